@@ -1,0 +1,225 @@
+"""Check-ins for the example: reading, simulating, splitting in time, cutting into histories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+PADDING = 0  # fills histories that are too short
+UNSEEN = 1  # every location without a visit in the training part
+FIRST_LOCATION = 2
+
+PARTS = ("train", "valid", "test")
+COLUMNS = ("user_id", "location_id", "start_day", "start_min")
+
+
+def read_check_ins(path: Path, columns: dict[str, str] | None = None) -> pd.DataFrame:
+    """Read a CSV file, gzipped or not; ``columns`` maps its own names to those of ``COLUMNS``.
+
+    A column ``weekday`` is kept where there is one. Otherwise the weekday is ``start_day`` modulo
+    7, which is right up to a shift: each user's weeks have seven days all the same.
+    """
+    table = pd.read_csv(path).rename(columns=columns or {})
+    missing = [name for name in COLUMNS if name not in table]
+    if missing:
+        raise ValueError(
+            f"{path} needs the columns {', '.join(COLUMNS)}; {', '.join(missing)} not found among "
+            f"{', '.join(map(str, table.columns))}. Map other names with options such as "
+            "--user-column."
+        )
+    if "weekday" not in table:
+        table["weekday"] = table["start_day"] % 7
+    return table[[*COLUMNS, "weekday"]]
+
+
+def read_parts(path: Path, columns: dict[str, str] | None = None) -> pd.DataFrame:
+    """Read one file, to be split in time, or a folder of train, valid and test files."""
+    if path.is_file():
+        return split_in_time(read_check_ins(path, columns))
+    parts = []
+    for part in PARTS:
+        found = sorted(path.glob(f"*{part}*.csv*"))
+        if len(found) != 1:
+            raise ValueError(
+                f"{path} must be a CSV file or a folder with one *{part}*.csv or .csv.gz, "
+                f"got {len(found)} of them."
+            )
+        parts.append(read_check_ins(found[0], columns).assign(part=PARTS.index(part)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def split_in_time(check_ins: pd.DataFrame, valid: float = 0.6, test: float = 0.8) -> pd.DataFrame:
+    """Add the column ``part``: 0, 1, 2 for a user's first 60 %, next 20 % and last 20 % of days.
+
+    A day is never divided, so that nobody's morning is used to learn that morning's afternoon.
+    """
+    day = check_ins.groupby("user_id")["start_day"]
+    first, last = day.transform("min"), day.transform("max")
+    share = (check_ins["start_day"] - first) / (last - first + 1)
+    return check_ins.assign(part=(share >= valid).astype(int) + (share >= test).astype(int))
+
+
+def simulate_check_ins(
+    num_users: int = 200,
+    num_visits: int = 250,
+    num_locations: int = 2000,
+    rho: float = 0.6,
+    gamma: float = 0.21,
+    alpha: float = 0.55,
+    beta: float = 0.8,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Simulate check-ins by exploration and preferential return.
+
+    A user who knows S places goes to a new one with probability rho S^-gamma, r away with a
+    probability that falls as r^-(1 + alpha). Otherwise the user returns to a known place, chosen
+    in proportion to the visits it has had. Hours between visits fall as t^-(1 + beta), up to 17.
+
+    The next place depends on the user's counts, not on the current place or on the hour: on such
+    data "most visited" is close to the best that any model can do.
+
+    C. Song, T. Koren, P. Wang, A.-L. Barabasi, "Modelling the scaling properties of human
+    mobility", Nature Physics 6, 818-823 (2010).
+    """
+    rng = np.random.default_rng(seed)
+    position = rng.random((num_locations, 2))
+    rows = []
+    for user in range(num_users):
+        here = int(rng.integers(num_locations))
+        visits = np.zeros(num_locations)
+        hours = rng.uniform(0, 24)
+        for _ in range(num_visits):
+            visits[here] += 1
+            rows.append((user, here, int(hours // 24), int(hours % 24 * 60)))
+            hours += _waiting_hours(rng, beta)
+            known = np.count_nonzero(visits)
+            if known < num_locations and rng.random() < rho * known**-gamma:
+                # In the plane there are about r times as many places r away: hence 2, not 1.
+                distance = np.linalg.norm(position - position[here], axis=1)
+                weight = np.where(visits > 0, 0.0, np.maximum(distance, 1e-9) ** -(2 + alpha))
+            else:
+                weight = visits
+            here = _draw(rng, weight)
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table.assign(weekday=table["start_day"] % 7)
+
+
+def _draw(rng: np.random.Generator, weight: np.ndarray) -> int:
+    cumulative = np.cumsum(weight)
+    return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+
+
+def _waiting_hours(
+    rng: np.random.Generator, beta: float, shortest: float = 0.5, longest: float = 17.0
+) -> float:
+    """Draw from a power law with density t^-(1 + beta), cut off at both ends."""
+    low, high = shortest**-beta, longest**-beta
+    return float((low - rng.random() * (low - high)) ** (-1 / beta))
+
+
+@dataclass
+class CheckIns:
+    """All check-ins as tensors, ordered by user and time; one entry a visit.
+
+    ``location`` is 0 for padding, 1 for a location without a visit in the training part, 2 and up
+    for the others. ``user`` is 0 for a user without one. ``first`` is the row of the same user's
+    first visit: histories reach back to it, across parts.
+    """
+
+    user: Tensor
+    location: Tensor
+    hour: Tensor
+    weekday: Tensor
+    part: Tensor
+    first: Tensor
+    new: Tensor  # bool: the user has not been at this location before
+    num_users: int
+    num_locations: int
+
+    @classmethod
+    def from_table(cls, table: pd.DataFrame) -> CheckIns:
+        """Order and number the rows of a table with a column ``part``."""
+        table = table.sort_values(["user_id", "start_day", "start_min"], kind="stable")
+        training = table[table["part"] == 0]
+        if training.empty:
+            raise ValueError("There are no check-ins in the training part.")
+        users = pd.Index(training["user_id"].unique())
+        locations = pd.Index(np.sort(training["location_id"].unique()))
+        row = pd.Series(np.arange(len(table)), index=table.index)
+
+        def tensor(values: np.ndarray | pd.Series, dtype: torch.dtype = torch.int64) -> Tensor:
+            return torch.from_numpy(np.array(values)).to(dtype)
+
+        return cls(
+            user=tensor(users.get_indexer(table["user_id"]) + 1),
+            # get_indexer says -1 where a location is missing, and -1 + 2 is UNSEEN.
+            location=tensor(locations.get_indexer(table["location_id"]) + FIRST_LOCATION),
+            hour=tensor(table["start_min"] // 60 % 24),
+            weekday=tensor(table["weekday"] % 7),
+            part=tensor(table["part"]),
+            first=tensor(row.groupby(table["user_id"]).transform("min")),
+            new=tensor(~table.duplicated(["user_id", "location_id"]), torch.bool),
+            num_users=len(users) + 1,
+            num_locations=len(locations) + FIRST_LOCATION,
+        )
+
+    def training_counts(self) -> Tensor:
+        """Visits of every location in the training part, ``[num_locations]``."""
+        return torch.bincount(self.location[self.part == 0], minlength=self.num_locations)
+
+    def queries(self, part: int) -> Tensor:
+        """Rows of a part to be predicted: all but a user's very first visit."""
+        row = torch.arange(len(self.user))
+        return row[(self.part == part) & (row > self.first)]
+
+    def training_rows(self, length: int) -> Tensor:
+        """Rows whose histories of ``length`` visits lie side by side over the training part."""
+        rows = self.queries(0)
+        if not len(rows):
+            raise ValueError("No user has two check-ins in the training part: nothing to learn.")
+        last = torch.zeros(len(self.user), dtype=torch.int64)
+        last.scatter_reduce_(0, self.first[rows], rows, "amax")
+        return rows[(last[self.first[rows]] - rows) % length == 0]
+
+
+class Histories(Dataset[dict[str, Tensor]]):
+    """The ``length`` visits before each of the given rows, padded at the front.
+
+    ``targets`` is the same history one visit later. Its last entry is the row itself: the one
+    that is evaluated. In training, all of them are learned from.
+
+    The dataset is as long as the next multiple of ``multiple``, the number of processes. A
+    distributed sampler repeats rows to that end and they would count twice; the rows that are
+    added here say ``is_real=False``, and metrics leave them out by ``mask=is_real``.
+    """
+
+    def __init__(self, data: CheckIns, rows: Tensor, length: int, multiple: int = 1) -> None:
+        self.data, self.rows, self.length, self.multiple = data, rows, length, multiple
+
+    def __len__(self) -> int:
+        return -(-len(self.rows) // self.multiple) * self.multiple
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        data = self.data
+        row = int(self.rows[index % len(self.rows)])
+        start = max(int(data.first[row]), row - self.length)
+        pad = (self.length - (row - start), 0)
+
+        def padded(values: Tensor) -> Tensor:
+            return torch.nn.functional.pad(values, pad, value=PADDING)
+
+        return {
+            "user": data.user[row],
+            "history": padded(data.location[start:row]),
+            "hours": padded(data.hour[start:row]),
+            "weekdays": padded(data.weekday[start:row]),
+            "targets": padded(data.location[start + 1 : row + 1]),
+            "new": data.new[row],
+            "is_real": torch.tensor(index < len(self.rows)),
+        }

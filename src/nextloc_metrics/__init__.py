@@ -1,0 +1,41 @@
+"""Exact ranking metrics for next-location prediction and recommendation, as TorchMetrics classes.
+
+Read in this order: `Ranking` (where the relevant locations landed), `scoring` (the formulas),
+`RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
+"""
+
+from nextloc_metrics import functional, scoring
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.location_f1 import LocationF1
+from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    HitRateAtK,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+)
+from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
+from nextloc_metrics.ranking import Ranking
+
+__all__ = [
+    "MRR",
+    "AccuracyAtK",
+    "F1AtK",
+    "HitRateAtK",
+    "LocationF1",
+    "MAPAtK",
+    "NDCGAtK",
+    "PrecisionAtK",
+    "Ranking",
+    "RankingCollection",
+    "RankingMetric",
+    "RecallAtK",
+    "functional",
+    "next_location_metrics",
+    "recommendation_metrics",
+    "scoring",
+]

@@ -1,0 +1,126 @@
+"""Several metrics of one batch, ranked once."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from nextloc_metrics.metric import RankingTally, rank
+from nextloc_metrics.ranking import Ranking
+
+
+Member: TypeAlias = RankingTally | MetricCollection
+Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
+
+
+class RankingCollection(MetricCollection):
+    """A `MetricCollection` that ranks a batch once for all its members.
+
+    It is used like `torchmetrics.MetricCollection`, and differs in this: the scores are read once;
+    every member checks the batch before any of them is updated, so that an error changes no state;
+    and a dict keeps its order, so that k = 1, 5, 10 come in that order.
+
+    Args:
+        metrics: metrics of this library: a dict of name to metric, a sequence, or one.
+        additional_metrics: more of them, after a sequence or a single one.
+        prefix: in front of every key, such as `"val/"`.
+        postfix: behind every key.
+        compute_groups: as in `torchmetrics.MetricCollection`.
+
+    Raises:
+        TypeError: a member is not a metric of this library.
+        ValueError: the members' `ignore_index` differ.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, AccuracyAtK, RankingCollection
+        >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
+        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+        >>> metrics.compute()
+        {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
+    """
+
+    def __init__(
+        self,
+        metrics: Members,
+        *additional_metrics: RankingTally,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        compute_groups: bool | list[list[str]] = True,
+    ) -> None:
+        super().__init__(
+            metrics,  # type: ignore[arg-type]  # a dict is invariant there, a Mapping here is not
+            *additional_metrics,
+            prefix=prefix,
+            postfix=postfix,
+            compute_groups=compute_groups,
+        )
+
+    def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
+        """Add members, all of them or, where one does not fit, none."""
+        members = _members(metrics) + _members(additional_metrics)
+        for member in members:
+            if not isinstance(member, RankingTally):
+                raise TypeError(
+                    f"a RankingCollection holds metrics of nextloc_metrics, got {member!r}; put it "
+                    "in a torchmetrics.MetricCollection beside others."
+                )
+        ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
+        if len(ignored) > 1:
+            raise ValueError(
+                "the members of a RankingCollection must agree on `ignore_index`, got "
+                f"{sorted(ignored, key=str)}; give all of them the same."
+            )
+        super().add_metrics(metrics, *additional_metrics)
+        if isinstance(metrics, Mapping):
+            for name in metrics:  # MetricCollection sorts them
+                if name in self._modules:
+                    self._modules[name] = self._modules.pop(name)
+
+    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None = None,
+        mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Add a batch of queries to every member; see `RankingTally.update` for the arguments."""
+        super().update(self._checked(preds, target, mask), **kwargs)
+
+    def forward(
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None = None,
+        mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """Add a batch of queries to every member and return the batch's own values."""
+        return super().forward(self._checked(preds, target, mask), **kwargs)
+
+    def _checked(
+        self, preds: Tensor | Ranking, target: Tensor | None, mask: Tensor | None
+    ) -> Ranking:
+        members: list[RankingTally] = list(self._modules.values())  # type: ignore[arg-type]
+        ranking = rank(
+            preds,
+            target,
+            mask,
+            ignore_index=next((member.ignore_index for member in members), None),
+            validate_args=any(member.validate_args for member in members),
+            top=max((member.top for member in members), default=0),
+        )
+        for member in members:
+            member.check(ranking)
+        return ranking
+
+
+def _members(metrics: Any) -> list[Any]:
+    """List the metrics inside what `MetricCollection` takes."""
+    if isinstance(metrics, MetricCollection):
+        return list(metrics.values(copy_state=False))
+    if isinstance(metrics, Mapping):
+        metrics = list(metrics.values())
+    if isinstance(metrics, Sequence):
+        return [member for metric in metrics for member in _members(metric)]
+    return [metrics]

@@ -1,0 +1,101 @@
+"""How many candidates are scored above, and how many exactly at, each relevant location's score.
+
+This is the only hot code of the library: everything after it works on a few integers a query.
+A NaN among the candidates compares false with everything, so both counts are taken from below
+(`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
+"""
+
+import torch
+from torch import Tensor
+
+# Up to here a pass over the scores for each relevant location is the cheapest; beyond, one binary
+# search of every candidate among the sorted relevant scores costs log2(M) steps instead of M.
+_FEW_RELEVANT = 16
+
+# Elements a work buffer holds: small enough to stay in a core's cache, large enough to vectorise.
+_BUFFER_ELEMENTS = 1 << 18
+_BUFFER_COLUMNS = 1 << 12
+
+
+def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Count the candidates above and tied with each relevant location.
+
+    Args:
+        scores: floating `[N, C]`, the scores of all candidates.
+        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+
+    Returns:
+        `above` and `tied`, int64 `[N, M]`; `tied` includes the relevant location itself.
+    """
+    if own.shape[1] <= _FEW_RELEVANT:
+        below, below_or_tied = _compare_each(scores, own)
+    else:
+        below, below_or_tied = _search_sorted(scores, own)
+    return scores.shape[1] - below_or_tied, below_or_tied - below
+
+
+def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    if scores.device.type != "cpu":
+        columns = own.unsqueeze(-1).unbind(1)
+        below = torch.stack([(scores < column).sum(1) for column in columns], 1)
+        below_or_tied = torch.stack([(scores <= column).sum(1) for column in columns], 1)
+        return below, below_or_tied
+    # Comparisons written as 0.0 and 1.0 into a buffer that stays in cache vectorise, and so does
+    # their sum; sums of booleans do neither. Sums of at most 4,096 ones are exact in float32.
+    num_queries, num_candidates = scores.shape[0], scores.shape[1]
+    below, below_or_tied = torch.zeros(2, *own.shape, dtype=torch.int64)
+    columns = min(num_candidates, _BUFFER_COLUMNS)
+    rows = max(1, _BUFFER_ELEMENTS // columns)
+    buffer = torch.empty(min(rows, num_queries), columns)
+    for row in range(0, num_queries, rows):
+        for column in range(0, num_candidates, columns):
+            block = scores[row : row + rows, column : column + columns]
+            answers = buffer[: block.shape[0], : block.shape[1]]
+            for j in range(own.shape[1]):
+                at = own[row : row + rows, j : j + 1]
+                for compare, counts in ((torch.lt, below), (torch.le, below_or_tied)):
+                    compare(block, at, out=answers)
+                    counts[row : row + rows, j] += answers.sum(1).long()
+    return below, below_or_tied
+
+
+def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    num_candidates, num_relevant = scores.shape[1], own.shape[1]
+    thresholds, order = own.sort(dim=1)
+    counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
+    rows = max(1, _BUFFER_ELEMENTS // num_candidates)
+    for row in range(0, scores.shape[0], rows):
+        block = scores[row : row + rows].contiguous()
+        offset = torch.arange(block.shape[0], device=own.device)[:, None] * (num_relevant + 1)
+        for side, right in enumerate((True, False)):
+            # the number of thresholds below (or at) each candidate, then how many share it
+            bucket = torch.searchsorted(thresholds[row : row + rows], block, right=right) + offset
+            sizes = bucket.flatten().bincount(minlength=offset.numel() * (num_relevant + 1))
+            fewer = sizes.view(-1, num_relevant + 1).cumsum(1)[:, :-1]
+            counts[side, row : row + rows].scatter_(1, order[row : row + rows], fewer)
+    return counts[0], counts[1]
+
+
+def best_candidate(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's maximum (NaN where the row has one) and the lowest index that holds it.
+
+    Args:
+        scores: floating `[N, C]`.
+
+    Returns:
+        The maxima `[N]` and int64 indices `[N]`.
+    """
+    num_candidates = scores.shape[1]
+    width = 1 << 10
+    if num_candidates <= 2 * width:
+        index = scores.argmax(1)
+        return scores.gather(1, index[:, None])[:, 0], index
+    # maxima vectorise, their indices do not: find the first best block, then look into it alone
+    whole = num_candidates // width * width
+    maxima = scores[:, :whole].reshape(-1, whole // width, width).amax(2)
+    if whole < num_candidates:
+        maxima = torch.cat([maxima, scores[:, whole:].amax(1, keepdim=True)], 1)
+    start = (maxima.argmax(1, keepdim=True) * width).clamp(max=num_candidates - width)
+    inside = scores.gather(1, start + torch.arange(width, device=scores.device))
+    best = inside.argmax(1, keepdim=True)
+    return inside.gather(1, best)[:, 0], (start + best)[:, 0]

@@ -1,0 +1,80 @@
+"""Sums that do not depend on the order of what is summed: 64-bit fixed point, steps of 2^-32."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+ONE = 1 << 32  #: what a score of 1 is stored as
+MOST_QUERIES = 1 << 31  #: more scores of 1 than this do not fit
+
+
+def to_fixed_point(values: Tensor) -> Tensor:
+    """Round float64 values to the nearest multiple of 2^-32, as int64."""
+    return (values * ONE).round().long()
+
+
+def tally(scores: Tensor, counted: Tensor) -> Tensor:
+    """Sum up a batch of scores.
+
+    Args:
+        scores: float64 `[N]`, in [0, 1].
+        counted: bool `[N]`, which of them to count.
+
+    Returns:
+        int64 `[3]`: the sum of the scores, of their squares, and their number.
+    """
+    rows = torch.stack([to_fixed_point(scores), to_fixed_point(scores * scores)])
+    sums = rows.masked_fill(~counted, 0).sum(1)
+    return torch.cat([sums, counted.sum()[None]])
+
+
+def mean(state: Tensor) -> Tensor:
+    """Return the mean of the tallied scores, floating `[...]`, of states int64 `[..., 3]`."""
+    return ratio(state[..., 0], state[..., 2])
+
+
+def ratio(total: Tensor, count: Tensor) -> Tensor:
+    """Divide a fixed-point sum of at most `count` ones by `count`; NaN where that is 0.
+
+    Raises:
+        OverflowError: `count` is so large that the sum may have overflowed.
+    """
+    most = int(count.max()) if count.numel() else 0
+    if most > MOST_QUERIES:
+        raise OverflowError(
+            f"a metric counts at most 2^31 = {MOST_QUERIES} exactly, got {most}; "
+            "call `reset()` between evaluations."
+        )
+    exact_ratio = float64(total).abs() / ONE / float64(count)  # 2^31 ones sum to -2^63
+    return exact_ratio.float().to(total.device)
+
+
+def float64(tensor: Tensor) -> Tensor:
+    """Convert to float64, on the CPU where the device has none."""
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
+
+
+def row_sum(values: Tensor) -> Tensor:
+    """Sum over the last dimension, in an order that padding with zeros does not change.
+
+    `Tensor.sum` adds in an order that depends on shapes, threads and device; halving the row, its
+    length rounded up to a power of two, always adds the same pairs.
+    """
+    return _halve(values, torch.add, 0.0)
+
+
+def row_product(values: Tensor) -> Tensor:
+    """Multiply over the last dimension, in an order that padding with ones does not change."""
+    return _halve(values, torch.mul, 1.0)
+
+
+def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral: float) -> Tensor:
+    length = values.shape[-1]
+    size = 1 << (length - 1).bit_length()
+    if size > length:
+        values = torch.nn.functional.pad(values, (0, size - length), value=neutral)
+    while size > 1:
+        size //= 2
+        values = combine(values[..., :size], values[..., size:])
+    return values[..., 0]

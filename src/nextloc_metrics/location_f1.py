@@ -1,0 +1,124 @@
+"""F1 over locations, of the best candidate as a decision."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact
+from nextloc_metrics.metric import RankingTally, check_choice, check_positive
+from nextloc_metrics.ranking import Ranking
+
+Average = Literal["weighted", "macro", "micro"]
+
+
+class LocationF1(RankingTally):
+    r"""F1 score per location, of the best candidate as the model's decision.
+
+    For a location, F1 = 2 TP / (P + S): of the P queries that decided for it and the S queries
+    whose target it is (its support), TP are the same. The average is over the locations that
+    occur, as scikit-learn's `f1_score` takes it; the memory is three integers a location.
+
+    Of tied best candidates the lowest id is the decision, as in `argmax`; it is the only metric
+    here that depends on ids under ties. A row whose scores contain NaN, or nothing above -inf,
+    decides nothing: it counts in support only.
+
+    Weighting by support lets frequent locations dominate; `"macro"` keeps them from it.
+
+    Args:
+        num_locations: how many ids there are, 0 to `num_locations` - 1.
+        average: `"weighted"`, by support; `"macro"`, the plain mean; `"micro"`, of all queries
+            together; None, one value a location, NaN where it does not occur.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,
+            more candidates than locations, or several relevant locations in a query.
+
+    Example:
+        >>> from torch import tensor
+        >>> f1 = LocationF1(num_locations=3)
+        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
+        >>> f1.update(decisions, tensor([0, 1, 1, 1]))
+        >>> f1.compute()  # F1 of 0: 2/3, of 1: 2/4; support 1 and 3
+        tensor(0.5417)
+    """
+
+    computed_options = frozenset({"average"})
+
+    def __init__(
+        self, num_locations: int, average: Average | None = "weighted", **kwargs: Any
+    ) -> None:
+        if average is not None:
+            check_choice("average", average, Average)
+        super().__init__(
+            num_locations=check_positive("num_locations", num_locations), average=average, **kwargs
+        )
+
+    num_locations: int
+    average: Average | None
+
+    @property
+    def top(self) -> int:
+        """The best candidate is the decision."""
+        return 1
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for true positives, decisions and support of every location."""
+        return torch.zeros(3, self.num_locations, dtype=torch.int64)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        candidates = ranking.num_candidates
+        if candidates is not None and candidates > self.num_locations:
+            raise ValueError(
+                f"`num_locations` must be at least the number of candidates, got "
+                f"{self.num_locations} for {candidates} candidates."
+            )
+        if ranking.relevant.shape[1] > 1:
+            raise ValueError(
+                "LocationF1 scores one relevant location a query, got up to "
+                f"{ranking.relevant.shape[1]}; use F1AtK for several."
+            )
+        if candidates is None and self.validate_args and len(ranking):
+            target, decided = self._decisions(ranking)
+            highest = int(torch.maximum(target, decided).max())
+            if highest >= self.num_locations:
+                raise ValueError(
+                    f"ids must be below `num_locations`, {self.num_locations}, got {highest}."
+                )
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count true positives, decisions and support of every location."""
+        target, decided = self._decisions(ranking)
+        correct = torch.where(target == decided, target, -1)
+        ids = torch.stack([correct, decided, target])
+        row = torch.arange(3, device=ids.device)[:, None] * self.num_locations
+        counts = torch.zeros(3 * self.num_locations, dtype=torch.int64, device=ids.device)
+        cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
+        return counts.index_add(0, cells, known).view(3, -1)
+
+    def compute(self) -> Tensor:
+        """Return the averaged F1, or that of every location; NaN without a query."""
+        true_positives, decisions, support = exact.float64(self.state).unbind()
+        if self.average == "micro":
+            score = 2 * true_positives.sum() / (decisions.sum() + support.sum())
+        else:
+            score = 2 * true_positives / (decisions + support)
+        if self.average == "weighted":
+            score = (score.nan_to_num() * support).sum() / support.sum()
+        if self.average == "macro":
+            score = score.nanmean()
+        return score.float().to(self.state.device)
+
+    @property
+    def num_queries(self) -> int:
+        """How many queries this process has counted."""
+        return int(self.state[2].sum())
+
+    @staticmethod
+    def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return every query's target and decision, -1 where it has none."""
+        target = ranking.relevant[:, 0]
+        return target, torch.where(target >= 0, ranking.first_places(1).best, -1)

@@ -1,0 +1,323 @@
+"""What every metric shares: options, one exact state, one synchronisation; and the mean score."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, Literal, get_args
+from zlib import crc32
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torchmetrics import Metric
+
+from nextloc_metrics import exact
+from nextloc_metrics.ranking import Ranking, Ties
+
+EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
+
+
+def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
+    """Sum a state over the processes: one collective, and no copy of every process' state."""
+    total = state.clone()
+    torch.distributed.all_reduce(total, group=group)
+    return [total]
+
+
+class RankingTally(Metric, ABC):
+    """A metric whose state is one integer tensor, summed over queries, batches and processes.
+
+    A subclass declares its options as parameters of `__init__` and passes them on by name. They
+    become attributes, the `repr`, and the name of the state: TorchMetrics' `MetricCollection`
+    merges metrics whose states have equal names and values, so whatever `update` reads must be
+    part of the name. Options in `computed_options` are read by `compute` alone and stay out of it:
+    metrics that differ in nothing else may share one state.
+
+    Args:
+        ignore_index: an id that is never relevant; a query all of whose ids are ignored is left
+            out.
+        validate_args: read the values of the arguments, and raise where they are out of range.
+        options: what a subclass declares, and TorchMetrics' own keyword arguments.
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    computed_options: ClassVar[frozenset[str]] = frozenset()
+
+    ignore_index: int | None
+    validate_args: bool
+
+    def __init__(
+        self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
+    ) -> None:
+        declared = self._declared_options()
+        own = {name: options.pop(name) for name in declared if name in options}
+        super().__init__(**{"dist_sync_fn": all_reduce, **options})
+        own.update(ignore_index=ignore_index, validate_args=validate_args)
+        for name, value in own.items():
+            setattr(self, name, value)
+        self._options = {name: own[name] for name in declared if name in own}
+        read_by_update = (name for name in self._options if name not in self.computed_options)
+        module = type(self).__module__
+        owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
+        # a dot would part the name in two where modules are looked up by path
+        self._state_name = (owner + self._describe(read_by_update)).replace(".", "/")
+        self.add_state(self._state_name, self.empty_tally(), dist_reduce_fx="sum")
+
+    @property
+    def top(self) -> int:
+        """How many of the first places a `Ranking` must keep for this metric."""
+        return 0
+
+    @property
+    def state(self) -> Tensor:
+        """The integer tensor that this process has summed up so far."""
+        return getattr(self, self._state_name)  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def empty_tally(self) -> Tensor:
+        """Return the int64 zeros that the state starts from."""
+
+    @abstractmethod
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Return what a batch adds to the state, int64 and of its shape."""
+
+    def update(
+        self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
+    ) -> None:
+        """Add a batch of queries.
+
+        Args:
+            preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
+                ids, best first, padded with -1; or a `Ranking`, alone.
+            target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
+                padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
+            mask: bool `[...]`, False leaves the query out.
+        """
+        ranking = self.rank(preds, target, mask)
+        self.check(ranking)
+        setattr(self, self._state_name, self.state + self.tally(ranking))
+
+    def forward(
+        self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
+    ) -> Any:
+        """Add a batch of queries and return its own value."""
+        # TorchMetrics sets the state aside before `update`, and an error there would lose it
+        ranking = self.rank(preds, target, mask)
+        self.check(ranking)
+        return super().forward(ranking)
+
+    def rank(
+        self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
+    ) -> Ranking:
+        """Find where the relevant locations landed; the arguments are those of `update`."""
+        return rank(preds, target, mask, self.ignore_index, self.validate_args, self.top)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where this metric cannot be updated with the ranking."""
+        if ranking.device != self.state.device:
+            raise ValueError(
+                f"{self!r} is on {self.state.device} and its input on {ranking.device}; move the "
+                "metric with `.to(device)`, or make it an attribute of the module that you move."
+            )
+        if self.ignore_index is not None and ranking.ignore_index != self.ignore_index:
+            raise ValueError(
+                f"`ignore_index` is {self.ignore_index} for {self!r} and {ranking.ignore_index} "
+                "for its Ranking; give both the same."
+            )
+        if self.top:
+            ranking.first_places(self.top)
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
+        """Keep the integers of the state, whatever dtype is asked for."""
+        return self
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot a value, or several, as TorchMetrics does; see `torchmetrics.Metric.plot`."""
+        return self._plot(val, ax)
+
+    def __repr__(self) -> str:
+        return self._describe(self._options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("_options", ()):
+            raise AttributeError(
+                f"`{name}` of {self!r} is fixed, since its state was counted with it; make a new "
+                f"{type(self).__name__} instead."
+            )
+        super().__setattr__(name, value)
+
+    @classmethod
+    def _declared_options(cls) -> dict[str, Any]:
+        """List the parameters of the constructors, the subclass' first, with their defaults."""
+        declared: dict[str, Any] = {}
+        for kind in cls.__mro__:
+            if issubclass(kind, RankingTally) and "__init__" in vars(kind):
+                for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[
+                    1:
+                ]:
+                    if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                        declared.setdefault(name, parameter.default)
+        return declared
+
+    def _describe(self, options: Iterable[str]) -> str:
+        declared = self._declared_options()
+        shown = (
+            f"{name}={_describe_option(self._options[name])}"
+            for name in options
+            if not _is_default(self._options[name], declared[name])
+        )
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+
+class RankingMetric(RankingTally):
+    """The mean over queries of a score in [0, 1].
+
+    A metric of your own is its score: subclass, and define
+    [`score`][nextloc_metrics.RankingMetric.score]. Ties, empty targets, exact sums,
+    synchronisation, collections and names come with it.
+
+    Args:
+        ties: what tied candidates stand for: `"expected"`, the mean over their orders;
+            `"optimistic"`, relevant ones first; `"pessimistic"`, relevant ones last.
+        empty_target_action: what a query without a relevant location is: `"skip"` leaves it out,
+            `"neg"` scores it 0, `"pos"` scores it 1, `"error"` raises.
+        options: what a subclass declares; `ignore_index` and `validate_args`; and TorchMetrics'
+            own keyword arguments.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import RankingMetric, scoring
+        >>> class RankBiasedPrecision(RankingMetric):
+        ...     def __init__(self, persistence=0.8, **kwargs):
+        ...         super().__init__(persistence=persistence, **kwargs)
+        ...
+        ...     def score(self, ranking):
+        ...         places = ranking.break_ties("optimistic").above.double()
+        ...         return (1 - self.persistence) * (self.persistence**places).sum(1)
+        >>> metric = RankBiasedPrecision(persistence=0.5)
+        >>> metric.update(tensor([[0.9, 0.2, 0.4]]), tensor([[0, 2]]))  # places 1 and 2
+        >>> metric, metric.compute()
+        (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
+    """
+
+    ties: Ties
+    empty_target_action: EmptyTargetAction
+
+    def __init__(
+        self,
+        *,
+        ties: Ties = "expected",
+        empty_target_action: EmptyTargetAction = "skip",
+        **options: Any,
+    ) -> None:
+        check_choice("ties", ties, Ties)
+        check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
+        super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
+
+    @abstractmethod
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return float64 `[N]`: one score in [0, 1] a query."""
+
+    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return the scores float64 `[N]` and which of them count, bool `[N]`."""
+        if ranking.device.type == "mps":
+            ranking = ranking.to("cpu")  # no float64 there
+        scores = self.score(ranking.break_ties(self.ties))
+        if self.validate_args:
+            self._check_scores(scores)
+        empty = ranking.num_relevant == 0
+        if self.empty_target_action == "skip":
+            return scores, ranking.counted & ~empty
+        value = 1.0 if self.empty_target_action == "pos" else 0.0
+        return scores.masked_fill(empty, value), ranking.counted
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for the sum of scores, of their squares, and the number of queries."""
+        return torch.zeros(3, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Sum up the scores of a batch, exactly."""
+        return exact.tally(*self.score_queries(ranking)).to(ranking.device)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        if self.empty_target_action == "error":
+            empty = (ranking.counted & (ranking.num_relevant == 0)).nonzero()
+            if empty.numel():
+                raise ValueError(
+                    "every query must have a relevant location with `empty_target_action='error'`, "
+                    f"and query {int(empty[0])} has none; leave it out with `mask`."
+                )
+
+    def compute(self) -> Tensor:
+        """Return the mean score, NaN without a query."""
+        return exact.mean(self.state)
+
+    @property
+    def num_queries(self) -> int:
+        """How many queries this process has counted."""
+        return int(self.state[2])
+
+    def _check_scores(self, scores: Tensor) -> None:
+        if scores.numel():
+            distance = float((scores - 0.5).abs().max())
+            if not distance <= 0.5 + 1e-9:  # NaN too
+                raise ValueError(f"`score` of {self!r} must return values in [0, 1], without NaN.")
+
+
+def rank(
+    preds: Tensor | Ranking,
+    target: Tensor | None,
+    mask: Tensor | None,
+    ignore_index: int | None,
+    validate_args: bool,
+    top: int,
+) -> Ranking:
+    """Return `preds` where it is a `Ranking`, or make one of `preds` and `target`."""
+    if isinstance(preds, Ranking):
+        if target is not None or mask is not None:
+            raise ValueError("a Ranking holds its targets and mask; pass it alone.")
+        return preds
+    if target is None:
+        raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
+    return Ranking.from_predictions(
+        preds, target, mask, ignore_index=ignore_index, validate_args=validate_args, top=top
+    )
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Raise where an option is none of the strings of a `Literal`."""
+    if value not in get_args(choices):
+        raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
+
+
+def check_positive(name: str, value: object) -> int:
+    """Return a positive integer, raise for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+    return value
+
+
+def _is_default(value: object, default: object) -> bool:
+    return value is default or (
+        isinstance(value, str | int | float) and repr(value) == repr(default)
+    )
+
+
+def _describe_option(value: Any) -> str:
+    """Write an option as in code; a table as the checksum of its values."""
+    if isinstance(value, torch.nn.Module):
+        tables = ", ".join(
+            f"{name}={_describe_option(table)}" for name, table in value.named_buffers()
+        )
+        return f"{type(value).__qualname__}({tables})"
+    if isinstance(value, Tensor):
+        value = value.numpy(force=True)
+    if hasattr(value, "tobytes"):  # an array of NumPy, whose repr leaves values out
+        return f"<{value.dtype} {value.shape} {crc32(value.tobytes()):08x}>"
+    return repr(value)

@@ -1,0 +1,303 @@
+"""The ranking metrics: each names its score, and what of it can be chosen."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact, scoring
+from nextloc_metrics.metric import RankingMetric, check_choice, check_positive
+from nextloc_metrics.ranking import Ranking
+
+
+class AccuracyAtK(RankingMetric):
+    r"""Accuracy within the first k places, also called hit rate or Acc@k.
+
+    The share of queries with at least one relevant location among the first `k` candidates.
+    For one relevant location it equals recall at k.
+
+    Expectation under ties: a location in a tied block of `e` candidates, `m` places of which lie
+    within the first `k`, counts `m / e`. An unretrieved location (not in the list, NaN or -inf) is
+    a miss for every `k`; `k` beyond the number of candidates is fine.
+
+    Args:
+        k: how many places count, a positive integer.
+        kwargs: `ties`, `empty_target_action` of [`RankingMetric`][nextloc_metrics.RankingMetric],
+            `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `k` is not a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> accuracy = AccuracyAtK(k=2)
+        >>> accuracy.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 2]))
+        >>> accuracy.compute()  # ranks 2 and 3
+        tensor(0.5000)
+    """
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        super().__init__(k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Tell, for every query, whether a relevant location is within the first k."""
+        return scoring.accuracy(ranking, self.k)
+
+
+HitRateAtK = AccuracyAtK
+
+
+class MRR(RankingMetric):
+    r"""Mean reciprocal rank.
+
+    The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
+    Libraries disagree: LibCity, RecBole and PyG always cut at k; without `k` nothing is cut here.
+
+    Expectation under ties: for one relevant location (H(A + m) - H(A)) / e with the harmonic
+    numbers H, `A` candidates above, `e` tied and `m` of their places within `k`.
+
+    Args:
+        k: the last place that counts; None for all.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is neither None nor a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> mrr = MRR()
+        >>> mrr.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 2]))
+        >>> mrr.compute()  # (1/2 + 1/3) / 2
+        tensor(0.4167)
+
+    Source: E. M. Voorhees, "The TREC-8 Question Answering Track Report", TREC 1999.
+    """
+
+    def __init__(self, k: int | None = None, **kwargs: Any) -> None:
+        super().__init__(k=None if k is None else check_positive("k", k), **kwargs)
+
+    k: int | None
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Invert the rank of every query's first relevant location."""
+        return scoring.reciprocal_rank(ranking, self.k)
+
+
+class NDCGAtK(RankingMetric):
+    r"""Normalized discounted cumulative gain of the first k places.
+
+    DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` places; NDCG
+    divides by the DCG of the best order. For one relevant location it is 1 / log2(rank + 1).
+
+    Expectation under ties: a gain in a tied block is discounted by the mean over the block's
+    places, as scikit-learn's `ndcg_score` does.
+
+    Args:
+        k: how many places count, a positive integer.
+        gain: `"linear"`, the relevance itself; `"exponential"`, 2^relevance - 1. The same for
+            relevance 0 and 1.
+        ideal: `"truncated"`, the best order of the first min(n, k) places; `"full"`, of all n
+            relevant locations, so that a perfect list scores below 1 where n > k.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, or an option is unknown.
+
+    Example:
+        >>> from torch import tensor
+        >>> ndcg = NDCGAtK(k=3)
+        >>> ndcg.update(tensor([[0.9, 0.1, 0.2, 0.8]]), tensor([3]))
+        >>> ndcg.compute()  # 1 / log2(3)
+        tensor(0.6309)
+
+    Source: K. Järvelin and J. Kekäläinen, "Cumulated gain-based evaluation of IR techniques", ACM
+    TOIS 20(4), 2002; exponential gain: C. Burges et al., "Learning to rank using gradient
+    descent", ICML 2005.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        gain: scoring.Gain = "linear",
+        ideal: scoring.Ideal = "truncated",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("gain", gain, scoring.Gain)
+        check_choice("ideal", ideal, scoring.Ideal)
+        super().__init__(k=check_positive("k", k), gain=gain, ideal=ideal, **kwargs)
+
+    k: int
+    gain: scoring.Gain
+    ideal: scoring.Ideal
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Relate every query's discounted gain to the best possible."""
+        return scoring.ndcg(ranking, self.k, self.gain, self.ideal)
+
+
+class MAPAtK(RankingMetric):
+    r"""Mean average precision of the first k places.
+
+    The average precision of a query sums the precision at the rank of every relevant location
+    within the first `k` places, and divides by the most that could be there. For one relevant
+    location it equals the reciprocal rank cut at `k`.
+
+    Args:
+        k: how many places count, a positive integer.
+        normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"` by
+            n, as trec_eval, ranx and rax do. (torchmetrics divides by the hits it found: one hit of
+            ten at rank 1 scores 1 there.)
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, or `normalizer` is unknown.
+
+    Example:
+        >>> from torch import tensor
+        >>> mean_average_precision = MAPAtK(k=3)
+        >>> mean_average_precision.update(tensor([[5, 7, 6]]), tensor([[5, 6]]))
+        >>> mean_average_precision.compute()  # (1/1 + 2/3) / 2
+        tensor(0.8333)
+
+    Source: C. Buckley and E. M. Voorhees, "Evaluating evaluation measure stability", SIGIR 2000.
+    """
+
+    def __init__(self, k: int, normalizer: scoring.Normalizer = "min", **kwargs: Any) -> None:
+        check_choice("normalizer", normalizer, scoring.Normalizer)
+        super().__init__(k=check_positive("k", k), normalizer=normalizer, **kwargs)
+
+    k: int
+    normalizer: scoring.Normalizer
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Average every query's precision over its relevant locations."""
+        return scoring.average_precision(ranking, self.k, self.normalizer)
+
+
+class PrecisionAtK(RankingMetric):
+    r"""Precision within the first k places: hits / k.
+
+    Args:
+        k: how many places count, a positive integer.
+        denominator: `"k"`, also where a list is shorter; `"retrieved"`, min(k, list length). The
+            length of a list is its written entries; of scores, the candidates above -inf.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, or `denominator` is unknown.
+
+    Example:
+        >>> from torch import tensor
+        >>> precision = PrecisionAtK(k=3)
+        >>> precision.update(tensor([[5, 7, 6, 8]]), tensor([[5, 6]]))
+        >>> precision.compute()  # 2 / 3
+        tensor(0.6667)
+    """
+
+    def __init__(self, k: int, denominator: scoring.Denominator = "k", **kwargs: Any) -> None:
+        check_choice("denominator", denominator, scoring.Denominator)
+        super().__init__(k=check_positive("k", k), denominator=denominator, **kwargs)
+
+    k: int
+    denominator: scoring.Denominator
+
+    @property
+    def top(self) -> int:
+        """The length of a list matters up to k, where it is the denominator."""
+        return self.k if self.denominator == "retrieved" else 0
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Divide every query's hits by the places."""
+        return scoring.precision(ranking, self.k, self.denominator)
+
+
+class RecallAtK(RankingMetric):
+    r"""Recall within the first k places: hits / n, of n relevant locations.
+
+    Args:
+        k: how many places count, a positive integer.
+        normalized: divide by min(n, k) instead, so that a perfect list scores 1 where n > k.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> recall = RecallAtK(k=2)
+        >>> recall.update(tensor([[5, 7, 6, 8]]), tensor([[5, 6]]))
+        >>> recall.compute()  # 1 / 2
+        tensor(0.5000)
+    """
+
+    def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
+        super().__init__(k=check_positive("k", k), normalized=bool(normalized), **kwargs)
+
+    k: int
+    normalized: bool
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Divide every query's hits by its relevant locations."""
+        return scoring.recall(ranking, self.k, self.normalized)
+
+
+class F1AtK(RankingMetric):
+    r"""F1 within the first k places: 2 hits / (k + n), of n relevant locations.
+
+    The harmonic mean of precision and recall at k. Not the F1 over locations that next-location
+    papers report: that is [`LocationF1`][nextloc_metrics.LocationF1].
+
+    Args:
+        k: how many places count, a positive integer.
+        average: `"queries"`, the mean of every query's F1; `"pooled"`, the F1 of the hits, places
+            and relevant locations of all queries together.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, `average` is unknown, or `average="pooled"` meets
+            `empty_target_action="pos"`, which has no meaning there.
+
+    Example:
+        >>> from torch import tensor
+        >>> f1 = F1AtK(k=2)
+        >>> f1.update(tensor([[5, 7, 6, 8]]), tensor([[5, 6, 9]]))
+        >>> f1.compute()  # 2 * 1 / (2 + 3)
+        tensor(0.4000)
+    """
+
+    def __init__(
+        self, k: int, average: Literal["queries", "pooled"] = "queries", **kwargs: Any
+    ) -> None:
+        check_choice("average", average, Literal["queries", "pooled"])
+        if average == "pooled" and kwargs.get("empty_target_action") == "pos":
+            raise ValueError(
+                "`empty_target_action='pos'` scores single queries and has no meaning with "
+                "`average='pooled'`; use 'skip', 'neg' or 'error'."
+            )
+        super().__init__(k=check_positive("k", k), average=average, **kwargs)
+
+    k: int
+    average: Literal["queries", "pooled"]
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Take every query's harmonic mean of precision and recall."""
+        return scoring.f1(ranking, self.k)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Sum up F1 scores; pooled, the hits and what they are divided by."""
+        if self.average == "queries":
+            return super().tally(ranking)
+        hits = scoring.hits(ranking.break_ties(self.ties), self.k)
+        counted = ranking.counted
+        if self.empty_target_action == "skip":
+            counted = counted & (ranking.num_relevant > 0)
+        columns = exact.to_fixed_point(hits), self.k + ranking.num_relevant, counted
+        return torch.stack([(column * counted).sum() for column in columns])
+
+    def compute(self) -> Tensor:
+        """Return the mean F1, or the pooled F1; NaN without a query."""
+        if self.average == "queries":
+            return super().compute()
+        return 2 * exact.ratio(self.state[0], self.state[1])

@@ -1,0 +1,413 @@
+"""Where the relevant locations landed: all that a ranking metric needs to know of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.counting import best_candidate, count_above_and_tied
+from nextloc_metrics.targets import Relevant, describe, is_integer, read_target
+
+Ties = Literal["expected", "optimistic", "pessimistic"]
+
+#: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
+UNRETRIEVED = 1 << 62
+
+# Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
+_WIDEST_UNQUESTIONED_LIST = 64
+
+
+@dataclass(eq=False)
+class FirstPlaces:
+    """The candidates on the first places of a batch of queries.
+
+    Attributes:
+        top: how many places were asked for.
+        retrieved: int64 `[N]`, how many of them hold a candidate.
+        best: int64 `[N]`, the best candidate, of tied ones the lowest id; -1 where a row of scores
+            has a NaN or nothing above -inf, or a list is empty.
+        ids: int64 `[N, T]`, T = min(top, C), best first, -1 where there is none; of tied
+            candidates the lowest id first. A block of tied candidates that crosses place `top` is
+            left out whole. Where `top` is 1, just `best`.
+        above: int64 `[N, T]`, how many candidates are above each of these.
+    """
+
+    top: int
+    retrieved: Tensor
+    best: Tensor
+    ids: Tensor
+    above: Tensor
+
+
+@dataclass(eq=False, repr=False)
+class Ranking:
+    r"""Where the relevant locations of a batch of queries landed, in four integers each.
+
+    For a relevant location, `above` candidates are scored strictly higher and `tied` ones (itself
+    included) exactly as high; of these, `relevant_above` and `relevant_tied` are relevant too.
+    Every ranking metric, ties included, is a function of these numbers, and the scores can go.
+
+    Make one with [`from_scores`][nextloc_metrics.Ranking.from_scores] or
+    [`from_lists`][nextloc_metrics.Ranking.from_lists] and hand it to any number of metrics:
+    `metric.update(ranking)`. `ranking[rows]` keeps some of the queries, `len(ranking)` counts them.
+
+    A relevant location that is missing from a list, or whose score is NaN or -inf, is
+    *unretrieved*: `above` is `UNRETRIEVED` (2^62), `tied` and `relevant_tied` are 1, and it is in
+    nobody's `relevant_above`. A NaN among the other candidates counts as above.
+
+    Attributes:
+        above: int64 `[N, M]`, M the most relevant locations that a query has. The columns of a
+            query run from the best place to the worst, among equals from the highest gain to the
+            lowest; padding comes last and looks like an unretrieved location of gain 0.
+        tied: int64 `[N, M]`, at least 1.
+        relevant_above: int64 `[N, M]`.
+        relevant_tied: int64 `[N, M]`, at least 1.
+        relevant: int64 `[N, M]`, the ids of the relevant locations, -1 for padding.
+        gains: float64 `[N, M]` (float32 on devices without float64): 1, or the graded relevance.
+        num_relevant: int64 `[N]`, unretrieved ones included.
+        counted: bool `[N]`, False for queries left out by `mask` or `ignore_index`.
+        shape: the shape of the queries, `preds.shape[:-1]`.
+        num_candidates: C for scores, None for lists.
+        ignore_index: the id that was never relevant.
+        first: the candidates on the first places, where `top` asked for them.
+    """
+
+    above: Tensor
+    tied: Tensor
+    relevant_above: Tensor
+    relevant_tied: Tensor
+    relevant: Tensor
+    gains: Tensor
+    num_relevant: Tensor
+    counted: Tensor
+    shape: torch.Size
+    num_candidates: int | None = None
+    ignore_index: int | None = None
+    first: FirstPlaces | None = None
+
+    @classmethod
+    def from_scores(
+        cls,
+        preds: Tensor,
+        target: Tensor,
+        mask: Tensor | None = None,
+        *,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+    ) -> Ranking:
+        """Rank by the scores of all candidates.
+
+        Args:
+            preds: floating `[..., C]`. Any real numbers: only their order matters.
+            target: the relevant locations. Integer `[...]`, one id a query; integer `[..., M]`,
+                ids padded with -1; bool `[..., C]`; or floating `[..., C]`, graded (relevant
+                where > 0). The dtype decides which form is meant, never the values.
+            mask: bool `[...]`; nothing is looked at where False.
+            ignore_index: an id that is never relevant; a query all of whose ids are ignored is
+                left out.
+            validate_args: read the target's values and raise where they are out of range. The
+                device then waits for the check.
+            top: how many of the first places to keep by id.
+
+        Raises:
+            TypeError: `preds` is not floating, or `target` is complex.
+            ValueError: shapes do not fit, there is no candidate, or a value of `target` is out of
+                range.
+
+        Example:
+            >>> from torch import tensor
+            >>> ranking = Ranking.from_scores(tensor([[0.1, 0.7, 0.7, 0.9]]), tensor([2]))
+            >>> ranking
+            Ranking(above=[[1]], tied=[[2]], relevant_above=[[0]], relevant_tied=[[1]])
+        """
+        if not isinstance(preds, Tensor) or not preds.is_floating_point():
+            raise TypeError(
+                f"`preds` must be a floating tensor of scores, got {describe(preds)}; "
+                "pass integer scores as `.float()`, lists of ids to `Ranking.from_lists`."
+            )
+        _check_candidates(preds)
+        num_candidates = preds.shape[-1]
+        relevant = read_target(
+            preds,
+            target,
+            mask,
+            num_candidates=num_candidates,
+            ignore_index=ignore_index,
+            validate_args=validate_args,
+        )
+        scores = preds.detach().reshape(-1, num_candidates)
+        if scores.element_size() == 1:
+            scores = scores.float()  # no comparisons are defined for 8-bit floats
+        own = scores.gather(1, relevant.ids.clamp(min=0))
+        retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
+        own = own.masked_fill(~retrieved, torch.inf)
+        above, tied = count_above_and_tied(scores, own)
+        return cls._placed(
+            relevant,
+            above,
+            tied,
+            retrieved,
+            shape=preds.shape[:-1],
+            num_candidates=num_candidates,
+            ignore_index=ignore_index,
+            first=_first_places_of_scores(scores, top),
+        )
+
+    @classmethod
+    def from_lists(
+        cls,
+        preds: Tensor,
+        target: Tensor,
+        mask: Tensor | None = None,
+        *,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+    ) -> Ranking:
+        """Rank by lists of candidate ids, best first.
+
+        An id that a list repeats counts at its first place and keeps the others' places.
+
+        Args:
+            preds: integer `[..., K]`, ids padded with -1.
+            target: as in `from_scores`; bool and floating relevance is `[..., C]`, whatever K is.
+            mask: bool `[...]`; nothing is looked at where False.
+            ignore_index: an id that is never relevant.
+            validate_args: read the values and raise where they are out of range.
+            top: how many of the first places to keep by id.
+
+        Raises:
+            TypeError: `preds` is not an integer tensor, or `target` is complex.
+            ValueError: shapes do not fit, a value is out of range, or `preds` looks like visit
+                counts rather than ids.
+
+        Example:
+            >>> from torch import tensor
+            >>> Ranking.from_lists(tensor([[7, 7, 3, -1]]), tensor([[3, 5]]))
+            Ranking(above=[[2, UNRETRIEVED]], tied=[[1, 1]], relevant_above=[[0, 0]],
+                    relevant_tied=[[1, 1]])
+        """
+        if not isinstance(preds, Tensor) or not is_integer(preds):
+            raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(preds)}.")
+        _check_candidates(preds)
+        relevant = read_target(
+            preds,
+            target,
+            mask,
+            num_candidates=None,
+            ignore_index=ignore_index,
+            validate_args=validate_args,
+        )
+        lists = preds.reshape(-1, preds.shape[-1]).long()
+        by_id, place = lists.sort(dim=1, stable=True)  # of repeats, the first place comes first
+        if validate_args:
+            _check_lists(lists, by_id, relevant.counted)
+        slot = torch.searchsorted(by_id, relevant.ids).clamp(max=lists.shape[1] - 1)
+        retrieved = (relevant.ids >= 0) & (by_id.gather(1, slot) == relevant.ids)
+        above = place.gather(1, slot)
+        return cls._placed(
+            relevant,
+            above,
+            torch.ones_like(above),
+            retrieved,
+            shape=preds.shape[:-1],
+            ignore_index=ignore_index,
+            first=_first_places_of_lists(lists, top),
+        )
+
+    @classmethod
+    def from_predictions(cls, preds: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Ranking:
+        """Rank by scores where `preds` is floating, by lists of ids where it is integer."""
+        form = cls.from_lists if isinstance(preds, Tensor) and is_integer(preds) else None
+        return (form or cls.from_scores)(preds, target, *args, **kwargs)
+
+    @classmethod
+    def _placed(
+        cls,
+        relevant: Relevant,
+        above: Tensor,
+        tied: Tensor,
+        retrieved: Tensor,
+        **kwargs: Any,
+    ) -> Ranking:
+        """Put the columns in the order of their places; equal places then stand together."""
+        above = above.masked_fill(~retrieved, UNRETRIEVED)
+        tied = tied.masked_fill(~retrieved, 1)
+        ids, gains = relevant.ids, relevant.gains
+        if above.shape[1] == 1:
+            relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+        else:
+            order = gains.argsort(dim=1, descending=True, stable=True)
+            order = order.gather(1, above.gather(1, order).argsort(dim=1, stable=True))
+            above, tied, ids, gains = (x.gather(1, order) for x in (above, tied, ids, gains))
+            first = torch.searchsorted(above, above)
+            behind = torch.searchsorted(above, above, right=True)
+            unretrieved = above == UNRETRIEVED
+            relevant_above = first.masked_fill(unretrieved, 0)
+            relevant_tied = (behind - first).masked_fill(unretrieved, 1)
+        return cls(
+            above,
+            tied,
+            relevant_above,
+            relevant_tied,
+            relevant=ids,
+            gains=gains,
+            num_relevant=(ids >= 0).sum(1),
+            counted=relevant.counted,
+            **kwargs,
+        )
+
+    def break_ties(self, ties: Ties) -> Ranking:
+        """Return the ranking in which no two candidates are tied.
+
+        Args:
+            ties: `"optimistic"` puts a block's relevant locations first, by falling gain;
+                `"pessimistic"` last, by rising gain; `"expected"` leaves the blocks: the scores
+                are then expectations over a random order of the tied candidates.
+
+        Example:
+            >>> from torch import tensor
+            >>> Ranking.from_scores(tensor([[0.1, 0.7, 0.7, 0.9]]), tensor([2])).break_ties(
+            ...     "pessimistic"
+            ... )
+            Ranking(above=[[2]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
+        """
+        if ties == "expected":
+            return self
+        retrieved = self.above < UNRETRIEVED
+        column = torch.arange(self.above.shape[1], device=self.above.device).expand_as(self.above)
+        inside = (column - self.relevant_above).masked_fill(~retrieved, 0)  # place within the block
+        above = self.above + inside
+        gains, relevant = self.gains, self.relevant
+        if ties == "pessimistic":
+            above = above + (self.tied - self.relevant_tied)
+            mirrored = 2 * self.relevant_above + self.relevant_tied - 1 - column
+            mirrored = torch.where(retrieved, mirrored, column)
+            gains, relevant = gains.gather(1, mirrored), relevant.gather(1, mirrored)
+        return replace(
+            self,
+            above=above,
+            tied=torch.ones_like(above),
+            relevant_above=column.masked_fill(~retrieved, 0),
+            relevant_tied=torch.ones_like(above),
+            gains=gains,
+            relevant=relevant,
+        )
+
+    def first_places(self, top: int) -> FirstPlaces:
+        """Return the candidates on the first places.
+
+        Raises:
+            ValueError: fewer than `top` places were kept.
+        """
+        if self.first is None or self.first.top < top:
+            kept = 0 if self.first is None else self.first.top
+            raise ValueError(
+                f"the first {top} places are needed, and this Ranking kept {kept}; "
+                f"make it with `top={top}`."
+            )
+        return self.first
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the tensors."""
+        return self.above.device
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Ranking:
+        """Move the tensors to a device."""
+        return self._map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def __getitem__(self, rows: Any) -> Ranking:
+        """Keep some of the queries: a slice, a bool mask or ids of rows."""
+        if isinstance(rows, int):
+            rows = slice(rows, rows + 1 or None)
+        kept = self._map(lambda tensor: tensor[rows])
+        return replace(kept, shape=kept.num_relevant.shape)
+
+    def __len__(self) -> int:
+        """Return the number of queries, those left out included."""
+        return self.num_relevant.shape[0]
+
+    def __repr__(self) -> str:
+        places = ", ".join(
+            f"{name}={getattr(self, name).tolist()}"
+            for name in ("above", "tied", "relevant_above", "relevant_tied")
+        )
+        return f"Ranking({places})".replace(str(UNRETRIEVED), "UNRETRIEVED")
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Ranking:
+        first = None if self.first is None else _map_tensors(self.first, function)
+        return replace(_map_tensors(self, function), first=first)
+
+
+Record = TypeVar("Record", FirstPlaces, Ranking)
+
+
+def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
+    values = {field.name: getattr(record, field.name) for field in fields(record)}
+    return replace(
+        record, **{name: function(x) for name, x in values.items() if isinstance(x, Tensor)}
+    )
+
+
+def _first_places_of_scores(scores: Tensor, top: int) -> FirstPlaces | None:
+    if top == 0:
+        return None
+    highest, best = best_candidate(scores)
+    best = best.masked_fill(~(highest > -torch.inf), -1)  # a NaN compares false
+    if top == 1:
+        above = torch.zeros_like(best)[:, None]
+        return FirstPlaces(1, (highest != -torch.inf).long(), best, best[:, None], above)
+    num_candidates = scores.shape[1]
+    values, ids = scores.topk(min(top + 1, num_candidates), dim=1)  # NaN first, as it is counted
+    present = values != -torch.inf
+    retrieved = present[:, :top].sum(1)
+    if num_candidates > top:
+        present = present & (values != values[:, top:])  # a block that crosses goes whole
+        present[:, top:] = False
+    change = torch.ones_like(present)
+    change[:, 1:] = values[:, 1:] != values[:, :-1]
+    place = torch.arange(values.shape[1], device=scores.device)
+    above = (place * change).cummax(1).values[:, :top]
+    ids = ids.masked_fill(~present, num_candidates)[:, :top]
+    by_id = (above * (num_candidates + 1) + ids).argsort(dim=1)  # among equals
+    above, ids = above.gather(1, by_id), ids.gather(1, by_id)
+    return FirstPlaces(top, retrieved, best, ids.masked_fill(ids == num_candidates, -1), above)
+
+
+def _first_places_of_lists(lists: Tensor, top: int) -> FirstPlaces | None:
+    if top == 0:
+        return None
+    ids = lists[:, :top]
+    above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
+    return FirstPlaces(top, (ids >= 0).sum(1), lists[:, 0], ids, above)
+
+
+def _check_lists(lists: Tensor, by_id: Tensor, counted: Tensor) -> None:
+    if not lists.numel():
+        return
+    lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
+    if lowest < -1:
+        raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
+    if lists.shape[1] > _WIDEST_UNQUESTIONED_LIST:
+        written = by_id >= 0
+        repeats = int(((by_id[:, 1:] == by_id[:, :-1]) & written[:, 1:]).sum())
+        entries = int(written.sum())
+        if 2 * repeats > entries:
+            raise ValueError(
+                f"integer `preds` must be lists of ids, best first, but {repeats} of the {entries} "
+                "entries repeat an id of their list, as visit counts do; pass scores as `.float()`."
+            )
+
+
+def _check_candidates(preds: Tensor) -> None:
+    if preds.ndim == 0 or preds.shape[-1] == 0:
+        raise ValueError(
+            "`preds` must hold at least one candidate in its last dimension, "
+            f"got {describe(preds)}."
+        )

@@ -1,0 +1,236 @@
+r"""Scores of one query, as pure functions of where its relevant locations landed.
+
+Each takes a [`Ranking`][nextloc_metrics.Ranking] and returns float64 `[N]`, one score in [0, 1] a
+query: the exact expectation over a random order of tied candidates. A query without a relevant
+location scores 0 here; what that means is the metric's to say.
+
+Throughout, with the symbols of the paper
+
+- `A` = `above`, `e` = `tied`, `R` = `relevant_above`, `r` = `relevant_tied` of a relevant location,
+- `n` = the query's number of relevant locations,
+- `m = min(max(k - A, 0), e)`: how many places of its tied block lie within the first `k`,
+- `H(x) = 1 + 1/2 + ... + 1/x`, and `L(x)` = the sum over p = 1..x of 1/log2(p + 1).
+
+Source: F. McSherry and M. Najork, "Computing information retrieval performance measures
+efficiently in the presence of tied scores", ECIR 2008.
+"""
+
+import functools
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.exact import row_product, row_sum
+from nextloc_metrics.ranking import UNRETRIEVED, Ranking
+
+Gain = Literal["linear", "exponential"]
+Ideal = Literal["truncated", "full"]
+Normalizer = Literal["min", "relevant"]
+Denominator = Literal["k", "retrieved"]
+
+# Up to here H and L come from tables; beyond, from expansions.
+_TABLE_LENGTH = 1 << 16
+
+# Places of a tied block that are weighted at once when several of its locations are relevant.
+_CHUNK = 1 << 10
+
+
+def hits(ranking: Ranking, k: int) -> Tensor:
+    """Count the relevant locations within the first k places: the sum over them of m / e.
+
+    The one score that is a number of locations, at most `min(n, k)`, instead of a fraction.
+    """
+    return row_sum(_places_within(ranking.above, ranking.tied, k) / ranking.tied)
+
+
+def accuracy(ranking: Ranking, k: int) -> Tensor:
+    """Tell whether any relevant location is within the first k places (hit rate).
+
+    The chance that none of the `r` relevant ones of the first block takes one of its first `m`
+    places is C(e - r, m) / C(e, m), a product of `r` fractions.
+    """
+    tied, relevant_tied = ranking.tied[:, 0], ranking.relevant_tied[:, 0]
+    within = _places_within(ranking.above[:, 0], tied, k)
+    one_relevant = within / tied
+    most = ranking.above.shape[1]
+    if most == 1:
+        return one_relevant
+    step = torch.arange(most, device=tied.device)
+    left = (tied - within)[:, None] - step
+    missed = left.clamp(min=0) / (tied[:, None] - step).clamp(min=1)
+    missed = row_product(torch.where(step < relevant_tied[:, None], missed, 1.0))
+    return torch.where(relevant_tied == 1, one_relevant, 1 - missed)
+
+
+def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
+    """Invert the place of the first relevant location: 1 / rank, 0 beyond place k.
+
+    For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
+    q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
+    """
+    above, tied, relevant_tied = (
+        places[:, 0] for places in (ranking.above, ranking.tied, ranking.relevant_tied)
+    )
+    within = _places_within(above, tied, k)
+    score = _harmonic_between(above, within, k) / tied
+    if ranking.above.shape[1] == 1:
+        return score
+    rows = (relevant_tied > 1).nonzero()[:, 0]
+    if rows.numel():
+        several = _first_of_several(above[rows], tied[rows], relevant_tied[rows], within[rows])
+        score = score.index_copy(0, rows, several)
+    return score
+
+
+def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
+    """Discount each gain by 1 / log2(rank + 1), and divide by the best order's value.
+
+    DCG@k is the sum over the relevant ones of g (L(min(A + e, k)) - L(min(A, k))) / e; the ideal
+    takes the best min(n, k) gains on the first places (`ideal="full"`: all n).
+    """
+    gains = ranking.gains.double()
+    if gain == "exponential":
+        # 2^g - 1, divided by a power of two that keeps it finite and cancels exactly
+        scale = gains.amax(1, keepdim=True).floor()
+        gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
+    within = _places_within(ranking.above, ranking.tied, k)
+    discounted = row_sum(gains * (_discount_between(ranking.above, within, k) / ranking.tied))
+    places = gains.shape[1] if ideal == "full" else min(gains.shape[1], k)
+    gains = gains.sort(dim=1, descending=True).values[:, :places]
+    place = torch.arange(places, device=gains.device)
+    best = row_sum(gains * _discount_between(place, torch.ones_like(place), places))
+    return discounted / torch.where(best > 0, best, 1.0)
+
+
+def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") -> Tensor:
+    """Average the precision at each relevant location's place, over the first k places.
+
+    The sum over the relevant ones of ((R + 1 - c (A + 1)) (H(A + m) - H(A)) + c m) / e with
+    c = (r - 1) / (e - 1), over min(n, k) (`normalizer="relevant"`: over n).
+    """
+    above, tied = ranking.above, ranking.tied
+    within = _places_within(above, tied, k)
+    precision = _harmonic_between(above, within, k)
+    if above.shape[1] > 1:
+        slope = (ranking.relevant_tied - 1) / (tied - 1).clamp(min=1)
+        precision = (ranking.relevant_above + 1 - slope * (above + 1)) * precision + slope * within
+    total = row_sum(precision / tied)
+    relevant = ranking.num_relevant.clamp(min=1)
+    return total / (relevant.clamp(max=k) if normalizer == "min" else relevant)
+
+
+def precision(ranking: Ranking, k: int, denominator: Denominator = "k") -> Tensor:
+    """Divide the hits within the first k places by k (`"retrieved"`: by min(k, list length))."""
+    if denominator == "k":
+        return hits(ranking, k) / k
+    return hits(ranking, k) / ranking.first_places(k).retrieved.clamp(min=1, max=k)
+
+
+def recall(ranking: Ranking, k: int, normalized: bool = False) -> Tensor:
+    """Divide the hits within the first k places by n (normalized: by min(n, k))."""
+    relevant = ranking.num_relevant.clamp(min=1)
+    return hits(ranking, k) / (relevant.clamp(max=k) if normalized else relevant)
+
+
+def f1(ranking: Ranking, k: int) -> Tensor:
+    """Take the harmonic mean of precision and recall at k: 2 hits / (k + n)."""
+    return 2 * hits(ranking, k) / (k + ranking.num_relevant)
+
+
+def _places_within(above: Tensor, tied: Tensor, k: int | None) -> Tensor:
+    """`m`: how many places of a tied block are among the first k."""
+    return torch.minimum(((UNRETRIEVED if k is None else k) - above).clamp(min=0), tied)
+
+
+def _harmonic_between(above: Tensor, places: Tensor, k: int | None) -> Tensor:
+    """H(above + places) - H(above), for above + places up to k."""
+    tabled, x, y = _split_at_table("harmonic", above, places)
+    if k is not None and k <= _TABLE_LENGTH:
+        return tabled
+    # by Euler and Maclaurin; the logarithm of a quotient keeps its digits however far x is
+    return tabled + torch.log1p((y - x) / x) + (1 / y - 1 / x) / 2 - (1 / y**2 - 1 / x**2) / 12
+
+
+def _discount_between(above: Tensor, places: Tensor, k: int) -> Tensor:
+    """L(above + places) - L(above), for above + places up to k."""
+    tabled, x, y = _split_at_table("discount", above, places)
+    if k <= _TABLE_LENGTH:
+        return tabled
+    return tabled + _discount_beyond_table(x, y)
+
+
+def _split_at_table(
+    name: Literal["harmonic", "discount"], above: Tensor, places: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Look the part within the table up, and return the ends of the part beyond it."""
+    table = _table(name, above.device)
+    end = torch.where(places > 0, above + places, above)
+    tabled = table[end.clamp(max=_TABLE_LENGTH)] - table[above.clamp(max=_TABLE_LENGTH)]
+    return tabled, above.clamp(min=_TABLE_LENGTH).double(), end.clamp(min=_TABLE_LENGTH).double()
+
+
+def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
+    """L(y) - L(x) by Euler and Maclaurin; the integral by Gauss and Legendre over log(t + 1)."""
+    low, high = torch.log(x + 1), torch.log(y + 1)
+    integral = torch.zeros_like(x)
+    for node, weight in _gauss_legendre():
+        exponent = low + (high - low) * node
+        integral = integral + weight * (high - low) * torch.exp(exponent) / exponent
+    ends = 1 / high - 1 / low
+    slopes = 1 / ((x + 1) * low**2) - 1 / ((y + 1) * high**2)
+    return math.log(2) * (integral + ends / 2 + slopes / 12)
+
+
+def _first_of_several(above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor) -> Tensor:
+    """Expect 1 / (above + q), q the first of `relevant` random places in a block of `tied`."""
+    total = torch.zeros(above.shape, dtype=torch.float64, device=above.device)
+    weight = (relevant / tied)[:, None]  # the chance that q = 1
+    last = int(torch.minimum(within, tied - relevant + 1).max())
+    step = torch.arange(min(_CHUNK, 1 << (last - 1).bit_length()), device=above.device)
+    for start in range(1, last + 1, len(step)):
+        place = start + step
+        missed = (tied - relevant + 1)[:, None] - place
+        missed = missed.clamp(min=0) / (tied[:, None] - place).clamp(min=1)
+        chances = weight * torch.cat([torch.ones_like(weight), missed.cumprod(1)], 1)
+        weight = chances[:, -1:]
+        counted = place <= within[:, None]
+        total = total + row_sum(chances[:, :-1] * counted / (above[:, None] + place))
+    return total
+
+
+@functools.cache
+def _gauss_legendre() -> list[tuple[float, float]]:
+    """Nodes and weights of the rule of 16 points on [0, 1], from the roots of the polynomial."""
+    points = 16
+    rule = []
+    for i in range(points):
+        x = math.cos(math.pi * (i + 0.75) / (points + 0.5))
+        for _ in range(50):
+            previous, current = 1.0, x
+            for degree in range(2, points + 1):
+                previous, current = (
+                    current,
+                    ((2 * degree - 1) * x * current - (degree - 1) * previous) / degree,
+                )
+            slope = points * (x * current - previous) / (x * x - 1)
+            x -= current / slope
+        rule.append(((1 - x) / 2, 1 / ((1 - x * x) * slope * slope)))
+    return rule
+
+
+_tables: dict[tuple[str, torch.device], Tensor] = {}
+
+
+def _table(name: Literal["harmonic", "discount"], device: torch.device) -> Tensor:
+    """H or L of 0..65,536, summed once in float64 on the CPU."""
+    if (name, device) not in _tables:
+        with torch.inference_mode(False):
+            place = torch.arange(1, _TABLE_LENGTH + 1, dtype=torch.float64)
+            terms = (1 / place if name == "harmonic" else 1 / torch.log2(place + 1)).view(256, -1)
+            # rows first: adding small terms to a large sum one by one would lose their digits
+            rows = terms.cumsum(1)
+            sums = rows + torch.nn.functional.pad(rows[:-1, -1].cumsum(0), (1, 0))[:, None]
+            _tables[name, device] = torch.nn.functional.pad(sums.flatten(), (1, 0)).to(device)
+    return _tables[name, device]

@@ -1,0 +1,168 @@
+"""Which locations are relevant: every accepted form of `target`, read into padded ids."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Relevant(NamedTuple):
+    """The relevant locations of a batch of N queries, at most M each."""
+
+    ids: Tensor  #: int64 `[N, M]`, -1 for padding
+    gains: Tensor  #: floating `[N, M]`, 0 for padding
+    counted: Tensor  #: bool `[N]`, False for queries left out
+
+
+def read_target(
+    preds: Tensor,
+    target: Tensor,
+    mask: Tensor | None,
+    *,
+    num_candidates: int | None,
+    ignore_index: int | None,
+    validate_args: bool,
+) -> Relevant:
+    """Read any form of `target` into ids; see `Ranking.from_scores` for the forms."""
+    _check_form(preds, target, num_candidates)
+    queries = preds.shape[:-1]
+    counted = _read_mask(mask, queries, target.device)
+    gains = None
+    if is_integer(target):
+        ids = target.reshape(queries.numel(), -1).long()
+        written = counted[:, None]
+        padded = target.shape != queries
+        if padded:
+            if validate_args:
+                _check_not_relevance(preds, target)
+            filled = ids != -1 if ignore_index is None else (ids != -1) | (ids == ignore_index)
+            written = written & filled
+    else:
+        relevance = target.detach().reshape(queries.numel(), target.shape[-1])
+        if validate_args and target.is_floating_point():
+            _check_relevance(relevance, counted)
+        ids, gains = _positive_columns(relevance, counted)
+        written, padded = ids >= 0, True
+    relevant = written
+    if ignore_index is not None:
+        relevant = written & (ids != ignore_index)
+        counted = counted & (relevant.any(1) | ~written.any(1))
+    if validate_args:
+        _check_range(ids, relevant, num_candidates, padded)
+    ids = ids.masked_fill(~relevant, -1)
+    if gains is None:
+        if ids.shape[1] > 1:
+            ids = ids.sort(dim=1).values
+            repeats = ids[:, 1:] == ids[:, :-1]
+            ids[:, 1:].masked_fill_(repeats, -1)
+        gains = (ids >= 0).to(_gain_dtype(ids.device))
+    return Relevant(ids, gains.masked_fill(ids < 0, 0), counted)
+
+
+def is_integer(tensor: Tensor) -> bool:
+    """Tell whether a tensor holds integers, not booleans."""
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def describe(value: object) -> str:
+    """Name a value in an error message: dtype and shape of a tensor, else type and value."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _gain_dtype(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -> Tensor:
+    if mask is None:
+        return torch.ones(queries.numel(), dtype=torch.bool, device=device)
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != queries:
+        raise ValueError(
+            f"`mask` must be a bool tensor of shape {tuple(queries)}, one value a query, "
+            f"got {describe(mask)}."
+        )
+    return mask.reshape(-1)
+
+
+def _positive_columns(relevance: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
+    """List the columns above zero and their values, in rows padded to the widest."""
+    rows, columns = ((relevance > 0) & counted[:, None]).nonzero(as_tuple=True)
+    sizes = rows.bincount(minlength=relevance.shape[0])
+    widest = max(1, int(sizes.max())) if sizes.numel() else 1
+    slot = torch.arange(rows.numel(), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
+    ids = torch.full((relevance.shape[0], widest), -1, device=rows.device)
+    gains = torch.zeros(ids.shape, dtype=_gain_dtype(ids.device), device=rows.device)
+    ids[rows, slot] = columns
+    gains[rows, slot] = relevance[rows, columns].to(gains.dtype)
+    return ids, gains
+
+
+def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> None:
+    if not isinstance(target, Tensor) or target.is_complex():
+        raise TypeError(
+            f"`target` must be an integer, bool or floating tensor, got {describe(target)}."
+        )
+    if target.device != preds.device:
+        raise ValueError(
+            "`preds` and `target` must be on the same device, "
+            f"got {preds.device} and {target.device}."
+        )
+    queries = preds.shape[:-1]
+    if is_integer(target):
+        if target.shape != queries and (target.ndim != preds.ndim or target.shape[:-1] != queries):
+            raise ValueError(
+                f"an integer `target` must have the shape of the queries, {tuple(queries)}, or one "
+                f"more dimension for several ids a query, got {describe(target)} for `preds` "
+                f"{describe(preds)}."
+            )
+    elif (
+        target.ndim != preds.ndim
+        or target.shape[:-1] != queries
+        or num_candidates not in (None, target.shape[-1])
+    ):
+        width = "C" if num_candidates is None else num_candidates
+        shape = ", ".join(map(str, (*queries, width)))
+        raise ValueError(
+            "a bool or floating `target` is the relevance of every candidate and must have shape "
+            f"({shape}), got {describe(target)}; pass ids as integers."
+        )
+
+
+def _check_not_relevance(preds: Tensor, target: Tensor) -> None:
+    # As ids, rows of zeros and ones would name the candidates 0 and 1 again and again.
+    narrow = 1 if preds.is_floating_point() else 2
+    if target.shape == preds.shape and target.shape[-1] > narrow and target.numel():
+        lowest, highest = target.aminmax()
+        if lowest >= 0 and highest <= 1:
+            raise ValueError(
+                "an integer `target` holds ids, but this one is all zeros and ones in the shape "
+                f"of `preds`, {tuple(preds.shape)}; pass relevance of candidates as `.bool()`."
+            )
+
+
+def _check_relevance(relevance: Tensor, counted: Tensor) -> None:
+    relevance = relevance[counted]
+    if not relevance.numel():
+        return
+    lowest, highest = (float(bound) for bound in relevance.aminmax())
+    if not (lowest >= 0 and highest < torch.inf):  # a NaN is both bounds and compares false
+        raise ValueError(
+            "a floating `target` is graded relevance and must be finite and at least 0, "
+            f"got {lowest if lowest < 0 else highest}."
+        )
+
+
+def _check_range(ids: Tensor, relevant: Tensor, num_candidates: int | None, padded: bool) -> None:
+    if not ids.numel():
+        return
+    lowest, highest = (int(bound) for bound in ids.masked_fill(~relevant, 0).aminmax())
+    if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
+        bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
+        padding = " (-1 pads)" if padded else ""
+        raise ValueError(
+            f"`target` must hold ids of at least 0{padding}{bound}, got "
+            f"{lowest if lowest < 0 else highest}; leave queries without a location out by "
+            "`ignore_index` or `mask`."
+        )
