@@ -9,7 +9,6 @@ from torchmetrics import MetricCollection
 from nextloc_metrics.metric import RankingTally, rank
 from nextloc_metrics.ranking import Ranking
 
-
 Member: TypeAlias = RankingTally | MetricCollection
 Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
 

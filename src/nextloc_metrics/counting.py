@@ -35,14 +35,18 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    if scores.device.type != "cpu":
-        columns = own.unsqueeze(-1).unbind(1)
-        below = torch.stack([(scores < column).sum(1) for column in columns], 1)
-        below_or_tied = torch.stack([(scores <= column).sum(1) for column in columns], 1)
-        return below, below_or_tied
+    if scores.device.type == "cpu":
+        return _compare_each_in_cache(scores, own)
+    each = own.unsqueeze(-1).unbind(1)
+    below = torch.stack([(scores < at).sum(1) for at in each], 1)
+    below_or_tied = torch.stack([(scores <= at).sum(1) for at in each], 1)
+    return below, below_or_tied
+
+
+def _compare_each_in_cache(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     # Comparisons written as 0.0 and 1.0 into a buffer that stays in cache vectorise, and so does
     # their sum; sums of booleans do neither. Sums of at most 4,096 ones are exact in float32.
-    num_queries, num_candidates = scores.shape[0], scores.shape[1]
+    num_queries, num_candidates = scores.shape
     below, below_or_tied = torch.zeros(2, *own.shape, dtype=torch.int64)
     columns = min(num_candidates, _BUFFER_COLUMNS)
     rows = max(1, _BUFFER_ELEMENTS // columns)

@@ -349,10 +349,11 @@ Record = TypeVar("Record", FirstPlaces, Ranking)
 
 
 def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
-    values = {field.name: getattr(record, field.name) for field in fields(record)}
-    return replace(
-        record, **{name: function(x) for name, x in values.items() if isinstance(x, Tensor)}
-    )
+    changed: dict[str, Any] = {}
+    for field in fields(record):
+        if isinstance(value := getattr(record, field.name), Tensor):
+            changed[field.name] = function(value)
+    return replace(record, **changed)
 
 
 def _first_places_of_scores(scores: Tensor, top: int) -> FirstPlaces | None:
