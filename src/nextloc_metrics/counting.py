@@ -50,7 +50,7 @@ def _compare_each_in_cache(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]
     below, below_or_tied = torch.zeros(2, *own.shape, dtype=torch.int64)
     columns = min(num_candidates, _BUFFER_COLUMNS)
     rows = max(1, _BUFFER_ELEMENTS // columns)
-    buffer = torch.empty(min(rows, num_queries), columns)
+    buffer = torch.empty(min(rows, num_queries), columns, dtype=torch.float32)
     for row in range(0, num_queries, rows):
         for column in range(0, num_candidates, columns):
             block = scores[row : row + rows, column : column + columns]

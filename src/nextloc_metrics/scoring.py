@@ -114,7 +114,7 @@ def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") 
     within = _places_within(above, tied, k)
     precision = _harmonic_between(above, within, k)
     if above.shape[1] > 1:
-        slope = (ranking.relevant_tied - 1) / (tied - 1).clamp(min=1)
+        slope = (ranking.relevant_tied - 1).double() / (tied - 1).clamp(min=1)
         precision = (ranking.relevant_above + 1 - slope * (above + 1)) * precision + slope * within
     total = row_sum(precision / tied)
     relevant = ranking.num_relevant.clamp(min=1)
@@ -140,8 +140,9 @@ def f1(ranking: Ranking, k: int) -> Tensor:
 
 
 def _places_within(above: Tensor, tied: Tensor, k: int | None) -> Tensor:
-    """`m`: how many places of a tied block are among the first k."""
-    return torch.minimum(((UNRETRIEVED if k is None else k) - above).clamp(min=0), tied)
+    """`m`: how many places of a tied block are among the first k, as float64."""
+    last = UNRETRIEVED if k is None else k
+    return torch.minimum((last - above).clamp(min=0), tied).double()
 
 
 def _harmonic_between(above: Tensor, places: Tensor, k: int | None) -> Tensor:
@@ -166,18 +167,19 @@ def _split_at_table(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Look the part within the table up, and return the ends of the part beyond it."""
     table = _table(name, above.device)
-    end = torch.where(places > 0, above + places, above)
+    end = above + places.long()
     tabled = table[end.clamp(max=_TABLE_LENGTH)] - table[above.clamp(max=_TABLE_LENGTH)]
     return tabled, above.clamp(min=_TABLE_LENGTH).double(), end.clamp(min=_TABLE_LENGTH).double()
 
 
 def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
     """L(y) - L(x) by Euler and Maclaurin; the integral by Gauss and Legendre over log(t + 1)."""
-    low, high = torch.log(x + 1), torch.log(y + 1)
+    low, width = torch.log(x + 1), torch.log1p((y - x) / (x + 1))
+    high = low + width
     integral = torch.zeros_like(x)
     for node, weight in _gauss_legendre():
-        exponent = low + (high - low) * node
-        integral = integral + weight * (high - low) * torch.exp(exponent) / exponent
+        exponent = low + width * node
+        integral = integral + weight * width * torch.exp(exponent) / exponent
     ends = 1 / high - 1 / low
     slopes = 1 / ((x + 1) * low**2) - 1 / ((y + 1) * high**2)
     return math.log(2) * (integral + ends / 2 + slopes / 12)
@@ -186,13 +188,13 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
 def _first_of_several(above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor) -> Tensor:
     """Expect 1 / (above + q), q the first of `relevant` random places in a block of `tied`."""
     total = torch.zeros(above.shape, dtype=torch.float64, device=above.device)
-    weight = (relevant / tied)[:, None]  # the chance that q = 1
+    weight = (relevant.double() / tied)[:, None]  # the chance that q = 1
     last = int(torch.minimum(within, tied - relevant + 1).max())
     step = torch.arange(min(_CHUNK, 1 << (last - 1).bit_length()), device=above.device)
     for start in range(1, last + 1, len(step)):
         place = start + step
         missed = (tied - relevant + 1)[:, None] - place
-        missed = missed.clamp(min=0) / (tied[:, None] - place).clamp(min=1)
+        missed = missed.clamp(min=0).double() / (tied[:, None] - place).clamp(min=1)
         chances = weight * torch.cat([torch.ones_like(weight), missed.cumprod(1)], 1)
         weight = chances[:, -1:]
         counted = place <= within[:, None]
