@@ -6,6 +6,13 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 
 from nextloc_metrics import functional, scoring
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.deciles import (
+    DecileCoverage,
+    DecileKForRecall,
+    DecileNDCG,
+    DecilePrecision,
+    DecilePredictionShare,
+)
 from nextloc_metrics.location_f1 import LocationF1
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
@@ -18,17 +25,24 @@ from nextloc_metrics.metrics import (
     PrecisionAtK,
     RecallAtK,
 )
+from nextloc_metrics.popularity import PopularityBins
 from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.ranking import Ranking
 
 __all__ = [
     "MRR",
     "AccuracyAtK",
+    "DecileCoverage",
+    "DecileKForRecall",
+    "DecileNDCG",
+    "DecilePrecision",
+    "DecilePredictionShare",
     "F1AtK",
     "HitRateAtK",
     "LocationF1",
     "MAPAtK",
     "NDCGAtK",
+    "PopularityBins",
     "PrecisionAtK",
     "Ranking",
     "RankingCollection",

@@ -29,6 +29,21 @@ def tally(scores: Tensor, counted: Tensor) -> Tensor:
     return torch.cat([sums, counted.sum()[None]])
 
 
+def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) -> Tensor:
+    """Sum up a batch of scores group by group, int64 `[num_groups, 3]`; see `tally`.
+
+    Args:
+        group: int64 `[N]`, each score's group.
+        num_groups: how many groups there are.
+        scores: float64 `[N]`, in [0, 1].
+        counted: bool `[N]`, which of them to count.
+    """
+    ones = torch.ones_like(group)
+    rows = torch.stack([to_fixed_point(scores), to_fixed_point(scores * scores), ones], 1)
+    rows = rows.masked_fill(~counted[:, None], 0)
+    return rows.new_zeros(num_groups, 3).index_add(0, group, rows)
+
+
 def mean(state: Tensor) -> Tensor:
     """Return the mean of the tallied scores, floating `[...]`, of states int64 `[..., 3]`."""
     return ratio(state[..., 0], state[..., 2])

@@ -42,6 +42,13 @@ class FirstPlaces:
     ids: Tensor
     above: Tensor
 
+    def cut(self, top: int) -> FirstPlaces:
+        """Keep the first `top` places; a tied block that crosses place `top` goes whole."""
+        above = self.above.contiguous()
+        crosses = torch.searchsorted(above, above, right=True) > top
+        ids = self.ids.masked_fill(crosses, -1)[:, :top]
+        return FirstPlaces(top, self.retrieved.clamp(max=top), self.best, ids, above[:, :top])
+
 
 @dataclass(eq=False, repr=False)
 class Ranking:
@@ -147,11 +154,10 @@ class Ranking:
         retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
         own = own.masked_fill(~retrieved, torch.inf)
         above, tied = count_above_and_tied(scores, own)
-        return cls._placed(
+        return cls.from_places(
             relevant,
-            above,
+            above.masked_fill(~retrieved, UNRETRIEVED),
             tied,
-            retrieved,
             shape=preds.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
@@ -209,12 +215,11 @@ class Ranking:
             _check_lists(lists, by_id, relevant.counted)
         slot = torch.searchsorted(by_id, relevant.ids).clamp(max=lists.shape[1] - 1)
         retrieved = (relevant.ids >= 0) & (by_id.gather(1, slot) == relevant.ids)
-        above = place.gather(1, slot)
-        return cls._placed(
+        above = place.gather(1, slot).masked_fill(~retrieved, UNRETRIEVED)
+        return cls.from_places(
             relevant,
             above,
             torch.ones_like(above),
-            retrieved,
             shape=preds.shape[:-1],
             ignore_index=ignore_index,
             first=_first_places_of_lists(lists, top),
@@ -227,17 +232,9 @@ class Ranking:
         return (form or cls.from_scores)(preds, target, *args, **kwargs)
 
     @classmethod
-    def _placed(
-        cls,
-        relevant: Relevant,
-        above: Tensor,
-        tied: Tensor,
-        retrieved: Tensor,
-        **kwargs: Any,
-    ) -> Ranking:
+    def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
         """Put the columns in the order of their places; equal places then stand together."""
-        above = above.masked_fill(~retrieved, UNRETRIEVED)
-        tied = tied.masked_fill(~retrieved, 1)
+        tied = tied.masked_fill(above == UNRETRIEVED, 1)
         ids, gains = relevant.ids, relevant.gains
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)

@@ -1,0 +1,529 @@
+"""How well are rare places predicted? Metrics per popularity bin of the relevant location.
+
+A query's ranked list is cut to its first `candidates` and split by bin; `k` then cuts the bin's
+own list. Places within a bin are the same numbers as places in the whole list, counted among the
+bin's candidates, so the same formulas score them.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact, scoring
+from nextloc_metrics.metric import RankingTally, check_choice, check_positive
+from nextloc_metrics.popularity import PopularityBins
+from nextloc_metrics.ranking import UNRETRIEVED, Ranking, Ties
+from nextloc_metrics.targets import Relevant
+
+Decile = int | Literal["unmapped"]
+
+
+class DecileMetric(RankingTally):
+    """A value for every popularity bin, and for locations in none (`unmapped`).
+
+    `compute` returns a dict whose keys are always the same, NaN where nothing was counted; with
+    `decile` that one scalar. Metrics that differ in `decile` alone share one state in a
+    `MetricCollection`.
+
+    Args:
+        bins: every location's bin.
+        candidates: how many of the first places are looked at. A block of tied candidates that
+            crosses this place is left out whole.
+        decile: the number of a bin or `"unmapped"`, for a scalar; None for all.
+        options: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: an option is out of range; in `update`, an id is not in `bins`.
+    """
+
+    computed_options: ClassVar[frozenset[str]] = frozenset({"decile"})
+
+    bins: PopularityBins
+    candidates: int
+    decile: Decile | None
+
+    def __init__(
+        self,
+        *,
+        bins: PopularityBins,
+        candidates: int = 500,
+        decile: Decile | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(bins, PopularityBins):
+            raise TypeError(f"`bins` must be a PopularityBins, got {type(bins).__name__}.")
+        if decile not in (None, *self._deciles(bins)):
+            raise ValueError(
+                f"`decile` must be None, 'unmapped' or a bin from 1 to {bins.num_bins}, "
+                f"got {decile!r}."
+            )
+        super().__init__(
+            bins=bins, candidates=check_positive("candidates", candidates), decile=decile, **options
+        )
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The metric's name in the keys of `compute`, such as `precision_at_5`."""
+
+    @property
+    def top(self) -> int:
+        """The list is cut to its first candidates."""
+        return self.candidates
+
+    @abstractmethod
+    def values(self) -> Tensor:
+        """Return the value of every bin, unmapped first: float `[num_bins + 1]`."""
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        highest = (ranking.num_candidates or 0) - 1
+        if ranking.num_candidates is None and self.validate_args and len(ranking):
+            listed = ranking.first_places(self.top).ids[ranking.counted]
+            highest = max(
+                int(ids.max())
+                for ids in (ranking.relevant, listed, torch.tensor([-1]))
+                if ids.numel()
+            )
+        if highest >= len(self.bins):
+            raise ValueError(
+                f"`bins` must hold every location, got {len(self.bins)} of them and id {highest}."
+            )
+
+    def compute(self) -> Tensor | dict[str, Tensor]:
+        """Return the value of every bin by name, or that of `decile`."""
+        named = dict(zip(self._deciles(self.bins), self._in_order(self.values()), strict=True))
+        if self.decile is not None:
+            return named[self.decile]
+        return {self.key(decile): value for decile, value in named.items()}
+
+    def key(self, decile: Decile) -> str:
+        """Return the name of a bin's value, such as `precision_at_5_decile_01`."""
+        digits = len(str(self.bins.num_bins))
+        label = decile if isinstance(decile, str) else f"{decile:0{digits}}"
+        return f"{self.name}_decile_{label}"
+
+    @classmethod
+    def _deciles(cls, bins: PopularityBins) -> list[Decile]:
+        return [*range(1, bins.num_bins + 1), "unmapped"]
+
+    @staticmethod
+    def _in_order(values: Tensor) -> Iterator[Tensor]:
+        return iter(values.roll(-1))
+
+
+class DecileScore(DecileMetric):
+    """The mean, for every bin, of a score of the queries with a relevant location in the bin.
+
+    Args:
+        ties: as in [`RankingMetric`][nextloc_metrics.RankingMetric].
+        options: those of `DecileMetric`.
+    """
+
+    ties: Ties
+
+    def __init__(self, *, ties: Ties = "expected", **options: Any) -> None:
+        check_choice("ties", ties, Ties)
+        super().__init__(ties=ties, **options)
+
+    @abstractmethod
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+        """Return float64 `[N]`, one score in [0, 1] a query and bin.
+
+        Args:
+            ranking: where the relevant locations of a bin landed among the bin's candidates.
+            predictions: int64 `[N]`, the bin's number of candidates.
+        """
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for every bin's sum of scores, of their squares, and its queries."""
+        return torch.zeros(self.bins.num_bins + 1, 3, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Sum up the scores of every bin, exactly."""
+        within, predictions = places_within_bins(ranking, self.bins, self.top)
+        scores = self.score(within.break_ties(self.ties), predictions)
+        counted = within.num_relevant > 0
+        bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
+        return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, counted)
+
+    def values(self) -> Tensor:
+        """Return the mean score of every bin."""
+        return exact.mean(self.state)
+
+
+class DecilePrecision(DecileScore):
+    r"""Precision within each popularity bin: hits / min(k, predictions of that bin).
+
+    Hits are the bin's relevant locations within the first `k` of the bin's own list. A query with
+    no relevant location in the bin is skipped there; with one but no prediction it counts 0.
+
+    Dividing by no more than the predictions there are flatters rare bins, whose lists are short;
+    [`DecileNDCG`][nextloc_metrics.DecileNDCG] does not. Ties: expectation, over the order of the
+    bin's tied candidates.
+
+    Args:
+        bins: every location's bin.
+        k: how many places of a bin's list count.
+        scope: `"within"`, k cuts the bin's own list; `"global"`, the whole list is cut to its
+            first k places before it is split (a tied block that crosses place k is left out).
+        kwargs: `candidates`, `decile`, `ties`, `ignore_index`, `validate_args`, and TorchMetrics'
+            own keyword arguments.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecilePrecision, PopularityBins
+        >>> bins = PopularityBins([2, 2, 1, 1])
+        >>> precision = DecilePrecision(bins, k=1)
+        >>> precision.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
+        >>> precision.compute()  # lists 2, 3 and 0, 1
+        {'precision_at_1_decile_1': tensor(1.), 'precision_at_1_decile_2': tensor(0.),
+         'precision_at_1_decile_unmapped': tensor(nan)}
+    """
+
+    def __init__(
+        self,
+        bins: PopularityBins,
+        k: int,
+        scope: Literal["within", "global"] = "within",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("scope", scope, Literal["within", "global"])
+        super().__init__(bins=bins, k=check_positive("k", k), scope=scope, **kwargs)
+
+    k: int
+    scope: Literal["within", "global"]
+
+    @property
+    def name(self) -> str:
+        """`precision_at_k`."""
+        return f"precision_at_{self.k}"
+
+    @property
+    def top(self) -> int:
+        """The list is cut to its first candidates, or globally to the first k of them."""
+        return self.candidates if self.scope == "within" else min(self.k, self.candidates)
+
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+        """Divide the hits by the places that could hold one."""
+        return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
+
+
+class DecileNDCG(DecileScore):
+    r"""NDCG within each popularity bin, at places of the bin's own list.
+
+    The ideal takes the best min(k, n) gains of the query's n relevant locations in the bin. A
+    query with no relevant location in the bin is skipped there; with one but no prediction it
+    counts 0. Ties: expectation, over the order of the bin's tied candidates.
+
+    Args:
+        bins: every location's bin.
+        k: how many places of a bin's list count.
+        kwargs: as for [`DecilePrecision`][nextloc_metrics.DecilePrecision].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecileNDCG, PopularityBins
+        >>> ndcg = DecileNDCG(PopularityBins([2, 2, 1, 1]), k=2, decile=2)
+        >>> ndcg.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
+        >>> ndcg.compute()  # second of 0, 1: 1 / log2(3)
+        tensor(0.6309)
+    """
+
+    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
+        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    @property
+    def name(self) -> str:
+        """`ndcg_at_k`."""
+        return f"ndcg_at_{self.k}"
+
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+        """Relate the discounted gain to the best possible."""
+        return scoring.ndcg(ranking, self.k)
+
+
+class DecileKForRecall(DecileMetric):
+    r"""How far down a bin's list one must read to find its relevant locations.
+
+    The smallest k, within the bin's own list, at which recall reaches `min_recall`; the median
+    over the queries with a relevant location in the bin. A list that ends before, or is empty,
+    counts as half the number of mapped locations (rounded down), or as `exhausted`. The state is a
+    histogram, so that the median is exact over any number of processes.
+
+    Ties: a tied block counts at its worst places.
+
+    Args:
+        bins: every location's bin.
+        min_recall: the recall to reach, above 0 and at most 1.
+        statistic: `"median"` or `"mean"`.
+        exhausted: what a list counts that ends before; None for half the mapped locations.
+        kwargs: `candidates`, `decile`, `ignore_index`, `validate_args`, and TorchMetrics' own
+            keyword arguments.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecileKForRecall, PopularityBins
+        >>> k = DecileKForRecall(PopularityBins([2, 2, 1, 1]), min_recall=1.0, decile=2)
+        >>> k.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
+        >>> k.compute()  # location 1 is second of 0, 1
+        tensor(2.)
+    """
+
+    higher_is_better = False
+    plot_upper_bound = None
+    computed_options = frozenset({"decile", "statistic", "exhausted"})
+
+    def __init__(
+        self,
+        bins: PopularityBins,
+        min_recall: float,
+        statistic: Literal["median", "mean"] = "median",
+        exhausted: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("statistic", statistic, Literal["median", "mean"])
+        if isinstance(min_recall, bool) or not 0 < min_recall <= 1:
+            raise ValueError(f"`min_recall` must be above 0 and at most 1, got {min_recall!r}.")
+        if exhausted is not None:
+            check_positive("exhausted", exhausted)
+        super().__init__(
+            bins=bins,
+            min_recall=float(min_recall),
+            statistic=statistic,
+            exhausted=exhausted,
+            **kwargs,
+        )
+
+    min_recall: float
+    statistic: Literal["median", "mean"]
+    exhausted: int | None
+
+    @property
+    def name(self) -> str:
+        """`k_for_recall_50` for `min_recall=0.5`."""
+        return f"k_for_recall_{100 * self.min_recall:g}".replace(".", "_")
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for every bin's number of queries per k, exhausted lists at 0."""
+        return torch.zeros(self.bins.num_bins + 1, self.candidates + 1, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count the queries of every bin by their k."""
+        within, _ = places_within_bins(ranking, self.bins, self.candidates)
+        rank = within.break_ties("pessimistic").above + 1
+        relevant = within.num_relevant[:, None]
+        hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
+        short = (hits.double() / relevant.clamp(min=1) < self.min_recall) & (hits < relevant)
+        k = rank.gather(1, short.sum(1, keepdim=True))[:, 0]
+        k = k.masked_fill(k > self.candidates, 0)
+        width = self.candidates + 1
+        row = torch.arange(len(within), device=rank.device) % (self.bins.num_bins + 1)
+        counts = torch.zeros(self.empty_tally().numel(), dtype=torch.int64, device=rank.device)
+        return counts.index_add(0, row * width + k, (relevant[:, 0] > 0).long()).view(-1, width)
+
+    def values(self) -> Tensor:
+        """Return the median or mean k of every bin."""
+        exhausted = self.bins.num_mapped // 2 if self.exhausted is None else self.exhausted
+        ks = torch.arange(self.candidates + 1, device=self.state.device)
+        ks[0] = exhausted
+        ks, order = ks.sort(stable=True)
+        counts = self.state[:, order]
+        total = counts.sum(1)
+        if self.statistic == "mean":
+            value = exact.float64((counts * ks).sum(1)) / exact.float64(total)
+        else:
+            # the places of the two middle ones among the sorted, counted from 1
+            middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
+            found = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(ks) - 1)
+            value = exact.float64(ks[found].sum(1)) / 2
+        return value.to(self.state.device).float().masked_fill(total == 0, torch.nan)
+
+
+class DecilePredictionShare(DecileMetric):
+    r"""Of all k x N predictions, the share in each popularity bin.
+
+    The predictions are the first `k` places of each of N queries. A place without a candidate
+    is in no bin, and neither is, by the ids kept, a block of tied candidates that crosses place
+    `k`: the shares then add up to less than 1.
+
+    Args:
+        bins: every location's bin.
+        k: how many places of the whole list count.
+        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecilePredictionShare, PopularityBins
+        >>> share = DecilePredictionShare(PopularityBins([2, 2, 1, 1]), k=3, decile=2)
+        >>> share.update(tensor([[0, 2, 1, 3]]), tensor([1]))
+        >>> share.compute()  # 0 and 1, of 3
+        tensor(0.6667)
+    """
+
+    higher_is_better = None
+
+    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
+        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    @property
+    def name(self) -> str:
+        """`prediction_share_at_k`."""
+        return f"prediction_share_at_{self.k}"
+
+    @property
+    def top(self) -> int:
+        """The first k places of the whole list count."""
+        return min(self.k, self.candidates)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for every bin's predictions, and for those of all together."""
+        return torch.zeros(self.bins.num_bins + 2, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count the predictions in every bin."""
+        ids = ranking.first_places(self.top).cut(self.top).ids[ranking.counted]
+        bins = self.bins.of(ids)
+        counts = bins.flatten().bincount(minlength=self.bins.num_bins + 2)
+        counts[-1] = ranking.counted.sum() * self.k
+        return counts
+
+    def values(self) -> Tensor:
+        """Return the share of every bin."""
+        counts = exact.float64(self.state)
+        return (counts[:-1] / counts[-1]).float().to(self.state.device)
+
+
+class DecileCoverage(DecileMetric):
+    r"""Of the distinct locations in a popularity bin, the share predicted correctly at least once.
+
+    A location is predicted correctly where it is relevant to a query and within the first `k` of
+    its bin's own list. Besides the bins there is the value of all together (`"overall"`).
+
+    Ties: a location in a tied block counts where the whole block is within the first `k`.
+
+    Args:
+        bins: every location's bin.
+        k: how many places of a bin's list count.
+        denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
+            that have a bin (`unmapped` is then NaN, and not part of the overall value).
+        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
+            `"overall"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecileCoverage, PopularityBins
+        >>> coverage = DecileCoverage(PopularityBins([2, 2, 1, 1]), k=1, decile="overall")
+        >>> coverage.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
+        >>> coverage.compute()  # 2 leads its bin's list, 1 does not
+        tensor(0.5000)
+    """
+
+    computed_options = frozenset({"decile", "denominator"})
+
+    def __init__(
+        self,
+        bins: PopularityBins,
+        k: int,
+        denominator: Literal["actual", "mapped"] = "actual",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("denominator", denominator, Literal["actual", "mapped"])
+        super().__init__(bins=bins, k=check_positive("k", k), denominator=denominator, **kwargs)
+
+    k: int
+    denominator: Literal["actual", "mapped"]
+
+    @property
+    def name(self) -> str:
+        """`coverage_at_k`."""
+        return f"coverage_at_{self.k}"
+
+    def key(self, decile: Any) -> str:
+        """Return the name of a bin's value, or of that of all together."""
+        return self.name if decile == "overall" else super().key(decile)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for how often every location is relevant, and predicted correctly."""
+        return torch.zeros(2, len(self.bins), dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count how often every location is relevant, and predicted correctly."""
+        within, _ = places_within_bins(ranking, self.bins, self.candidates)
+        ids = within.relevant
+        relevant = ids >= 0
+        correct = relevant & (within.above + within.tied <= self.k)
+        counts = torch.zeros(2 * len(self.bins), dtype=torch.int64, device=ids.device)
+        cells = torch.cat([ids.clamp(min=0), ids.clamp(min=0) + len(self.bins)])
+        added = torch.cat([relevant, correct]).long()
+        return counts.index_add(0, cells.flatten(), added.flatten()).view(2, -1)
+
+    def values(self) -> Tensor:
+        """Return the coverage of every bin, and of all together last."""
+        occurs, covered = self.state > 0
+        mapped = self.bins.bin_of > 0
+        if self.denominator == "mapped":
+            occurs, covered = mapped, covered & mapped
+        sizes = self.bins.num_bins + 1
+        parts = torch.stack(
+            [self.bins.bin_of[x].bincount(minlength=sizes) for x in (covered, occurs)]
+        )
+        covered, occurs = exact.float64(torch.cat([parts, parts.sum(1, keepdim=True)], 1)).unbind()
+        return (covered / occurs).float().to(self.state.device)
+
+    @classmethod
+    def _deciles(cls, bins: PopularityBins) -> list[Any]:
+        return ["overall", *super()._deciles(bins)]
+
+    @staticmethod
+    def _in_order(values: Tensor) -> Iterator[Tensor]:
+        return iter(torch.cat([values[-1:], values[1:-1], values[:1]]))
+
+
+def places_within_bins(
+    ranking: Ranking, bins: PopularityBins, candidates: int
+) -> tuple[Ranking, Tensor]:
+    """Split every query's list by bin: a row for each query and bin, unmapped first.
+
+    Returns:
+        The places of the bin's relevant locations among its candidates, and int64
+        `[N (num_bins + 1)]`, how many candidates those are.
+    """
+    first = ranking.first_places(candidates).cut(candidates)
+    num_bins = bins.num_bins + 1
+    width = first.ids.shape[1] + 1
+    # candidates in the order of their bins, and within a bin of their places
+    keys = (bins.of(first.ids) * width + first.above).sort(dim=1).values
+    edges = torch.arange(num_bins + 1, device=keys.device) * width
+    edges = torch.searchsorted(keys, edges.expand(len(ranking), -1).contiguous())
+    own_bin = bins.of(ranking.relevant)
+    own_key = own_bin * width + ranking.above.clamp(max=width - 1)
+    start = torch.searchsorted(keys, own_key)
+    tied = torch.searchsorted(keys, own_key, right=True) - start
+    above = (start - edges.gather(1, own_bin)).masked_fill(tied == 0, UNRETRIEVED)
+
+    number = torch.arange(num_bins, device=keys.device)[:, None]
+    inside = (own_bin[:, None] == number).flatten(0, 1)
+
+    def every_bin(values: Tensor) -> Tensor:
+        return values.repeat_interleave(num_bins, 0)
+
+    within = Ranking.from_places(
+        Relevant(
+            every_bin(ranking.relevant).masked_fill(~inside, -1),
+            every_bin(ranking.gains).masked_fill(~inside, 0),
+            every_bin(ranking.counted),
+        ),
+        every_bin(above).masked_fill(~inside, UNRETRIEVED),
+        every_bin(tied),
+        shape=torch.Size([len(ranking) * num_bins]),
+    )
+    return within, edges.diff().flatten()

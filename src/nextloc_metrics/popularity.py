@@ -1,0 +1,132 @@
+"""Which popularity bin (decile) a location is in, from how often training data visits it."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.metric import check_choice, check_positive
+from nextloc_metrics.targets import describe, is_integer
+
+By = Literal["mass", "items"]
+
+
+class PopularityBins(torch.nn.Module):
+    r"""A table of every location's popularity bin: 1 the rarest, `num_bins` the most popular.
+
+    Bin 0 is `unmapped`: locations that training data never visits. The table moves with
+    `.to(device)` and is not part of a `state_dict`.
+
+    Make one of training counts with
+    [`from_counts`][nextloc_metrics.PopularityBins.from_counts], or give bins of your own.
+
+    Args:
+        bin_of: integer `[C]`, every location's bin, 0 to `num_bins`.
+        num_bins: how many bins there are; None for the highest in `bin_of`.
+
+    Raises:
+        ValueError: `bin_of` is not one row of integers, or holds a bin out of range.
+
+    Example:
+        >>> bins = PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=2)
+        >>> bins.bin_of  # of 100 visits, 20 are below the location with 30, and 50 above
+        tensor([2, 1, 1, 1, 1, 0])
+        >>> bins
+        PopularityBins(num_bins=2, by='mass')
+             bin  locations  visits  visits each
+        unmapped          1       0            0
+               1          4      50         5-30
+               2          1      50           50
+    """
+
+    bin_of: Tensor
+    counts: Tensor | None
+
+    def __init__(self, bin_of: Tensor | Sequence[int], num_bins: int | None = None) -> None:
+        super().__init__()
+        table = _read_row("bin_of", bin_of)
+        highest = int(table.max())
+        if num_bins is None:
+            num_bins = max(1, highest)
+        if highest > check_positive("num_bins", num_bins):
+            raise ValueError(f"`bin_of` must be at most `num_bins`, {num_bins}, got {highest}.")
+        self.num_bins = num_bins
+        self.by: By | None = None
+        self.register_buffer("bin_of", table, persistent=False)
+        self.register_buffer("counts", None, persistent=False)
+
+    @classmethod
+    def from_counts(
+        cls, train_counts: Tensor | Sequence[int], num_bins: int = 10, by: By = "mass"
+    ) -> "PopularityBins":
+        r"""Divide the locations by how often training data visits them.
+
+        A block of equally popular locations goes into one bin whole. Its place is
+        below / (below + above): how much is visited less and how much more often than the block,
+        in visits or in locations; bin = min(floor(num_bins x place), num_bins - 1) + 1. So the
+        rarest block is always in bin 1 and the most popular in the last (a single block: in the
+        last), bins between may be empty, and the ids play no part.
+
+        Args:
+            train_counts: integer `[C]`, the visits of every location in the training data;
+                locations without any are `unmapped`.
+            num_bins: how many bins.
+            by: `"mass"`, every bin holds about an equal share of the visits; `"items"`, of the
+                locations.
+
+        Raises:
+            ValueError: a count is negative or no integer, or an option is out of range.
+        """
+        check_choice("by", by, By)
+        check_positive("num_bins", num_bins)
+        counts = _read_row("train_counts", train_counts)
+        values, block, sizes = counts.unique(return_inverse=True, return_counts=True)
+        weight = sizes * values if by == "mass" else sizes * (values > 0)
+        behind = weight.cumsum(0)
+        below, above = behind - weight, behind[-1] - behind
+        last = num_bins - 1
+        bins = torch.where(
+            below + above > 0, num_bins * below // (below + above).clamp(min=1), last
+        )
+        made = cls(((bins.clamp(max=last) + 1) * (values > 0))[block], num_bins)
+        made.by, made.counts = by, counts
+        return made
+
+    @property
+    def num_mapped(self) -> int:
+        """How many locations are in a bin."""
+        return int((self.bin_of > 0).sum())
+
+    def of(self, ids: Tensor) -> Tensor:
+        """Return the bins of ids, and `num_bins` + 1 for padding (-1)."""
+        return self.bin_of[ids.clamp(min=0)].masked_fill(ids < 0, self.num_bins + 1)
+
+    def __len__(self) -> int:
+        """Return the number of locations."""
+        return self.bin_of.shape[0]
+
+    def __repr__(self) -> str:
+        by = "" if self.by is None else f", by={self.by!r}"
+        lines = [f"PopularityBins(num_bins={self.num_bins}{by})"]
+        lines.append("     bin  locations" + ("  visits  visits each" if self.by else ""))
+        for number in range(self.num_bins + 1):
+            inside = self.bin_of == number
+            line = f"{number or 'unmapped':>8}  {int(inside.sum()):>9}"
+            if self.counts is not None:
+                visits = self.counts[inside]
+                low, high = map(int, visits.aminmax()) if visits.numel() else ("", "")
+                each = f"{low}" if low == high else f"{low}-{high}"
+                line += f"  {int(visits.sum()):>6}  {each:>11}"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def _read_row(name: str, values: Tensor | Sequence[int]) -> Tensor:
+    row = torch.as_tensor(values)
+    if row.ndim != 1 or not row.numel() or not is_integer(row):
+        raise ValueError(f"`{name}` must be one row of integers, got {describe(row)}.")
+    row = row.long()
+    if int(row.min()) < 0:
+        raise ValueError(f"`{name}` must be at least 0, got {int(row.min())}.")
+    return row

@@ -1,0 +1,35 @@
+"""What all tests share: the Hypothesis profile, few threads, a fixed seed, and the real data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "nextloc",
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("nextloc")
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    """Give every test the same random numbers, whichever tests ran before it."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(20)
+        yield
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder of real data beside the project, or a skip."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("needs the real data of ../shared/data, which is not beside the project")
+    return folder

@@ -1,0 +1,211 @@
+"""What the tests draw from: the table of metrics under test, helpers, and Hypothesis strategies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import nextloc_metrics
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+from torchmetrics import Metric
+
+
+@dataclass(frozen=True)
+class Case:
+    """A metric class with its options: to be in this table is to be tested."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The test id."""
+        written = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.name}({written})"
+
+    def make(self, **more: Any) -> Metric:
+        """A fresh instance."""
+        metric: Metric = getattr(nextloc_metrics, self.name)(**{**self.options, **more})
+        return metric
+
+
+# Scores of queries. The oracle knows each of them by the same name and options.
+RANKING_CASES = [
+    Case("AccuracyAtK", {"k": 1}),
+    Case("AccuracyAtK", {"k": 3}),
+    Case("AccuracyAtK", {"k": 3, "ties": "optimistic"}),
+    Case("AccuracyAtK", {"k": 3, "ties": "pessimistic"}),
+    Case("AccuracyAtK", {"k": 3, "empty_target_action": "neg"}),
+    Case("AccuracyAtK", {"k": 3, "empty_target_action": "pos"}),
+    Case("MRR"),
+    Case("MRR", {"k": 3}),
+    Case("MRR", {"ties": "pessimistic"}),
+    Case("MRR", {"k": 2, "ties": "optimistic"}),
+    Case("MRR", {"empty_target_action": "neg"}),
+    Case("NDCGAtK", {"k": 1}),
+    Case("NDCGAtK", {"k": 3}),
+    Case("NDCGAtK", {"k": 3, "gain": "exponential"}),
+    Case("NDCGAtK", {"k": 3, "ideal": "full"}),
+    Case("NDCGAtK", {"k": 3, "ties": "optimistic"}),
+    Case("NDCGAtK", {"k": 3, "ties": "pessimistic", "gain": "exponential"}),
+    Case("NDCGAtK", {"k": 3, "empty_target_action": "neg"}),
+    Case("MAPAtK", {"k": 2}),
+    Case("MAPAtK", {"k": 3}),
+    Case("MAPAtK", {"k": 3, "normalizer": "relevant"}),
+    Case("MAPAtK", {"k": 3, "ties": "optimistic"}),
+    Case("MAPAtK", {"k": 3, "ties": "pessimistic"}),
+    Case("MAPAtK", {"k": 3, "empty_target_action": "pos"}),
+    Case("PrecisionAtK", {"k": 2}),
+    Case("PrecisionAtK", {"k": 3}),
+    Case("PrecisionAtK", {"k": 3, "denominator": "retrieved"}),
+    Case("PrecisionAtK", {"k": 3, "ties": "pessimistic"}),
+    Case("PrecisionAtK", {"k": 3, "empty_target_action": "neg"}),
+    Case("RecallAtK", {"k": 2}),
+    Case("RecallAtK", {"k": 3}),
+    Case("RecallAtK", {"k": 2, "normalized": True}),
+    Case("RecallAtK", {"k": 3, "ties": "optimistic"}),
+    Case("RecallAtK", {"k": 3, "empty_target_action": "neg"}),
+    Case("F1AtK", {"k": 2}),
+    Case("F1AtK", {"k": 3}),
+    Case("F1AtK", {"k": 3, "average": "pooled"}),
+    Case("F1AtK", {"k": 3, "average": "pooled", "ties": "optimistic"}),
+    Case("F1AtK", {"k": 3, "ties": "pessimistic"}),
+    Case("F1AtK", {"k": 3, "empty_target_action": "neg"}),
+]
+LOCATIONS = 6
+LOCATION_F1_CASES = [
+    Case("LocationF1", {"num_locations": LOCATIONS}),
+    Case("LocationF1", {"num_locations": LOCATIONS, "average": "macro"}),
+    Case("LocationF1", {"num_locations": LOCATIONS, "average": "micro"}),
+]
+# `ignore_index` belongs to a batch, so the tables above leave it out.
+IGNORING_CASES = [
+    Case("AccuracyAtK", {"k": 3, "ignore_index": 0}),
+    Case("MRR", {"ignore_index": 1}),
+    Case("NDCGAtK", {"k": 3, "ignore_index": 0}),
+    Case("LocationF1", {"num_locations": LOCATIONS, "ignore_index": 0}),
+]
+CASES = [*RANKING_CASES, *LOCATION_F1_CASES, *IGNORING_CASES]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two tensors, or mappings of tensors, have the same shape, dtype and bits."""
+    if isinstance(one, Tensor):
+        return (
+            one.dtype == other.dtype
+            and one.shape == other.shape
+            and torch.equal(torch.isnan(one), torch.isnan(other))
+            and torch.equal(one.nan_to_num(), other.nan_to_num())
+        )
+    return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+
+
+def state(metric: Metric) -> dict[str, Tensor]:
+    """A copy of what a metric has accumulated, under no particular names."""
+    return {str(i): v.clone() for i, v in enumerate(metric.metric_state.values())}  # type: ignore[union-attr]
+
+
+def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
+    """The metric after one update."""
+    metric.update(*args, **kwargs)
+    return metric
+
+
+def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tensor, Tensor]:
+    """Random scores of few levels, so with ties, and one random relevant location a query."""
+    return (
+        torch.randint(levels, (n, locations)).float(),
+        torch.randint(locations, (n,)),
+    )
+
+
+# Hypothesis --------------------------------------------------------------------------------------
+
+LEVELS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 1.0, 3.0])
+ODDITIES = st.sampled_from([math.nan, -math.inf, math.inf])
+DIRTY = st.one_of(LEVELS, LEVELS, LEVELS, ODDITIES)
+
+
+@st.composite
+def scores(
+    draw: st.DrawFn,
+    rows: int | None = None,
+    columns: int | None = None,
+    values: st.SearchStrategy[float] = LEVELS,
+) -> Tensor:
+    """Scores `[N, C]` with many ties."""
+    n = rows or draw(st.integers(1, 4))
+    c = columns or draw(st.integers(1, 6))
+    drawn = draw(st.lists(values, min_size=n * c, max_size=n * c))
+    return torch.tensor(drawn, dtype=torch.float32).reshape(n, c)
+
+
+@st.composite
+def one_relevant(
+    draw: st.DrawFn, values: st.SearchStrategy[float] = LEVELS, rows: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Scores `[N, C]` and one relevant id a query."""
+    preds = draw(scores(rows=rows, values=values))
+    n, c = preds.shape
+    target = draw(st.lists(st.integers(0, c - 1), min_size=n, max_size=n))
+    return preds, torch.tensor(target)
+
+
+@st.composite
+def several_relevant(
+    draw: st.DrawFn, values: st.SearchStrategy[float] = LEVELS
+) -> tuple[Tensor, Tensor]:
+    """Scores `[N, C]` and bool relevance `[N, C]`, at times without any relevant one."""
+    preds = draw(scores(values=values))
+    relevant = draw(st.lists(st.booleans(), min_size=preds.numel(), max_size=preds.numel()))
+    return preds, torch.tensor(relevant).reshape(preds.shape)
+
+
+@st.composite
+def graded_relevant(
+    draw: st.DrawFn, values: st.SearchStrategy[float] = LEVELS
+) -> tuple[Tensor, Tensor]:
+    """Scores `[N, C]` and graded relevance `[N, C]`."""
+    preds = draw(scores(values=values))
+    grades = st.sampled_from([0.0, 0.0, 1.0, 2.0, 0.5, 3.0])
+    relevance = draw(st.lists(grades, min_size=preds.numel(), max_size=preds.numel()))
+    return preds, torch.tensor(relevance).reshape(preds.shape)
+
+
+@st.composite
+def id_lists(draw: st.DrawFn, locations: int = 5) -> tuple[Tensor, Tensor]:
+    """Lists of ids `[N, K]`, with repeats and padded, and relevant ids `[N, M]`, padded too."""
+    n, k, m = draw(st.integers(1, 4)), draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    ids = st.integers(0, locations - 1)
+
+    def padded(width: int) -> list[int]:
+        written = draw(st.lists(ids, max_size=width))
+        return written + [-1] * (width - len(written))
+
+    return (
+        torch.tensor([padded(k) for _ in range(n)]),
+        torch.tensor([padded(m) for _ in range(n)]),
+    )
+
+
+def padded_ids(relevant: Tensor, extra: int = 1) -> Tensor:
+    """The columns of bool relevance `[N, C]` as ids `[N, M]`, padded with -1."""
+    rows = [row.nonzero().flatten().tolist() for row in relevant]
+    width = max(map(len, rows), default=0) + extra
+    return torch.tensor([row + [-1] * (width - len(row)) for row in rows])
+
+
+def split(sizes: Sequence[int], *tensors: Tensor) -> list[tuple[Tensor, ...]]:
+    """The rows of some tensors in batches of the given sizes, the rest as the last batch."""
+    edges = [0]
+    for size in sizes:
+        edges.append(min(edges[-1] + size, len(tensors[0])))
+    edges.append(len(tensors[0]))
+    return [
+        tuple(t[a:b] for t in tensors)
+        for a, b in zip(edges, edges[1:], strict=False)
+        if b > a
+    ]
