@@ -13,6 +13,7 @@ from nextloc_metrics.deciles import (
     DecilePrecision,
     DecilePredictionShare,
 )
+from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.location_f1 import LocationF1
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
@@ -26,7 +27,7 @@ from nextloc_metrics.metrics import (
     RecallAtK,
 )
 from nextloc_metrics.popularity import PopularityBins
-from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
+from nextloc_metrics.presets import decile_metrics, next_location_metrics, recommendation_metrics
 from nextloc_metrics.ranking import Ranking
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "DecilePrecision",
     "DecilePredictionShare",
     "F1AtK",
+    "Grouped",
     "HitRateAtK",
     "LocationF1",
     "MAPAtK",
@@ -48,6 +50,7 @@ __all__ = [
     "RankingCollection",
     "RankingMetric",
     "RecallAtK",
+    "decile_metrics",
     "functional",
     "next_location_metrics",
     "recommendation_metrics",

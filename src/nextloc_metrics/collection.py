@@ -82,23 +82,34 @@ class RankingCollection(MetricCollection):
         preds: Tensor | Ranking,
         target: Tensor | None = None,
         mask: Tensor | None = None,
-        **kwargs: Any,
+        groups: Tensor | None = None,
     ) -> None:
-        """Add a batch of queries to every member; see `RankingTally.update` for the arguments."""
-        super().update(self._checked(preds, target, mask), **kwargs)
+        """Add a batch of queries to every member.
+
+        Args:
+            preds: as for `RankingMetric.update`.
+            target: as for `RankingMetric.update`.
+            mask: as for `RankingMetric.update`.
+            groups: every query's group, for members that are `Grouped`.
+        """
+        super().update(self._checked(preds, target, mask, groups))
 
     def forward(
         self,
         preds: Tensor | Ranking,
         target: Tensor | None = None,
         mask: Tensor | None = None,
-        **kwargs: Any,
+        groups: Tensor | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the batch's own values."""
-        return super().forward(self._checked(preds, target, mask), **kwargs)
+        return super().forward(self._checked(preds, target, mask, groups))
 
     def _checked(
-        self, preds: Tensor | Ranking, target: Tensor | None, mask: Tensor | None
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None,
+        mask: Tensor | None,
+        groups: Tensor | None,
     ) -> Ranking:
         members: list[RankingTally] = list(self._modules.values())  # type: ignore[arg-type]
         ranking = rank(
@@ -108,7 +119,7 @@ class RankingCollection(MetricCollection):
             ignore_index=next((member.ignore_index for member in members), None),
             validate_args=any(member.validate_args for member in members),
             top=max((member.top for member in members), default=0),
-        )
+        ).with_groups(groups)
         for member in members:
             member.check(ranking)
         return ranking

@@ -6,7 +6,6 @@ bin's candidates, so the same formulas score them.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -55,7 +54,7 @@ class DecileMetric(RankingTally):
     ) -> None:
         if not isinstance(bins, PopularityBins):
             raise TypeError(f"`bins` must be a PopularityBins, got {type(bins).__name__}.")
-        if decile not in (None, *self._deciles(bins)):
+        if decile not in (None, *self.deciles(bins)):
             raise ValueError(
                 f"`decile` must be None, 'unmapped' or a bin from 1 to {bins.num_bins}, "
                 f"got {decile!r}."
@@ -76,7 +75,7 @@ class DecileMetric(RankingTally):
 
     @abstractmethod
     def values(self) -> Tensor:
-        """Return the value of every bin, unmapped first: float `[num_bins + 1]`."""
+        """Return the float values in the order of `deciles`; the state has unmapped first."""
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
@@ -96,7 +95,7 @@ class DecileMetric(RankingTally):
 
     def compute(self) -> Tensor | dict[str, Tensor]:
         """Return the value of every bin by name, or that of `decile`."""
-        named = dict(zip(self._deciles(self.bins), self._in_order(self.values()), strict=True))
+        named = dict(zip(self.deciles(self.bins), self.values(), strict=True))
         if self.decile is not None:
             return named[self.decile]
         return {self.key(decile): value for decile, value in named.items()}
@@ -108,12 +107,9 @@ class DecileMetric(RankingTally):
         return f"{self.name}_decile_{label}"
 
     @classmethod
-    def _deciles(cls, bins: PopularityBins) -> list[Decile]:
+    def deciles(cls, bins: PopularityBins) -> list[Decile]:
+        """List what `decile` may be, in the order of the keys."""
         return [*range(1, bins.num_bins + 1), "unmapped"]
-
-    @staticmethod
-    def _in_order(values: Tensor) -> Iterator[Tensor]:
-        return iter(values.roll(-1))
 
 
 class DecileScore(DecileMetric):
@@ -153,7 +149,7 @@ class DecileScore(DecileMetric):
 
     def values(self) -> Tensor:
         """Return the mean score of every bin."""
-        return exact.mean(self.state)
+        return exact.mean(self.state).roll(-1)
 
 
 class DecilePrecision(DecileScore):
@@ -343,7 +339,7 @@ class DecileKForRecall(DecileMetric):
             middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
             found = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(ks) - 1)
             value = exact.float64(ks[found].sum(1)) / 2
-        return value.to(self.state.device).float().masked_fill(total == 0, torch.nan)
+        return value.to(self.state.device).float().masked_fill(total == 0, torch.nan).roll(-1)
 
 
 class DecilePredictionShare(DecileMetric):
@@ -399,7 +395,7 @@ class DecilePredictionShare(DecileMetric):
     def values(self) -> Tensor:
         """Return the share of every bin."""
         counts = exact.float64(self.state)
-        return (counts[:-1] / counts[-1]).float().to(self.state.device)
+        return (counts[:-1] / counts[-1]).float().to(self.state.device).roll(-1)
 
 
 class DecileCoverage(DecileMetric):
@@ -467,7 +463,7 @@ class DecileCoverage(DecileMetric):
         return counts.index_add(0, cells.flatten(), added.flatten()).view(2, -1)
 
     def values(self) -> Tensor:
-        """Return the coverage of every bin, and of all together last."""
+        """Return the coverage of all together, and of every bin."""
         occurs, covered = self.state > 0
         mapped = self.bins.bin_of > 0
         if self.denominator == "mapped":
@@ -476,16 +472,14 @@ class DecileCoverage(DecileMetric):
         parts = torch.stack(
             [self.bins.bin_of[x].bincount(minlength=sizes) for x in (covered, occurs)]
         )
-        covered, occurs = exact.float64(torch.cat([parts, parts.sum(1, keepdim=True)], 1)).unbind()
+        parts = torch.cat([parts.sum(1, keepdim=True), parts.roll(-1, 1)], 1)
+        covered, occurs = exact.float64(parts).unbind()
         return (covered / occurs).float().to(self.state.device)
 
     @classmethod
-    def _deciles(cls, bins: PopularityBins) -> list[Any]:
-        return ["overall", *super()._deciles(bins)]
-
-    @staticmethod
-    def _in_order(values: Tensor) -> Iterator[Tensor]:
-        return iter(torch.cat([values[-1:], values[1:-1], values[:1]]))
+    def deciles(cls, bins: PopularityBins) -> list[Any]:
+        """List what `decile` may be, in the order of the keys."""
+        return ["overall", *super().deciles(bins)]
 
 
 def places_within_bins(

@@ -42,9 +42,9 @@ class RankingTally(Metric, ABC):
 
     is_differentiable = False
     full_state_update = False
-    higher_is_better = True
-    plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
+    higher_is_better: bool | None = True
+    plot_lower_bound: float | None = 0.0
+    plot_upper_bound: float | None = 1.0
     computed_options: ClassVar[frozenset[str]] = frozenset()
 
     ignore_index: int | None
@@ -311,6 +311,8 @@ def _is_default(value: object, default: object) -> bool:
 
 def _describe_option(value: Any) -> str:
     """Write an option as in code; a table as the checksum of its values."""
+    if isinstance(value, RankingTally):
+        return value._state_name
     if isinstance(value, torch.nn.Module):
         tables = ", ".join(
             f"{name}={_describe_option(table)}" for name, table in value.named_buffers()

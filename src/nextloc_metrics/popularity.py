@@ -81,7 +81,7 @@ class PopularityBins(torch.nn.Module):
         check_choice("by", by, By)
         check_positive("num_bins", num_bins)
         counts = _read_row("train_counts", train_counts)
-        values, block, sizes = counts.unique(return_inverse=True, return_counts=True)
+        values, block, sizes = torch.unique(counts, return_inverse=True, return_counts=True)
         weight = sizes * values if by == "mass" else sizes * (values > 0)
         behind = weight.cumsum(0)
         below, above = behind - weight, behind[-1] - behind

@@ -1,9 +1,18 @@
 """Collections with the metrics, names and conventions of a field."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.deciles import (
+    DecileCoverage,
+    DecileKForRecall,
+    DecileMetric,
+    DecileNDCG,
+    DecilePrecision,
+    DecilePredictionShare,
+)
 from nextloc_metrics.location_f1 import LocationF1
 from nextloc_metrics.metric import RankingTally, check_positive
 from nextloc_metrics.metrics import (
@@ -15,6 +24,7 @@ from nextloc_metrics.metrics import (
     PrecisionAtK,
     RecallAtK,
 )
+from nextloc_metrics.popularity import PopularityBins
 from nextloc_metrics.scoring import Gain
 
 
@@ -118,6 +128,68 @@ def recommendation_metrics(
             "ndcg": NDCGAtK(cut, gain=gain, **kwargs),
         }
         members.update({f"{name}{separator}{cut}": metric for name, metric in at_cut.items()})
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def decile_metrics(
+    bins: PopularityBins,
+    k: int = 5,
+    *,
+    min_recall: float = 0.5,
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Collect the decile metrics as scalars, one for every bin, as Lightning's `log_dict` needs.
+
+    The scalars of one metric share a state and an update.
+
+    Args:
+        bins: every location's bin.
+        k: how many places count.
+        min_recall: of `DecileKForRecall`.
+        prefix: in front of every key, such as `"val/"`.
+        postfix: behind every key.
+        kwargs: `candidates`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword
+            arguments, for every member.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import PopularityBins, decile_metrics
+        >>> metrics = decile_metrics(PopularityBins([2, 2, 1, 1]), k=1)
+        >>> metrics.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.4f}")
+        precision_at_1_decile_1 1.0000
+        precision_at_1_decile_2 0.0000
+        precision_at_1_decile_unmapped nan
+        ndcg_at_1_decile_1 1.0000
+        ndcg_at_1_decile_2 0.0000
+        ndcg_at_1_decile_unmapped nan
+        k_for_recall_50_decile_1 1.0000
+        k_for_recall_50_decile_2 2.0000
+        k_for_recall_50_decile_unmapped nan
+        prediction_share_at_1_decile_1 0.0000
+        prediction_share_at_1_decile_2 1.0000
+        prediction_share_at_1_decile_unmapped 0.0000
+        coverage_at_1 0.5000
+        coverage_at_1_decile_1 1.0000
+        coverage_at_1_decile_2 0.0000
+        coverage_at_1_decile_unmapped nan
+    """
+    makers: list[Callable[..., DecileMetric]] = [
+        partial(DecilePrecision, bins, k),
+        partial(DecileNDCG, bins, k),
+        partial(DecileKForRecall, bins, min_recall),
+        partial(DecilePredictionShare, bins, k),
+        partial(DecileCoverage, bins, k),
+    ]
+    members: dict[str, RankingTally] = {}
+    for make in makers:
+        whole = make(**kwargs)
+        members.update(
+            {whole.key(decile): make(decile=decile, **kwargs) for decile in whole.deciles(bins)}
+        )
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 

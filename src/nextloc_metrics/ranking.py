@@ -81,6 +81,7 @@ class Ranking:
         num_candidates: C for scores, None for lists.
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
+        groups: int64 `[N]`, every query's group, where given.
     """
 
     above: Tensor
@@ -95,6 +96,7 @@ class Ranking:
     num_candidates: int | None = None
     ignore_index: int | None = None
     first: FirstPlaces | None = None
+    groups: Tensor | None = None
 
     @classmethod
     def from_scores(
@@ -295,6 +297,24 @@ class Ranking:
             gains=gains,
             relevant=relevant,
         )
+
+    def with_groups(self, groups: Tensor | None) -> Ranking:
+        """Return the ranking with a group for every query; `Grouped` metrics need one.
+
+        Args:
+            groups: integer, in the shape of the queries; None leaves the ranking as it is.
+
+        Raises:
+            ValueError: `groups` is no integer tensor of that shape.
+        """
+        if groups is None:
+            return self
+        if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != self.shape:
+            raise ValueError(
+                f"`groups` must be an integer tensor of shape {tuple(self.shape)}, one group a "
+                f"query, got {describe(groups)}."
+            )
+        return replace(self, groups=groups.reshape(-1).long())
 
     def first_places(self, top: int) -> FirstPlaces:
         """Return the candidates on the first places.

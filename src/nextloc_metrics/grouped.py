@@ -1,0 +1,150 @@
+"""A ranking metric for every group of queries, in one pass."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact
+from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
+from nextloc_metrics.metrics import F1AtK
+from nextloc_metrics.ranking import Ranking
+
+
+class Grouped(RankingTally):
+    r"""A ranking metric of every group of queries: by user, hour, decile of the target, and so on.
+
+    Numerators and denominators of the groups add up to those of the metric itself, exactly.
+
+    Args:
+        metric: the metric whose score is averaged; it is not updated itself.
+        num_groups: how many groups there are, numbered from 0.
+        group: the number of a group, for a scalar; None for all.
+        average: `"groups"`, the mean over the groups that have data, as a scalar (over users, as
+            much of the literature reports); None for every group's value.
+        kwargs: TorchMetrics' own keyword arguments.
+
+    Raises:
+        TypeError: `metric` is no mean of a score.
+        ValueError: an option is out of range; in `update`, a group is.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, Grouped
+        >>> by_user = Grouped(MRR(), num_groups=3)
+        >>> scores, target = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 0])
+        >>> by_user.update(scores, target, groups=tensor([2, 0]))
+        >>> by_user.compute()
+        tensor([1.0000,    nan, 0.5000])
+    """
+
+    computed_options = frozenset({"group", "average"})
+
+    def __init__(
+        self,
+        metric: RankingMetric,
+        num_groups: int,
+        group: int | None = None,
+        average: Literal["groups"] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(metric, RankingMetric):
+            raise TypeError(f"`metric` must be a RankingMetric, got {metric!r}.")
+        if isinstance(metric, F1AtK) and metric.average == "pooled":
+            raise TypeError("`metric` must be the mean of a score, and pooled F1 is not.")
+        check_positive("num_groups", num_groups)
+        if average is not None:
+            check_choice("average", average, Literal["groups"])
+        if group is not None and not 0 <= group < num_groups:
+            raise ValueError(f"`group` must be None or from 0 to {num_groups - 1}, got {group!r}.")
+        if group is not None and average is not None:
+            raise ValueError("`group` and `average` are different scalars; give one of them.")
+        super().__init__(
+            metric=metric,
+            num_groups=num_groups,
+            group=group,
+            average=average,
+            ignore_index=metric.ignore_index,
+            validate_args=metric.validate_args,
+            **kwargs,
+        )
+
+    metric: RankingMetric
+    num_groups: int
+    group: int | None
+    average: Literal["groups"] | None
+
+    @property
+    def top(self) -> int:
+        """What the metric needs."""
+        return self.metric.top
+
+    def update(
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None = None,
+        mask: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> None:
+        """Add a batch of queries.
+
+        Args:
+            preds: as for `RankingMetric.update`.
+            target: as for `RankingMetric.update`.
+            mask: as for `RankingMetric.update`.
+            groups: integer, one group a query; what `mask` leaves out is not looked at.
+        """
+        super().update(self.rank(preds, target, mask, groups))
+
+    def forward(
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None = None,
+        mask: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Any:
+        """Add a batch of queries and return its own value."""
+        return super().forward(self.rank(preds, target, mask, groups))
+
+    def rank(
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None = None,
+        mask: Tensor | None = None,
+        groups: Tensor | None = None,
+    ) -> Ranking:
+        """Find where the relevant locations landed, in queries of these groups."""
+        return super().rank(preds, target, mask).with_groups(groups)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        self.metric.check(ranking)
+        if ranking.groups is None:
+            raise ValueError("`groups` must be given, one a query, to update a Grouped metric.")
+        if self.validate_args and len(ranking):
+            lowest, highest = ranking.groups.masked_fill(~ranking.counted, 0).aminmax()
+            if lowest < 0 or highest >= self.num_groups:
+                wrong = int(lowest if lowest < 0 else highest)
+                raise ValueError(
+                    f"`groups` must be from 0 to {self.num_groups - 1}, got {wrong}; leave queries "
+                    "out by `mask`."
+                )
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for every group's sum of scores, of their squares, and its queries."""
+        return torch.zeros(self.num_groups, 3, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Sum up the scores of every group, exactly."""
+        assert ranking.groups is not None  # checked
+        scores, counted = self.metric.score_queries(ranking)
+        groups = ranking.groups.masked_fill(~ranking.counted, 0).to(scores.device)
+        return exact.tally_by(groups, self.num_groups, scores, counted).to(ranking.device)
+
+    def compute(self) -> Tensor:
+        """Return the mean score of every group, of one of them, or the mean over groups."""
+        if self.group is not None:
+            return exact.mean(self.state[self.group])
+        values = exact.mean(self.state)
+        return values.double().nanmean().float() if self.average == "groups" else values
