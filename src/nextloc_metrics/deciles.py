@@ -95,7 +95,7 @@ class DecileMetric(RankingTally):
 
     def compute(self) -> Tensor | dict[str, Tensor]:
         """Return the value of every bin by name, or that of `decile`."""
-        named = dict(zip(self.deciles(self.bins), self.values(), strict=True))
+        named = dict(zip(self.deciles(self.bins), self.values().unbind(), strict=True))
         if self.decile is not None:
             return named[self.decile]
         return {self.key(decile): value for decile, value in named.items()}
