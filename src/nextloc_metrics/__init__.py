@@ -4,7 +4,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import functional, scoring
+from nextloc_metrics import distributed, functional, scoring
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.deciles import (
     DecileCoverage,
@@ -51,6 +51,7 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "decile_metrics",
+    "distributed",
     "functional",
     "next_location_metrics",
     "recommendation_metrics",

@@ -1,13 +1,19 @@
 """Several metrics of one batch, ranked once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from nextloc_metrics.metric import RankingTally, rank
+from nextloc_metrics.metric import RankingTally, all_reduce, rank
 from nextloc_metrics.ranking import Ranking
+
+# Larger states are summed by themselves rather than copied into a buffer.
+_LARGEST_COPIED_STATE = 1 << 20
 
 Member: TypeAlias = RankingTally | MetricCollection
 Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
@@ -104,6 +110,25 @@ class RankingCollection(MetricCollection):
         """Add a batch of queries to every member and return the batch's own values."""
         return super().forward(self._checked(preds, target, mask, groups))
 
+    def compute(self) -> dict[str, Any]:
+        """Return every member's value; all states are summed over processes at once."""
+        with self._summed_at_once():
+            return super().compute()
+
+    @contextmanager
+    def _summed_at_once(self) -> Iterator[None]:
+        """Lend the members sums over the processes, from one collective for every process group."""
+        members: dict[Any, list[RankingTally]] = {}
+        for member in self.values(copy_state=False):
+            if isinstance(member, RankingTally) and member.will_all_reduce:
+                members.setdefault(member.process_group, []).append(member)
+        lent = [member for group in members for member in _lend_sums(members[group], group)]
+        try:
+            yield
+        finally:
+            for member in lent:
+                member.dist_sync_fn = all_reduce
+
     def _checked(
         self,
         preds: Tensor | Ranking,
@@ -123,6 +148,31 @@ class RankingCollection(MetricCollection):
         for member in members:
             member.check(ranking)
         return ranking
+
+
+def _lend_sums(members: list[RankingTally], process_group: Any) -> list[RankingTally]:
+    """Sum the members' states over the processes, and return the members that were lent theirs."""
+    # Members of one name count the same, so one state stands for them. Whether it does must be
+    # known to all processes alike, including those that were never updated.
+    states = {member.state_name: member.state for member in reversed(members)}
+    differs = [not torch.equal(member.state, states[member.state_name]) for member in members]
+    copied = {name: x for name, x in states.items() if x.nbytes <= _LARGEST_COPIED_STATE}
+    parts = [torch.tensor(differs, device=members[0].state.device).long(), *copied.values()]
+    (total,) = all_reduce(torch.cat([part.flatten() for part in parts]), process_group)
+    differ, *summed = torch.split(total, [part.numel() for part in parts])
+    sums = dict(zip(copied, summed, strict=True))
+    for name, state in states.items():
+        if name not in copied:
+            (sums[name],) = all_reduce(state, process_group)
+    lent = [member for member, count in zip(members, differ.tolist(), strict=True) if count == 0]
+    for member in lent:
+        summed_state = sums[member.state_name].view_as(member.state)
+        member.dist_sync_fn = partial(_lent_sum, summed_state)
+    return lent
+
+
+def _lent_sum(summed: Tensor, _state: Tensor, group: Any = None) -> list[Tensor]:
+    return [summed]
 
 
 def _members(metrics: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from torchmetrics import Metric
 
 from nextloc_metrics import exact
 from nextloc_metrics.ranking import Ranking, Ties
+from nextloc_metrics.targets import describe
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
@@ -64,8 +65,8 @@ class RankingTally(Metric, ABC):
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
         # a dot would part the name in two where modules are looked up by path
-        self._state_name = (owner + self._describe(read_by_update)).replace(".", "/")
-        self.add_state(self._state_name, self.empty_tally(), dist_reduce_fx="sum")
+        self.state_name = (owner + self._describe(read_by_update)).replace(".", "/")
+        self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
 
     @property
     def top(self) -> int:
@@ -75,7 +76,7 @@ class RankingTally(Metric, ABC):
     @property
     def state(self) -> Tensor:
         """The integer tensor that this process has summed up so far."""
-        return getattr(self, self._state_name)  # type: ignore[no-any-return]
+        return getattr(self, self.state_name)  # type: ignore[no-any-return]
 
     @abstractmethod
     def empty_tally(self) -> Tensor:
@@ -99,7 +100,7 @@ class RankingTally(Metric, ABC):
         """
         ranking = self.rank(preds, target, mask)
         self.check(ranking)
-        setattr(self, self._state_name, self.state + self.tally(ranking))
+        setattr(self, self.state_name, self.state + self.tally(ranking))
 
     def forward(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
@@ -130,6 +131,45 @@ class RankingTally(Metric, ABC):
             )
         if self.top:
             ranking.first_places(self.top)
+
+    @property
+    def will_all_reduce(self) -> bool:
+        """Whether `compute` is about to sum the state over processes in the default way."""
+        return bool(
+            self._computed is None
+            and self._to_sync
+            and not self._is_synced
+            and self.dist_sync_fn is all_reduce
+            and self.distributed_available_fn()
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        key = prefix + self.state_name
+        found = state_dict.pop(key, None)
+        if found is None:
+            if strict and self._persistent[self.state_name]:
+                others = sorted(name for name in state_dict if name.startswith(prefix))
+                error_msgs.append(f"the state `{key}` is missing; instead there is {others}.")
+        elif found.dtype != torch.int64 or found.shape != self.state.shape:
+            error_msgs.append(
+                f"the state `{key}` must be {describe(self.state)}, got {describe(found)}."
+            )
+        else:
+            setattr(self, self.state_name, found.to(self.state.device, copy=True))
+            self._computed = None
+            self._update_count = max(1, self._update_count)  # there is something to compute
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""
@@ -312,7 +352,7 @@ def _is_default(value: object, default: object) -> bool:
 def _describe_option(value: Any) -> str:
     """Write an option as in code; a table as the checksum of its values."""
     if isinstance(value, RankingTally):
-        return value._state_name
+        return value.state_name
     if isinstance(value, torch.nn.Module):
         tables = ", ".join(
             f"{name}={_describe_option(table)}" for name, table in value.named_buffers()

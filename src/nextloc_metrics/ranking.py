@@ -9,7 +9,14 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import best_candidate, count_above_and_tied
+from nextloc_metrics.counting import count_above_and_tied
+from nextloc_metrics.first_places import (
+    FirstPlaces,
+    first_places_of_lists,
+    first_places_of_scores,
+    highest,
+)
+from nextloc_metrics.sharding import exchange_scores, sum_over_processes
 from nextloc_metrics.targets import Relevant, describe, is_integer, read_target
 
 Ties = Literal["expected", "optimistic", "pessimistic"]
@@ -19,35 +26,6 @@ UNRETRIEVED = 1 << 62
 
 # Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
 _WIDEST_UNQUESTIONED_LIST = 64
-
-
-@dataclass(eq=False)
-class FirstPlaces:
-    """The candidates on the first places of a batch of queries.
-
-    Attributes:
-        top: how many places were asked for.
-        retrieved: int64 `[N]`, how many of them hold a candidate.
-        best: int64 `[N]`, the best candidate, of tied ones the lowest id; -1 where a row of scores
-            has a NaN or nothing above -inf, or a list is empty.
-        ids: int64 `[N, T]`, T = min(top, C), best first, -1 where there is none; of tied
-            candidates the lowest id first. A block of tied candidates that crosses place `top` is
-            left out whole. Where `top` is 1, just `best`.
-        above: int64 `[N, T]`, how many candidates are above each of these.
-    """
-
-    top: int
-    retrieved: Tensor
-    best: Tensor
-    ids: Tensor
-    above: Tensor
-
-    def cut(self, top: int) -> FirstPlaces:
-        """Keep the first `top` places; a tied block that crosses place `top` goes whole."""
-        above = self.above.contiguous()
-        crosses = torch.searchsorted(above, above, right=True) > top
-        ids = self.ids.masked_fill(crosses, -1)[:, :top]
-        return FirstPlaces(top, self.retrieved.clamp(max=top), self.best, ids, above[:, :top])
 
 
 @dataclass(eq=False, repr=False)
@@ -163,7 +141,81 @@ class Ranking:
             shape=preds.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
-            first=_first_places_of_scores(scores, top),
+            first=first_places_of_scores(highest(scores, top), top) if top else None,
+        )
+
+    @classmethod
+    def from_sharded_scores(
+        cls,
+        local_scores: Tensor,
+        target: Tensor,
+        offset: int,
+        mask: Tensor | None = None,
+        *,
+        process_group: Any = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+    ) -> Ranking:
+        """Rank by scores whose candidates are spread over processes.
+
+        Every process calls it with the same queries and its own slice of the candidates; every
+        one gets the places among all of them, after two small collectives. To count each query
+        once, update a metric on every process with the queries it owns: `ranking[rows]`.
+
+        Args:
+            local_scores: floating `[..., C_local]`, the scores of the candidates from `offset` on.
+            target: integer `[...]` or `[..., M]`, ids among all candidates, as in `from_scores`.
+            offset: the id of this process' first candidate.
+            mask: bool `[...]`; nothing is looked at where False.
+            process_group: the processes among which the candidates are spread; None for all.
+            ignore_index: an id that is never relevant.
+            validate_args: read the values and raise where they are out of range.
+            top: how many of the first places to keep by id.
+
+        Raises:
+            TypeError: `local_scores` is not floating, or `target` no integer tensor.
+            ValueError: shapes do not fit, or a value of `target` is out of range.
+        """
+        if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
+            raise TypeError(
+                f"`local_scores` must be a floating tensor of scores, got {describe(local_scores)}."
+            )
+        if not isinstance(target, Tensor) or not is_integer(target):
+            raise TypeError(f"`target` must be an integer tensor of ids, got {describe(target)}.")
+        relevant = read_target(
+            local_scores,
+            target,
+            mask,
+            num_candidates=None,
+            ignore_index=ignore_index,
+            validate_args=validate_args,
+        )
+        scores = local_scores.detach().reshape(relevant.ids.shape[0], -1)
+        num_local = scores.shape[1]
+        if num_local == 0:
+            scores = scores.new_full((len(scores), 1), -torch.inf)
+        own, known, num_candidates, found = exchange_scores(
+            scores, num_local, relevant.ids, offset, top, process_group
+        )
+        if validate_args and bool(((relevant.ids >= 0) & ~known).any()):
+            raise ValueError(
+                f"`target` must hold ids below the {num_candidates} candidates of all processes, "
+                f"got {int(relevant.ids.masked_fill(known, -1).max())}."
+            )
+        retrieved = known & (own > -torch.inf)
+        counts = torch.stack(count_above_and_tied(scores, own.masked_fill(~retrieved, torch.inf)))
+        if num_local == 0:
+            counts.zero_()
+        above, tied = sum_over_processes(counts, process_group)
+        return cls.from_places(
+            relevant,
+            above.masked_fill(~retrieved, UNRETRIEVED),
+            tied,
+            shape=local_scores.shape[:-1],
+            num_candidates=num_candidates,
+            ignore_index=ignore_index,
+            first=None if found is None else first_places_of_scores(found, top),
         )
 
     @classmethod
@@ -224,7 +276,7 @@ class Ranking:
             torch.ones_like(above),
             shape=preds.shape[:-1],
             ignore_index=ignore_index,
-            first=_first_places_of_lists(lists, top),
+            first=first_places_of_lists(lists, top) if top else None,
         )
 
     @classmethod
@@ -371,39 +423,6 @@ def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record
         if isinstance(value := getattr(record, field.name), Tensor):
             changed[field.name] = function(value)
     return replace(record, **changed)
-
-
-def _first_places_of_scores(scores: Tensor, top: int) -> FirstPlaces | None:
-    if top == 0:
-        return None
-    highest, best = best_candidate(scores)
-    best = best.masked_fill(~(highest > -torch.inf), -1)  # a NaN compares false
-    if top == 1:
-        above = torch.zeros_like(best)[:, None]
-        return FirstPlaces(1, (highest != -torch.inf).long(), best, best[:, None], above)
-    num_candidates = scores.shape[1]
-    values, ids = scores.topk(min(top + 1, num_candidates), dim=1)  # NaN first, as it is counted
-    present = values != -torch.inf
-    retrieved = present[:, :top].sum(1)
-    if num_candidates > top:
-        present = present & (values != values[:, top:])  # a block that crosses goes whole
-        present[:, top:] = False
-    change = torch.ones_like(present)
-    change[:, 1:] = values[:, 1:] != values[:, :-1]
-    place = torch.arange(values.shape[1], device=scores.device)
-    above = (place * change).cummax(1).values[:, :top]
-    ids = ids.masked_fill(~present, num_candidates)[:, :top]
-    by_id = (above * (num_candidates + 1) + ids).argsort(dim=1)  # among equals
-    above, ids = above.gather(1, by_id), ids.gather(1, by_id)
-    return FirstPlaces(top, retrieved, best, ids.masked_fill(ids == num_candidates, -1), above)
-
-
-def _first_places_of_lists(lists: Tensor, top: int) -> FirstPlaces | None:
-    if top == 0:
-        return None
-    ids = lists[:, :top]
-    above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
-    return FirstPlaces(top, (ids >= 0).sum(1), lists[:, 0], ids, above)
 
 
 def _check_lists(lists: Tensor, by_id: Tensor, counted: Tensor) -> None:

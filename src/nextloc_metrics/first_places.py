@@ -1,0 +1,103 @@
+"""The candidates on the first places, for the few metrics that need to know which they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.counting import best_candidate
+
+# Behind every id where candidates are ordered by (place, id) in 62 bits.
+_NO_ID = (1 << 31) - 1
+
+
+@dataclass(eq=False)
+class FirstPlaces:
+    """The candidates on the first places of a batch of queries.
+
+    Attributes:
+        top: how many places were asked for.
+        retrieved: int64 `[N]`, how many of them hold a candidate.
+        best: int64 `[N]`, the best candidate, of tied ones the lowest id; -1 where a row of scores
+            has a NaN or nothing above -inf, or a list is empty.
+        ids: int64 `[N, T]`, T = min(top, C), best first, -1 where there is none; of tied
+            candidates the lowest id first. A block of tied candidates that crosses place `top` is
+            left out whole. Where `top` is 1, just `best`.
+        above: int64 `[N, T]`, how many candidates are above each of these.
+    """
+
+    top: int
+    retrieved: Tensor
+    best: Tensor
+    ids: Tensor
+    above: Tensor
+
+    def cut(self, top: int) -> FirstPlaces:
+        """Keep the first `top` places; a tied block that crosses place `top` goes whole."""
+        above = self.above.contiguous()
+        crosses = torch.searchsorted(above, above, right=True) > top
+        ids = self.ids.masked_fill(crosses, -1)[:, :top]
+        return FirstPlaces(top, self.retrieved.clamp(max=top), self.best, ids, above[:, :top])
+
+
+class Highest(NamedTuple):
+    """The best scores of a query's candidates, and whose they are."""
+
+    best: tuple[Tensor, Tensor]  #: the maximum `[N]`, and the lowest id that has it
+    first: tuple[Tensor, Tensor] | None  #: the first top + 1 `[N, T]`, for `top` above 1
+
+
+def highest(scores: Tensor, top: int) -> Highest:
+    """Find the candidates that decide the first `top` places of scores `[N, C]`."""
+    first = scores.topk(min(top + 1, scores.shape[1]), dim=1) if top > 1 else None
+    return Highest(best_candidate(scores), first and (first.values, first.indices))
+
+
+def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top: int) -> Highest:
+    """Put what was found in S slices of the candidates together.
+
+    Args:
+        best: maxima `[N, S]` and ids `[N, S]`.
+        first: scores `[N, S * T]` and ids `[N, S * T]`, for `top` above 1.
+        top: as in `highest`.
+    """
+    maxima, ids = best
+    maximum = maxima.amax(1, keepdim=True)
+    lowest = ids.masked_fill(maxima != maximum, _NO_ID).amin(1)
+    if first is None:
+        return Highest((maximum[:, 0], lowest), None)
+    values, order = first[0].topk(min(top + 1, first[0].shape[1]), dim=1)
+    return Highest((maximum[:, 0], lowest), (values, first[1].gather(1, order)))
+
+
+def first_places_of_scores(found: Highest, top: int) -> FirstPlaces:
+    """Put the candidates in the order of their places, tied ones by id."""
+    maximum, best = found.best
+    best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
+    if found.first is None:
+        above = torch.zeros_like(best)[:, None]
+        return FirstPlaces(top, (maximum != -torch.inf).long(), best, best[:, None], above)
+    values, ids = found.first  # NaN first, as it is counted
+    present = values != -torch.inf
+    retrieved = present[:, :top].sum(1)
+    if values.shape[1] > top:
+        present = present & (values != values[:, top:])  # a block that crosses goes whole
+        present[:, top:] = False
+    change = torch.ones_like(present)
+    change[:, 1:] = values[:, 1:] != values[:, :-1]
+    place = torch.arange(values.shape[1], device=values.device)
+    above = (place * change).cummax(1).values[:, :top]
+    ids = ids.masked_fill(~present, _NO_ID)[:, :top]
+    by_id = ((above << 31) + ids).argsort(dim=1)  # among equals
+    above, ids = above.gather(1, by_id), ids.gather(1, by_id)
+    return FirstPlaces(top, retrieved, best, ids.masked_fill(ids == _NO_ID, -1), above)
+
+
+def first_places_of_lists(lists: Tensor, top: int) -> FirstPlaces:
+    """Take the candidates from lists of ids `[N, K]`."""
+    ids = lists[:, :top]
+    above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
+    return FirstPlaces(top, (ids >= 0).sum(1), lists[:, 0], ids, above)

@@ -1,0 +1,78 @@
+"""What processes that each hold a slice of the candidates must tell one another."""
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.nn.functional import pad
+
+from nextloc_metrics.first_places import Highest, highest, merge
+
+
+def sum_over_processes(counts: Tensor, process_group: Any) -> Tensor:
+    """Sum integers over the processes."""
+    if _is_distributed():
+        torch.distributed.all_reduce(counts, group=process_group)
+    return counts
+
+
+def exchange_scores(
+    scores: Tensor, num_local: int, ids: Tensor, offset: int, top: int, process_group: Any
+) -> tuple[Tensor, Tensor, int, Highest | None]:
+    """Find the scores of the relevant locations, and the best candidates, in one collective.
+
+    Args:
+        scores: floating `[N, C_local]`, at least one column.
+        num_local: how many of the columns are candidates.
+        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
+        offset: the id of the first column.
+        top: how many of the first places to keep; 0 for none.
+        process_group: the processes.
+
+    Returns:
+        The relevant locations' scores `[N, M]`, which of them any process has bool `[N, M]`, the
+        number of all candidates, and the best of all candidates.
+    """
+    local = ids - offset
+    is_here = (local >= 0) & (local < num_local)
+    own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
+    columns = [own, is_here, torch.full_like(ids[:, :1], num_local)]
+    if top:
+        best, first = highest(scores, top)
+        columns += [best[0][:, None], best[1][:, None] + offset]
+        if first is not None:
+            missing = (0, top + 1 - first[0].shape[1])
+            columns += [pad(first[0], missing, value=-torch.inf), pad(first[1] + offset, missing)]
+    # float64 holds every score and id exactly, and one message carries them all
+    message = torch.cat([column.double() for column in columns], 1)
+    slices = torch.split(
+        _all_gather(message, process_group), [column.shape[1] for column in columns], 2
+    )
+    own, is_here, sizes = slices[0].sum(0), slices[1].sum(0) > 0, slices[2]
+    found = None
+    if top:
+        # [S, N, T] -> [N, S * T]
+        side_by_side = [part.transpose(0, 1).flatten(1) for part in slices[3:]]
+        pairs = [
+            (values.to(scores.dtype), numbers.long())
+            for values, numbers in zip(side_by_side[::2], side_by_side[1::2], strict=True)
+        ]
+        found = merge(pairs[0], pairs[1] if len(pairs) > 1 else None, top)
+    num_candidates = int(sizes[:, 0].sum()) if len(scores) else num_local
+    return own.to(scores.dtype), is_here, num_candidates, found
+
+
+def _all_gather(message: Tensor, process_group: Any) -> Tensor:
+    if not _is_distributed():
+        return message[None]
+    slices = [
+        torch.empty_like(message)
+        for _ in range(torch.distributed.get_world_size(group=process_group))
+    ]
+    torch.distributed.all_gather(slices, message, group=process_group)
+    return torch.stack(slices)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
