@@ -143,9 +143,8 @@ class DecileScore(DecileMetric):
         """Sum up the scores of every bin, exactly."""
         within, predictions = places_within_bins(ranking, self.bins, self.top)
         scores = self.score(within.break_ties(self.ties), predictions)
-        counted = within.num_relevant > 0
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
-        return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, counted)
+        return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
 
     def values(self) -> Tensor:
         """Return the mean score of every bin."""

@@ -18,15 +18,13 @@ def tally(scores: Tensor, counted: Tensor) -> Tensor:
     """Sum up a batch of scores.
 
     Args:
-        scores: float64 `[N]`, in [0, 1].
+        scores: float64 `[N]`, in [0, 1], and 0 where not counted.
         counted: bool `[N]`, which of them to count.
 
     Returns:
         int64 `[3]`: the sum of the scores, of their squares, and their number.
     """
-    rows = torch.stack([to_fixed_point(scores), to_fixed_point(scores * scores)])
-    sums = rows.masked_fill(~counted, 0).sum(1)
-    return torch.cat([sums, counted.sum()[None]])
+    return _columns(scores, counted).sum(1)
 
 
 def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) -> Tensor:
@@ -35,13 +33,15 @@ def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) ->
     Args:
         group: int64 `[N]`, each score's group.
         num_groups: how many groups there are.
-        scores: float64 `[N]`, in [0, 1].
+        scores: float64 `[N]`, in [0, 1], and 0 where not counted.
         counted: bool `[N]`, which of them to count.
     """
-    ones = torch.ones_like(group)
-    rows = torch.stack([to_fixed_point(scores), to_fixed_point(scores * scores), ones], 1)
-    rows = rows.masked_fill(~counted[:, None], 0)
-    return rows.new_zeros(num_groups, 3).index_add(0, group, rows)
+    columns = _columns(scores, counted)
+    return columns.new_zeros(num_groups, 3).index_add(0, group, columns.T)
+
+
+def _columns(scores: Tensor, counted: Tensor) -> Tensor:
+    return to_fixed_point(torch.stack([scores, scores * scores, counted.double() / ONE]))
 
 
 def mean(state: Tensor) -> Tensor:

@@ -263,17 +263,24 @@ class RankingMetric(RankingTally):
         """Return float64 `[N]`: one score in [0, 1] a query."""
 
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the scores float64 `[N]` and which of them count, bool `[N]`."""
+        """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
         if ranking.device.type == "mps":
             ranking = ranking.to("cpu")  # no float64 there
         scores = self.score(ranking.break_ties(self.ties))
-        if self.validate_args:
-            self._check_scores(scores)
-        empty = ranking.num_relevant == 0
         if self.empty_target_action == "skip":
-            return scores, ranking.counted & ~empty
-        value = 1.0 if self.empty_target_action == "pos" else 0.0
-        return scores.masked_fill(empty, value), ranking.counted
+            counted = ranking.answerable
+        else:
+            value = 1.0 if self.empty_target_action == "pos" else 0.0
+            scores = scores.masked_fill(ranking.num_relevant == 0, value)
+            counted = ranking.counted
+        scores = scores.masked_fill(~counted, 0)
+        if self.validate_args and scores.numel():
+            low, high = (float(bound) for bound in scores.aminmax())
+            if not (low >= 0 and high <= 1 + 1e-9):  # NaN too
+                raise ValueError(
+                    f"`score` of {self!r} must return values in [0, 1], got {low} to {high}."
+                )
+        return scores, counted
 
     def empty_tally(self) -> Tensor:
         """Return zeros for the sum of scores, of their squares, and the number of queries."""
@@ -302,12 +309,6 @@ class RankingMetric(RankingTally):
     def num_queries(self) -> int:
         """How many queries this process has counted."""
         return int(self.state[2])
-
-    def _check_scores(self, scores: Tensor) -> None:
-        if scores.numel():
-            distance = float((scores - 0.5).abs().max())
-            if not distance <= 0.5 + 1e-9:  # NaN too
-                raise ValueError(f"`score` of {self!r} must return values in [0, 1], without NaN.")
 
 
 def rank(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -381,6 +382,11 @@ class Ranking:
                 f"make it with `top={top}`."
             )
         return self.first
+
+    @cached_property
+    def answerable(self) -> Tensor:
+        """Which queries count and have a relevant location, bool `[N]`."""
+        return self.counted & (self.num_relevant > 0)
 
     @property
     def device(self) -> torch.device:

@@ -50,13 +50,13 @@ def read_target(
     if validate_args:
         _check_range(ids, relevant, num_candidates, padded)
     ids = ids.masked_fill(~relevant, -1)
-    if gains is None:
-        if ids.shape[1] > 1:
-            ids = ids.sort(dim=1).values
-            repeats = ids[:, 1:] == ids[:, :-1]
-            ids[:, 1:].masked_fill_(repeats, -1)
-        gains = (ids >= 0).to(_gain_dtype(ids.device))
-    return Relevant(ids, gains.masked_fill(ids < 0, 0), counted)
+    if gains is not None:
+        return Relevant(ids, gains.masked_fill(~relevant, 0), counted)
+    if ids.shape[1] > 1:
+        ids = ids.sort(dim=1).values
+        repeats = ids[:, 1:] == ids[:, :-1]
+        ids[:, 1:].masked_fill_(repeats, -1)
+    return Relevant(ids, (ids >= 0).to(_gain_dtype(ids.device)), counted)
 
 
 def is_integer(tensor: Tensor) -> bool:
