@@ -138,7 +138,7 @@ class CheckIns:
     weekday: Tensor
     part: Tensor
     first: Tensor
-    new: Tensor  # bool: the user has not been at this location before
+    new: Tensor
     num_users: int
     num_locations: int
 
@@ -152,6 +152,8 @@ class CheckIns:
         users = pd.Index(training["user_id"].unique())
         locations = pd.Index(np.sort(training["location_id"].unique()))
         row = pd.Series(np.arange(len(table)), index=table.index)
+        new = ~table.duplicated(["user_id", "location_id"])
+        new |= ~table["location_id"].isin(locations)
 
         def tensor(values: np.ndarray | pd.Series, dtype: torch.dtype = torch.int64) -> Tensor:
             return torch.from_numpy(np.array(values)).to(dtype)
@@ -164,7 +166,7 @@ class CheckIns:
             weekday=tensor(table["weekday"] % 7),
             part=tensor(table["part"]),
             first=tensor(row.groupby(table["user_id"]).transform("min")),
-            new=tensor(~table.duplicated(["user_id", "location_id"]), torch.bool),
+            new=tensor(new, torch.bool),
             num_users=len(users) + 1,
             num_locations=len(locations) + FIRST_LOCATION,
         )
@@ -188,38 +190,42 @@ class CheckIns:
         return rows[(last[self.first[rows]] - rows) % length == 0]
 
 
-class Histories(Dataset[dict[str, Tensor]]):
+class Histories(Dataset[int]):
     """The ``length`` visits before each of the given rows, padded at the front.
 
-    ``targets`` is the same history one visit later. Its last entry is the row itself: the one
-    that is evaluated. In training, all of them are learned from.
+    It is as long as the next multiple of ``processes``. A distributed sampler repeats rows to that
+    end and they would count twice; the rows that are added here say ``is_real=False``, and metrics
+    leave them out by ``mask=is_real``.
 
-    The dataset is as long as the next multiple of ``multiple``, the number of processes. A
-    distributed sampler repeats rows to that end and they would count twice; the rows that are
-    added here say ``is_real=False``, and metrics leave them out by ``mask=is_real``.
+    An item is only an index: ``collate_fn=histories.batch`` cuts all histories of a batch at once.
     """
 
-    def __init__(self, data: CheckIns, rows: Tensor, length: int, multiple: int = 1) -> None:
-        self.data, self.rows, self.length, self.multiple = data, rows, length, multiple
+    def __init__(self, data: CheckIns, rows: Tensor, length: int, processes: int = 1) -> None:
+        self.data, self.rows, self.length, self.processes = data, rows, length, processes
 
     def __len__(self) -> int:
-        return -(-len(self.rows) // self.multiple) * self.multiple
+        return -(-len(self.rows) // self.processes) * self.processes
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        data = self.data
-        row = int(self.rows[index % len(self.rows)])
-        start = max(int(data.first[row]), row - self.length)
-        pad = (self.length - (row - start), 0)
+    def __getitem__(self, index: int) -> int:
+        return index
 
-        def padded(values: Tensor) -> Tensor:
-            return torch.nn.functional.pad(values, pad, value=PADDING)
+    def batch(self, indices: list[int]) -> dict[str, Tensor]:
+        """Return what the models need; ``[N]``, or ``[N, length]`` from the oldest visit on.
 
+        ``targets`` is ``history`` one visit later. Its last entry is the row itself: the one that
+        is evaluated. In training, all of them are learned from.
+        """
+        data, index = self.data, torch.tensor(indices)
+        row = self.rows[index % len(self.rows)]
+        before = row[:, None] + torch.arange(-self.length, 0)
+        real = before >= data.first[row][:, None]
+        before = before.clamp(min=0)
         return {
             "user": data.user[row],
-            "history": padded(data.location[start:row]),
-            "hours": padded(data.hour[start:row]),
-            "weekdays": padded(data.weekday[start:row]),
-            "targets": padded(data.location[start + 1 : row + 1]),
+            "history": data.location[before].where(real, PADDING),
+            "hours": data.hour[before],
+            "weekdays": data.weekday[before],
+            "targets": data.location[before + 1].where(real, PADDING),
             "new": data.new[row],
-            "is_real": torch.tensor(index < len(self.rows)),
+            "is_real": index < len(self.rows),
         }

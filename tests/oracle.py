@@ -218,15 +218,11 @@ def walk(query: Query, k: int, gain: str = "linear") -> Walk:
                 total.found += here_first
                 total.reciprocal += here_first / rank
                 nothing_yet -= here_first
-                if relevant_before or len(block) - place <= relevant:
-                    nothing_yet = 0.0
                 others = place * (relevant - 1) / (len(block) - 1) if len(block) > 1 else 0.0
                 total.precisions += (
                     relevant / len(block) * (relevant_before + 1 + others) / rank
                 )
         relevant_before += relevant
-        if relevant:
-            nothing_yet = 0.0
     return total
 
 

@@ -147,6 +147,8 @@ class RankingCollection(MetricCollection):
         ).with_groups(groups)
         for member in members:
             member.check(ranking)
+        for member in members:  # before any state changes, since a user's own score may raise
+            member.tally_once(ranking)
         return ranking
 
 

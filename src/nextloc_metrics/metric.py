@@ -100,7 +100,7 @@ class RankingTally(Metric, ABC):
         """
         ranking = self.rank(preds, target, mask)
         self.check(ranking)
-        setattr(self, self.state_name, self.state + self.tally(ranking))
+        setattr(self, self.state_name, self.state + self.tally_once(ranking))
 
     def forward(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
@@ -170,6 +170,13 @@ class RankingTally(Metric, ABC):
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+
+    def tally_once(self, ranking: Ranking) -> Tensor:
+        """Return `tally`, of metrics whose state would be the same only the first."""
+        key = type(self), self.state_name
+        if key not in ranking.tallies:
+            ranking.tallies[key] = self.tally(ranking)
+        return ranking.tallies[key]
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -61,6 +61,8 @@ class Ranking:
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
         groups: int64 `[N]`, every query's group, where given.
+        tallies: what metrics have summed up of this ranking, so that those that would sum up the
+            same do it once.
     """
 
     above: Tensor
@@ -76,6 +78,7 @@ class Ranking:
     ignore_index: int | None = None
     first: FirstPlaces | None = None
     groups: Tensor | None = None
+    tallies: dict[Hashable, Tensor] = field(default_factory=dict, init=False)
 
     @classmethod
     def from_scores(
@@ -425,9 +428,9 @@ Record = TypeVar("Record", FirstPlaces, Ranking)
 
 def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
     changed: dict[str, Any] = {}
-    for field in fields(record):
-        if isinstance(value := getattr(record, field.name), Tensor):
-            changed[field.name] = function(value)
+    for each in fields(record):
+        if isinstance(value := getattr(record, each.name), Tensor):
+            changed[each.name] = function(value)
     return replace(record, **changed)
 
 

@@ -74,7 +74,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
         places[:, 0] for places in (ranking.above, ranking.tied, ranking.relevant_tied)
     )
     within = _places_within(above, tied, k)
-    score = _harmonic_between(above, within, k) / tied
+    score = _harmonic_between(above, within, ranking.num_candidates if k is None else k) / tied
     if ranking.above.shape[1] == 1:
         return score
     rows = (relevant_tied > 1).nonzero()[:, 0]
@@ -97,10 +97,12 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
         gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
     within = _places_within(ranking.above, ranking.tied, k)
     discounted = row_sum(gains * (_discount_between(ranking.above, within, k) / ranking.tied))
-    places = gains.shape[1] if ideal == "full" else min(gains.shape[1], k)
-    gains = gains.sort(dim=1, descending=True).values[:, :places]
-    place = torch.arange(places, device=gains.device)
-    best = row_sum(gains * _discount_between(place, torch.ones_like(place), places))
+    if gains.shape[1] > 1:
+        gains = gains.sort(dim=1, descending=True).values
+    if ideal == "truncated":
+        gains = gains[:, :k]
+    place = torch.arange(gains.shape[1], device=gains.device)
+    best = row_sum(gains * _discount_between(place, torch.ones_like(place), len(place)))
     return discounted / torch.where(best > 0, best, 1.0)
 
 
