@@ -6,6 +6,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 
 from nextloc_metrics import distributed, functional, scoring
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.counting import accelerate
 from nextloc_metrics.deciles import (
     DecileCoverage,
     DecileKForRecall,
@@ -50,6 +51,7 @@ __all__ = [
     "RankingCollection",
     "RankingMetric",
     "RecallAtK",
+    "accelerate",
     "decile_metrics",
     "distributed",
     "functional",

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import best_candidate
-
 # Behind every id where candidates are ordered by (place, id) in 62 bits.
 _NO_ID = (1 << 31) - 1
 
@@ -50,10 +48,10 @@ class Highest(NamedTuple):
     first: tuple[Tensor, Tensor] | None  #: the first top + 1 `[N, T]`, for `top` above 1
 
 
-def highest(scores: Tensor, top: int) -> Highest:
+def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
     """Find the candidates that decide the first `top` places of scores `[N, C]`."""
     first = scores.topk(min(top + 1, scores.shape[1]), dim=1) if top > 1 else None
-    return Highest(best_candidate(scores), first and (first.values, first.indices))
+    return Highest(best, first and (first.values, first.indices))
 
 
 def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top: int) -> Highest:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import count_above_and_tied
+from nextloc_metrics.counting import count_above_and_tied, survey
 from nextloc_metrics.first_places import (
     FirstPlaces,
     first_places_of_lists,
@@ -137,7 +137,7 @@ class Ranking:
         own = scores.gather(1, relevant.ids.clamp(min=0))
         retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
         own = own.masked_fill(~retrieved, torch.inf)
-        above, tied = count_above_and_tied(scores, own)
+        above, tied, best = survey(scores, own, find_best=top > 0)
         return cls.from_places(
             relevant,
             above.masked_fill(~retrieved, UNRETRIEVED),
@@ -145,7 +145,7 @@ class Ranking:
             shape=preds.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
-            first=first_places_of_scores(highest(scores, top), top) if top else None,
+            first=None if best is None else first_places_of_scores(highest(scores, best, top), top),
         )
 
     @classmethod

@@ -7,6 +7,7 @@ import torch.distributed
 from torch import Tensor
 from torch.nn.functional import pad
 
+from nextloc_metrics.counting import best_candidate
 from nextloc_metrics.first_places import Highest, highest, merge
 
 
@@ -39,7 +40,7 @@ def exchange_scores(
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
     columns = [own, is_here, torch.full_like(ids[:, :1], num_local)]
     if top:
-        best, first = highest(scores, top)
+        best, first = highest(scores, best_candidate(scores), top)
         columns += [best[0][:, None], best[1][:, None] + offset]
         if first is not None:
             missing = (0, top + 1 - first[0].shape[1])
