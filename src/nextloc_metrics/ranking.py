@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.counting import count_above_and_tied, survey
+from nextloc_metrics.embeddings import survey_products
 from nextloc_metrics.first_places import (
     FirstPlaces,
     first_places_of_lists,
@@ -146,6 +147,72 @@ class Ranking:
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             first=None if best is None else first_places_of_scores(highest(scores, best, top), top),
+        )
+
+    @classmethod
+    def from_embeddings(
+        cls,
+        queries: Tensor,
+        table: Tensor,
+        target: Tensor,
+        mask: Tensor | None = None,
+        *,
+        bias: Tensor | None = None,
+        chunk_size: int | None = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+    ) -> Ranking:
+        """Rank by the dot products of queries and candidates, never all of them in memory.
+
+        The places are those of the full scores up to floating-point rounding of the products. The
+        score of a relevant location itself is computed once, so it ties with itself exactly; equal
+        rows of `table` may differ from it in the last bit.
+
+        Args:
+            queries: floating `[..., D]`.
+            table: floating `[C, D]`, a row for every candidate.
+            target: as in `from_scores`.
+            mask: bool `[...]`; nothing is looked at where False.
+            bias: floating `[C]`, added to the candidates' scores.
+            chunk_size: how many candidates are scored at once; None for a size that suits the
+                number of queries. The memory needed is one chunk of scores.
+            ignore_index: an id that is never relevant.
+            validate_args: read the target's values and raise where they are out of range.
+            top: how many of the first places to keep by id.
+
+        Raises:
+            TypeError: `queries` or `table` is not floating, or `target` is complex.
+            ValueError: shapes or dtypes do not fit, or a value of `target` is out of range.
+
+        Example:
+            >>> from torch import tensor
+            >>> queries, table = tensor([[1.0, 0.0]]), tensor([[0.2, 1.0], [0.9, 0.0], [0.5, 0.5]])
+            >>> Ranking.from_embeddings(queries, table, tensor([2]))
+            Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
+        """
+        _check_embeddings(queries, table, bias, chunk_size)
+        relevant = read_target(
+            queries,
+            target,
+            mask,
+            num_candidates=len(table),
+            ignore_index=ignore_index,
+            validate_args=validate_args,
+        )
+        flat = queries.detach().reshape(-1, table.shape[1])
+        own, above, tied, found = survey_products(
+            flat, table.detach(), bias, relevant.ids, chunk_size, top
+        )
+        retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
+        return cls.from_places(
+            relevant,
+            above.masked_fill(~retrieved, UNRETRIEVED),
+            tied,
+            shape=queries.shape[:-1],
+            num_candidates=len(table),
+            ignore_index=ignore_index,
+            first=None if found is None else first_places_of_scores(found, top),
         )
 
     @classmethod
@@ -449,6 +516,28 @@ def _check_lists(lists: Tensor, by_id: Tensor, counted: Tensor) -> None:
                 f"integer `preds` must be lists of ids, best first, but {repeats} of the {entries} "
                 "entries repeat an id of their list, as visit counts do; pass scores as `.float()`."
             )
+
+
+def _check_embeddings(
+    queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
+) -> None:
+    for name, value in (("queries", queries), ("table", table)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            raise TypeError(f"`{name}` must be a floating tensor, got {describe(value)}.")
+    if table.ndim != 2 or queries.ndim == 0 or queries.shape[-1] != table.shape[1]:
+        raise ValueError(
+            "`queries` [..., D] and `table` [C, D] must agree on D, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if queries.dtype != table.dtype or not len(table):
+        raise ValueError(
+            "`queries` and `table` must have one dtype and `table` at least one row, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if bias is not None and bias.shape != table.shape[:1]:
+        raise ValueError(f"`bias` must have shape ({len(table)},), got {describe(bias)}.")
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ValueError(f"`chunk_size` must be a positive integer, got {chunk_size!r}.")
 
 
 def _check_candidates(preds: Tensor) -> None:
