@@ -17,6 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# Up to here a count for each relevant location is the cheapest; beyond, one binary search of every
+# candidate among the sorted relevant scores.
+_FEW_RELEVANT = 32
+
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11
 
@@ -52,6 +56,49 @@ def _count_and_maximum(block, at, largest, infinity):  # type: ignore[no-untyped
         tied += kind(value == at)
         highest = max(highest, value)
     return above, tied, highest
+
+
+@numba.njit(nogil=True)
+def _first_at_least(thresholds, value):  # type: ignore[no-untyped-def]
+    """How many of the sorted thresholds, a power of two of them, are lower than the value."""
+    first, half = 0, len(thresholds) >> 1
+    while half:
+        first += half * (thresholds[first + half - 1] < value)  # no branch to predict
+        half >>= 1
+    return first + (thresholds[first] < value)
+
+
+@numba.njit(nogil=True, cache=True)
+def _search_rows(  # type: ignore[no-untyped-def]
+    scores, stride, columns, largest, infinity, own, first, last, above, tied
+):
+    kind = scores.dtype.type
+    num_relevant = own.shape[1]
+    size = 1
+    while size < num_relevant:
+        size *= 2
+    thresholds = np.empty(size, scores.dtype)
+    lowest = np.empty(size + 1, np.int64)
+    equal = np.empty(size + 1, np.int64)
+    for row in range(first, last):
+        thresholds[:] = largest
+        for j in range(num_relevant):
+            thresholds[j] = _order(own[row, j], kind, largest, infinity)
+        thresholds.sort()
+        lowest[:] = 0
+        equal[:] = 0
+        for i in range(row * stride, row * stride + columns):
+            value = _order(scores[i], kind, largest, infinity)
+            place = _first_at_least(thresholds, value)
+            lowest[place] += 1
+            if place < size:
+                equal[place] += thresholds[place] == value
+        for place in range(1, size + 1):
+            lowest[place] += lowest[place - 1]
+        for j in range(num_relevant):
+            place = _first_at_least(thresholds, _order(own[row, j], kind, largest, infinity))
+            above[row, j] = columns - lowest[place]
+            tied[row, j] = equal[place]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -100,7 +147,8 @@ def compile_loops() -> float:
     """Compile the loops for every dtype, or load them from the cache; return the seconds taken."""
     started = time.perf_counter()
     for dtype in _FORMATS:
-        survey(torch.zeros(1, 1, dtype=dtype), torch.zeros(1, 1, dtype=dtype), find_best=True)
+        for relevant in (1, _FEW_RELEVANT + 1):
+            survey(torch.zeros(1, 1, dtype=dtype), torch.zeros(1, relevant, dtype=dtype), True)
     return time.perf_counter() - started
 
 
@@ -129,11 +177,16 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
     flat = scores.as_strided(((num_queries - 1) * stride + columns,), (1,)).view(integer).numpy()
-    shape = flat, stride, columns, largest, infinity, own.contiguous().view(integer).numpy()
-    results = above.numpy(), tied.numpy(), best.numpy()
+    several = own.shape[1] > _FEW_RELEVANT
+    counted = (own[:, :1] if several else own).contiguous().view(integer).numpy()
+    shape = flat, stride, columns, largest, infinity
+    results = above.numpy(), tied.numpy()
 
     def work(first: int, last: int) -> None:
-        _survey_rows(*shape, first, last, find_best, *results)
+        if find_best or not several:
+            _survey_rows(*shape, counted, first, last, find_best, *results, best.numpy())
+        if several:
+            _search_rows(*shape, own.contiguous().view(integer).numpy(), first, last, *results)
 
     _spread(work, num_queries, num_queries * columns)
     return above, tied, best

@@ -60,7 +60,7 @@ def survey(
     Returns:
         `above` and `tied`, int64 `[N, M]`, and the `best_candidate` or None.
     """
-    if _compiled is None or own.shape[1] > _FEW_RELEVANT or not _compiled.supports(scores):
+    if _compiled is None or not _compiled.supports(scores):
         above, tied = count_above_and_tied(scores, own)
         return above, tied, best_candidate(scores) if find_best else None
     above, tied, best = _compiled.survey(scores, own, find_best)
