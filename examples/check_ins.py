@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 PADDING = 0  # fills histories that are too short
 UNSEEN = 1  # every location without a visit in the training part
 FIRST_LOCATION = 2
+UNKNOWN_USER = 0  # without a visit in the training part
 
 PARTS = ("train", "valid", "test")
 COLUMNS = ("user_id", "location_id", "start_day", "start_min")
@@ -128,8 +129,9 @@ class CheckIns:
     """All check-ins as tensors, ordered by user and time; one entry a visit.
 
     ``location`` is 0 for padding, 1 for a location without a visit in the training part, 2 and up
-    for the others. ``user`` is 0 for a user without one. ``first`` is the row of the same user's
-    first visit: histories reach back to it, across parts.
+    for the others. ``user`` is 0 for a user without a visit there. ``first`` is the row of the same
+    user's first visit: histories reach back to it, across parts. ``new`` says that the user has not
+    been at the location before; where it is 1, which stands for many, that is taken to be so.
     """
 
     user: Tensor
@@ -159,8 +161,8 @@ class CheckIns:
             return torch.from_numpy(np.array(values)).to(dtype)
 
         return cls(
+            # get_indexer says -1 where an id is missing: that becomes UNKNOWN_USER and UNSEEN.
             user=tensor(users.get_indexer(table["user_id"]) + 1),
-            # get_indexer says -1 where a location is missing, and -1 + 2 is UNSEEN.
             location=tensor(locations.get_indexer(table["location_id"]) + FIRST_LOCATION),
             hour=tensor(table["start_min"] // 60 % 24),
             weekday=tensor(table["weekday"] % 7),

@@ -219,9 +219,7 @@ def walk(query: Query, k: int, gain: str = "linear") -> Walk:
                 total.reciprocal += here_first / rank
                 nothing_yet -= here_first
                 others = place * (relevant - 1) / (len(block) - 1) if len(block) > 1 else 0.0
-                total.precisions += (
-                    relevant / len(block) * (relevant_before + 1 + others) / rank
-                )
+                total.precisions += relevant / len(block) * (relevant_before + 1 + others) / rank
         relevant_before += relevant
     return total
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import nextloc_metrics
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric
+
+import nextloc_metrics
 
 
 @dataclass(frozen=True)
@@ -204,8 +205,4 @@ def split(sizes: Sequence[int], *tensors: Tensor) -> list[tuple[Tensor, ...]]:
     for size in sizes:
         edges.append(min(edges[-1] + size, len(tensors[0])))
     edges.append(len(tensors[0]))
-    return [
-        tuple(t[a:b] for t in tensors)
-        for a, b in zip(edges, edges[1:], strict=False)
-        if b > a
-    ]
+    return [tuple(t[a:b] for t in tensors) for a, b in zip(edges, edges[1:], strict=False) if b > a]

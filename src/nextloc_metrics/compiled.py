@@ -17,9 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Up to here a count for each relevant location is the cheapest; beyond, one binary search of every
-# candidate among the sorted relevant scores.
-_FEW_RELEVANT = 32
+from nextloc_metrics.counting import FEW_RELEVANT
 
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11
@@ -147,7 +145,7 @@ def compile_loops() -> float:
     """Compile the loops for every dtype, or load them from the cache; return the seconds taken."""
     started = time.perf_counter()
     for dtype in _FORMATS:
-        for relevant in (1, _FEW_RELEVANT + 1):
+        for relevant in (1, FEW_RELEVANT + 1):
             survey(torch.zeros(1, 1, dtype=dtype), torch.zeros(1, relevant, dtype=dtype), True)
     return time.perf_counter() - started
 
@@ -177,7 +175,7 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
     flat = scores.as_strided(((num_queries - 1) * stride + columns,), (1,)).view(integer).numpy()
-    several = own.shape[1] > _FEW_RELEVANT
+    several = own.shape[1] > FEW_RELEVANT
     counted = (own[:, :1] if several else own).contiguous().view(integer).numpy()
     shape = flat, stride, columns, largest, infinity
     results = above.numpy(), tied.numpy()

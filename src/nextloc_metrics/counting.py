@@ -10,9 +10,9 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-# Up to here a pass over the scores for each relevant location is the cheapest; beyond, one binary
-# search of every candidate among the sorted relevant scores costs log2(M) steps instead of M.
-_FEW_RELEVANT = 16
+# Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
+# one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
+FEW_RELEVANT = 64
 
 # Elements a work buffer holds: small enough to stay in a core's cache, large enough to vectorise.
 _BUFFER_ELEMENTS = 1 << 18
@@ -77,7 +77,7 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         `above` and `tied`, int64 `[N, M]`; `tied` includes the relevant location itself.
     """
-    if own.shape[1] <= _FEW_RELEVANT:
+    if own.shape[1] <= FEW_RELEVANT:
         below, below_or_tied = _compare_each(scores, own)
     else:
         below, below_or_tied = _search_sorted(scores, own)
