@@ -146,7 +146,7 @@ def best_candidate(scores: Tensor) -> tuple[Tensor, Tensor]:
         return scores.gather(1, index[:, None])[:, 0], index
     # maxima vectorise, their indices do not: find the first best block, then look into it alone
     whole = num_candidates // width * width
-    maxima = scores[:, :whole].reshape(-1, whole // width, width).amax(2)
+    maxima = scores[:, :whole].reshape(len(scores), whole // width, width).amax(2)
     if whole < num_candidates:
         maxima = torch.cat([maxima, scores[:, whole:].amax(1, keepdim=True)], 1)
     start = (maxima.argmax(1, keepdim=True) * width).clamp(max=num_candidates - width)

@@ -54,6 +54,11 @@ class RankingTally(Metric, ABC):
     def __init__(
         self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
     ) -> None:
+        check_bool("validate_args", validate_args)
+        if ignore_index is not None and (
+            isinstance(ignore_index, bool) or not isinstance(ignore_index, int)
+        ):
+            raise ValueError(f"`ignore_index` must be None or an integer, got {ignore_index!r}.")
         declared = self._declared_options()
         own = {name: options.pop(name) for name in declared if name in options}
         super().__init__(**{"dist_sync_fn": all_reduce, **options})
@@ -342,6 +347,13 @@ def check_choice(name: str, value: object, choices: Any) -> None:
     """Raise where an option is none of the strings of a `Literal`."""
     if value not in get_args(choices):
         raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Return a bool, raise for anything else."""
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False, got {value!r}.")
+    return value
 
 
 def check_positive(name: str, value: object) -> int:

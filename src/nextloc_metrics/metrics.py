@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, scoring
-from nextloc_metrics.metric import RankingMetric, check_choice, check_positive
+from nextloc_metrics.metric import RankingMetric, check_bool, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
 
@@ -233,7 +233,9 @@ class RecallAtK(RankingMetric):
     """
 
     def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
-        super().__init__(k=check_positive("k", k), normalized=bool(normalized), **kwargs)
+        super().__init__(
+            k=check_positive("k", k), normalized=check_bool("normalized", normalized), **kwargs
+        )
 
     k: int
     normalized: bool

@@ -262,8 +262,8 @@ class Ranking:
             ignore_index=ignore_index,
             validate_args=validate_args,
         )
-        scores = local_scores.detach().reshape(relevant.ids.shape[0], -1)
-        num_local = scores.shape[1]
+        num_local = local_scores.shape[-1]
+        scores = local_scores.detach().reshape(len(relevant.ids), num_local)
         if num_local == 0:
             scores = scores.new_full((len(scores), 1), -torch.inf)
         own, known, num_candidates, found = exchange_scores(
@@ -392,6 +392,9 @@ class Ranking:
                 `"pessimistic"` last, by rising gain; `"expected"` leaves the blocks: the scores
                 are then expectations over a random order of the tied candidates.
 
+        Raises:
+            ValueError: `ties` is none of these.
+
         Example:
             >>> from torch import tensor
             >>> Ranking.from_scores(tensor([[0.1, 0.7, 0.7, 0.9]]), tensor([2])).break_ties(
@@ -401,6 +404,10 @@ class Ranking:
         """
         if ties == "expected":
             return self
+        if ties not in ("optimistic", "pessimistic"):
+            raise ValueError(
+                f"`ties` must be 'expected', 'optimistic' or 'pessimistic', got {ties!r}."
+            )
         retrieved = self.above < UNRETRIEVED
         column = torch.arange(self.above.shape[1], device=self.above.device).expand_as(self.above)
         inside = (column - self.relevant_above).masked_fill(~retrieved, 0)  # place within the block

@@ -29,9 +29,11 @@ def read_target(
     counted = _read_mask(mask, queries, target.device)
     gains = None
     if is_integer(target):
-        ids = target.reshape(queries.numel(), -1).long()
-        written = counted[:, None]
         padded = target.shape != queries
+        ids = target.reshape(queries.numel(), target.shape[-1] if padded else 1).long()
+        if ids.shape[1] == 0:
+            ids = torch.full_like(counted[:, None], -1, dtype=torch.int64)
+        written = counted[:, None]
         if padded:
             if validate_args:
                 _check_not_relevance(preds, target)
