@@ -129,27 +129,44 @@ class RankingCollection(MetricCollection):
             for member in lent:
                 member.dist_sync_fn = all_reduce
 
-    def _checked(
+    @property
+    def top(self) -> int:
+        """How many of the first places a `Ranking` must keep for all members."""
+        return max((member.top for member in self._rankers()), default=0)
+
+    def rank(
         self,
         preds: Tensor | Ranking,
-        target: Tensor | None,
-        mask: Tensor | None,
-        groups: Tensor | None,
+        target: Tensor | None = None,
+        mask: Tensor | None = None,
+        groups: Tensor | None = None,
     ) -> Ranking:
-        members: list[RankingTally] = list(self._modules.values())  # type: ignore[arg-type]
+        """Find where the relevant locations landed; the arguments are those of `update`.
+
+        The ranking serves every member, and other metrics and collections that need no more places.
+        """
+        members = self._rankers()
         ranking = rank(
             preds,
             target,
             mask,
             ignore_index=next((member.ignore_index for member in members), None),
             validate_args=any(member.validate_args for member in members),
-            top=max((member.top for member in members), default=0),
-        ).with_groups(groups)
-        for member in members:
+            top=self.top,
+        )
+        return ranking.with_groups(groups)
+
+    def _checked(self, *args: Any) -> Ranking:
+        """Rank a batch, and raise here where any member would in `update`."""
+        ranking = self.rank(*args)
+        for member in self._rankers():
             member.check(ranking)
-        for member in members:  # before any state changes, since a user's own score may raise
+        for member in self._rankers():  # a user's own score may raise too
             member.tally_once(ranking)
         return ranking
+
+    def _rankers(self) -> list[RankingTally]:
+        return list(self._modules.values())  # type: ignore[arg-type]
 
 
 def _lend_sums(members: list[RankingTally], process_group: Any) -> list[RankingTally]:

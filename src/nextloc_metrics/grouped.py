@@ -142,6 +142,11 @@ class Grouped(RankingTally):
         groups = ranking.groups.masked_fill(~ranking.counted, 0).to(scores.device)
         return exact.tally_by(groups, self.num_groups, scores, counted).to(ranking.device)
 
+    @property
+    def num_queries(self) -> Tensor:
+        """How many queries this process has counted in every group, int64 `[num_groups]`."""
+        return self.state[:, 2]
+
     def compute(self) -> Tensor:
         """Return the mean score of every group, of one of them, or the mean over groups."""
         if self.group is not None:

@@ -76,11 +76,13 @@ class LocationF1(RankingTally):
                 f"`num_locations` must be at least the number of candidates, got "
                 f"{self.num_locations} for {candidates} candidates."
             )
-        if ranking.relevant.shape[1] > 1:
-            raise ValueError(
-                "LocationF1 scores one relevant location a query, got up to "
-                f"{ranking.relevant.shape[1]}; use F1AtK for several."
-            )
+        if len(ranking) and ranking.relevant.shape[1] > 1:
+            most = int(ranking.num_relevant.max())
+            if most > 1:
+                raise ValueError(
+                    f"LocationF1 scores one relevant location a query, got up to {most}; use F1AtK "
+                    "for several."
+                )
         if candidates is None and self.validate_args and len(ranking):
             target, decided = self._decisions(ranking)
             highest = int(torch.maximum(target, decided).max())

@@ -233,9 +233,8 @@ class RecallAtK(RankingMetric):
     """
 
     def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
-        super().__init__(
-            k=check_positive("k", k), normalized=check_bool("normalized", normalized), **kwargs
-        )
+        check_bool("normalized", normalized)
+        super().__init__(k=check_positive("k", k), normalized=normalized, **kwargs)
 
     k: int
     normalized: bool
