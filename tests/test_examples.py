@@ -1,0 +1,313 @@
+"""The examples run from start to end, and their parts do what they say."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import score_lists
+from check_ins import (
+    PADDING,
+    UNKNOWN_USER,
+    UNSEEN,
+    CheckIns,
+    Histories,
+    read_check_ins,
+    read_parts,
+    simulate_check_ins,
+    split_in_time,
+)
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture(scope="module")
+def simulated() -> pd.DataFrame:
+    """Check-ins of a few users, split in time."""
+    return split_in_time(simulate_check_ins(num_users=6, num_visits=80, num_locations=100))
+
+
+@pytest.fixture(scope="module")
+def check_ins(simulated: pd.DataFrame) -> CheckIns:
+    """The same, as tensors."""
+    return CheckIns.from_table(simulated)
+
+
+def run_next_location(*arguments: object) -> str:
+    """Run the example as a person does, and return what it prints."""
+    command = [sys.executable, str(EXAMPLES / "next_location.py"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    return done.stdout
+
+
+def tables(printed: str) -> list[str]:
+    """Return the lines of the tables, by their rows' names."""
+    names = ("percent", "most visited", "Markov", "GRU", "share of targets")
+    return [line for line in printed.splitlines() if line.startswith(names)]
+
+
+def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> None:
+    """A tiny run writes table, figure and logs; two processes test its weights alike."""
+    tiny = ["--limit", 5, "--length", 16]
+    once = run_next_location(*tiny, "--epochs", 1, "--output", tmp_path / "one")
+    lines = tables(once)
+    assert len(lines) == 9
+    assert lines[0].split()[1:] == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
+    for line in lines[1:4]:
+        acc_at_1, acc_at_5, acc_at_10, mrr, ndcg, _ = map(float, re.findall(r"\d+\.\d+", line))
+        assert 0 < acc_at_1 < acc_at_5 < acc_at_10 < 100
+        assert acc_at_1 < ndcg < acc_at_10
+        assert acc_at_1 < mrr
+    assert (tmp_path / "one/accuracy_within_k.png").stat().st_size > 10_000
+    assert list((tmp_path / "one/tensorboard/GRU").rglob("events.out.tfevents.*"))
+    with next((tmp_path / "one/csv/GRU").rglob("metrics.csv")).open() as file:
+        logged = [row["val/mrr"] for row in csv.DictReader(file) if row["val/mrr"]]
+    assert len(logged) == 1
+    assert 0 < float(logged[0]) < 1
+
+    weights = ["--checkpoint", tmp_path / "one/best.ckpt", "--devices", 2]
+    twice = run_next_location(*tiny, *weights, "--output", tmp_path / "two")
+    assert tables(twice) == lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent.csv"], "absent.csv does not exist"),
+        (["--epochs", "0"], "--epochs must be at least 1, got 0"),
+        (["--batch-size", "15", "--devices", "2"], "must be a multiple of --devices, got 15"),
+    ],
+)
+def test_next_location_refuses_what_cannot_work(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong argument ends the program with a line that names it."""
+    from next_location import parse_arguments
+
+    with pytest.raises(SystemExit):
+        parse_arguments(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
+    """Both baselines order locations by the counts that a person would make by hand."""
+    from next_location import Markov, MostVisited
+
+    rows = check_ins.queries(2)
+    batch = Histories(check_ins, rows, length=4).batch(list(range(len(rows))))
+    most_visited, markov = MostVisited(check_ins)(batch), Markov(check_ins)(batch)
+    user, location = check_ins.user.tolist(), check_ins.location.tolist()
+    training = [row for row in range(len(user)) if check_ins.part[row] == 0]
+    everybody = Counter(location[row] for row in training)
+    own = Counter((user[row], location[row]) for row in training)
+    moves = Counter(
+        (user[row], location[row - 1], location[row])
+        for row in training
+        if row and user[row - 1] == user[row]
+    )
+    for index, row in enumerate(rows.tolist()):
+
+        def visits(place: int, row: int = row) -> tuple[int, int]:
+            return own[user[row], place], everybody[place]
+
+        def transitions(place: int, row: int = row) -> tuple[int, int, int]:
+            return moves[user[row], location[row - 1], place], *visits(place, row)
+
+        places = range(check_ins.num_locations)
+        assert most_visited[index].argsort(descending=True, stable=True).tolist() == sorted(
+            places, key=visits, reverse=True
+        )
+        assert markov[index].argsort(descending=True, stable=True).tolist() == sorted(
+            places, key=transitions, reverse=True
+        )
+
+
+def test_gru_looks_at_nothing_that_comes_later(check_ins: CheckIns) -> None:
+    """The scores after a visit are the same whatever visits follow."""
+    from next_location import ReturnOrExploreGRU
+
+    model = ReturnOrExploreGRU(check_ins, size=8)
+    batch = Histories(check_ins, check_ins.queries(2), length=12).batch([3, 40])
+    other = {**batch, "history": batch["history"].clone(), "hours": batch["hours"].clone()}
+    other["history"][:, 7:] = 5
+    other["hours"][:, 7:] = 0
+    scores = model.score(batch, last=12)
+    assert torch.allclose(scores[:, :7], model.score(other, last=12)[:, :7], atol=1e-6)
+    assert torch.allclose(scores[:, -1], model(batch), atol=1e-6)
+    assert torch.allclose(scores.exp().sum(-1), torch.ones(2, 12), atol=1e-4)
+
+
+def test_simulation_is_reproducible() -> None:
+    """The same seed gives the same check-ins, another seed others."""
+    first, again = (simulate_check_ins(3, 30, 50, seed=4) for _ in range(2))
+    assert first.equals(again)
+    assert not first.equals(simulate_check_ins(3, 30, 50, seed=5))
+    assert first["start_min"].between(0, 1439).all()
+    time = first["start_day"] * 1440 + first["start_min"]
+    assert (time.groupby(first["user_id"]).diff().dropna().between(29, 17 * 60 + 1)).all()
+
+
+def test_exploration_declines_as_the_law_says() -> None:
+    """Users who know S places go to a new one with probability rho S^-gamma."""
+    table = simulate_check_ins(num_users=60, num_visits=150, num_locations=2000, seed=1)
+    new = ~table.duplicated(["user_id", "location_id"])
+    known = new.groupby(table["user_id"]).cumsum() - new  # before the visit
+    moves = known > 0
+    shares = []
+    for low, high in [(1, 8), (8, 20), (20, 40), (40, 70)]:
+        inside = moves & (known >= low) & (known < high)
+        chance = 0.6 * known[inside] ** -0.21
+        error = math.sqrt((chance * (1 - chance)).sum()) / inside.sum()
+        assert new[inside].mean() == pytest.approx(chance.mean(), abs=4 * error)
+        shares.append(new[inside].mean())
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_returns_prefer_what_was_visited_more() -> None:
+    """A known place is returned to in proportion to its visits."""
+    table = simulate_check_ins(num_users=40, num_visits=150, num_locations=2000, seed=2)
+    expected = variance = observed = 0.0
+    for _, places in table.groupby("user_id")["location_id"]:
+        visits: Counter[int] = Counter()
+        for place in places:
+            if place in visits:  # a return; was it to the place visited most?
+                total, top = sum(visits.values()), max(visits.values())
+                chance = sum(n for n in visits.values() if n == top) / total
+                expected += chance
+                variance += chance * (1 - chance)
+                observed += visits[place] == top
+            visits[place] += 1
+    assert observed == pytest.approx(expected, abs=4 * math.sqrt(variance))
+
+
+def test_split_never_learns_from_a_later_day(simulated: pd.DataFrame) -> None:
+    """Every user's parts follow each other, and no day is in two of them."""
+    for _, user in simulated.groupby("user_id"):
+        last = user.groupby("part")["start_day"].max()
+        first = user.groupby("part")["start_day"].min()
+        assert last[0] < first[1] <= last[1] < first[2]
+        span = user["start_day"].max() - user["start_day"].min() + 1
+        assert first[1] >= 0.6 * span
+        assert first[2] >= 0.8 * span
+    one_day = pd.DataFrame({"user_id": [1, 1], "start_day": [3, 3], "start_min": [1, 2]})
+    assert split_in_time(one_day)["part"].tolist() == [0, 0]
+
+
+def test_histories_hold_the_visits_before_and_nothing_else() -> None:
+    """Histories end before their target, cross parts but not users, and are padded in front."""
+    table = pd.DataFrame(
+        {
+            "user_id": ["b", "b", "b", "b", "a", "a", "c"],
+            "location_id": [70, 50, 70, 99, 50, 50, 50],
+            "start_day": [0, 1, 2, 3, 0, 5, 0],
+            "start_min": [60, 0, 1439, 0, 0, 0, 0],
+            "weekday": [6, 0, 1, 2, 0, 5, 0],
+            "part": [0, 0, 1, 2, 0, 1, 2],
+        }
+    )
+    data = CheckIns.from_table(table)  # a, b, c; of locations 50 is 2 and 70 is 3
+    assert data.location.tolist() == [2, 2, 3, 2, 3, UNSEEN, 2]
+    assert data.user[-1] == UNKNOWN_USER
+    assert data.new.tolist() == [True, False, True, True, False, True, True]
+    assert data.training_counts().tolist() == [0, 0, 2, 1]
+    assert [data.queries(part).tolist() for part in range(3)] == [[3], [1, 4], [5]]
+    histories = Histories(data, data.queries(2), length=4, processes=2)
+    assert len(histories) == 2
+    batch = histories.batch([0, 1])
+    assert batch["history"].tolist() == 2 * [[PADDING, 3, 2, 3]]
+    assert batch["targets"].tolist() == 2 * [[PADDING, 2, 3, UNSEEN]]
+    assert batch["hours"][0].tolist()[1:] == [1, 0, 23]
+    assert batch["is_real"].tolist() == [True, False]
+
+
+def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:
+    """Side by side, the training histories learn from each visit that has one before it."""
+    rows = check_ins.training_rows(length=7)
+    batch = Histories(check_ins, rows, length=7).batch(list(range(len(rows))))
+    learned = torch.bincount(batch["targets"].flatten())
+    expected = torch.bincount(check_ins.location[check_ins.queries(0)])
+    assert torch.equal(learned[1:], expected[1:])
+
+
+def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) -> None:
+    """One gzipped file with other names and a folder of parts give the same check-ins."""
+    names = {"user_id": "who", "location_id": "where", "start_day": "day", "start_min": "minute"}
+    renamed = simulated.drop(columns="part").rename(columns=names)
+    renamed.to_csv(tmp_path / "all.csv.gz", index=False)
+    columns = {own: ours for ours, own in names.items()}
+    assert read_parts(tmp_path / "all.csv.gz", columns).equals(simulated)
+    with pytest.raises(ValueError, match=r"user_id, .* not found among who, where"):
+        read_check_ins(tmp_path / "all.csv.gz")
+
+    (tmp_path / "parts").mkdir()
+    for number, part in enumerate(("train", "valid", "test")):
+        rows = simulated[simulated["part"] == number].drop(columns="part")
+        rows.to_csv(tmp_path / "parts" / f"my_{part}.csv", index=False)
+    joined = read_parts(tmp_path / "parts").sort_values(["user_id", "start_day", "start_min"])
+    assert joined.reset_index(drop=True).equals(simulated)
+    (tmp_path / "parts/my_test.csv").unlink()
+    with pytest.raises(ValueError, match=r"one \*test\*\.csv or \.csv\.gz, got 0"):
+        read_parts(tmp_path / "parts")
+
+
+def test_score_lists_scores_its_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a file, the embedded lists give what can be counted by hand."""
+    values = score_lists.main([])
+    ranks = [1, 2, 3, 1, 5, 3, 1, 4, 2, 1]  # two of the twelve targets are not in their lists
+    assert values["hit_rate_at_1"] == pytest.approx(4 / 12)
+    assert values["precision_at_5"] == pytest.approx(10 / 12 / 5)
+    assert values["mrr_at_10"] == pytest.approx(sum(1 / rank for rank in ranks) / 12)
+    gains = sum(1 / math.log2(rank + 1) for rank in ranks)
+    assert values["ndcg_at_10"] == pytest.approx(gains / 12)
+    printed = capsys.readouterr().out
+    assert "12 lists of up to 5 ids: 2 repeat an id, 2 are short, 0 of them empty" in printed
+    assert re.search(r"k = 1 +33\.33 +33\.33", printed)
+
+
+def test_score_lists_says_that_a_file_is_absent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An absent file is skipped in so many words, and the sample scored."""
+    assert score_lists.main([str(tmp_path / "absent.npz")]) == score_lists.main([])
+    assert "absent.npz is not there: skipped" in capsys.readouterr().out
+
+
+def test_score_lists_reads_npz_and_csv_alike(tmp_path: Path) -> None:
+    """Arrays, text with brackets and text without give the same values; bad columns are named."""
+    np.savez(
+        tmp_path / "lists.npz", preds=[[3, 1, 2], [4, 5, -1], [-100, -1, -1]], targets=[1, 4, 2]
+    )
+    (tmp_path / "lists.csv").write_text('preds,targets\n"[3, 1, 2]",1\n4 5,4\n,2\n')
+    values = [
+        score_lists.main([str(tmp_path / name), "-k", "1", "2"])
+        for name in ("lists.npz", "lists.csv")
+    ]
+    assert values[0] == values[1]
+    assert values[0]["mrr_at_2"] == pytest.approx((1 / 2 + 1 + 0) / 3)
+    with pytest.raises(SystemExit, match="has no ranked, only preds, targets"):
+        score_lists.main([str(tmp_path / "lists.csv"), "--preds", "ranked"])
+
+
+def test_score_lists_agrees_with_independent_figures(data: Path) -> None:
+    """The stored lists of a language model score what was counted independently of this library."""
+    values = score_lists.main([str(data / "llm_mob" / "foursquare_top10.npz")])
+    expected = {
+        "hit_rate_at_1": 0.232271,
+        "hit_rate_at_5": 0.573594,
+        "hit_rate_at_10": 0.692447,
+        "ndcg_at_10": 0.451073,
+        "mrr_at_10": 0.374989,
+    }
+    assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
