@@ -159,9 +159,11 @@ class RankingCollection(MetricCollection):
     def _checked(self, *args: Any) -> Ranking:
         """Rank a batch, and raise here where any member would in `update`."""
         ranking = self.rank(*args)
-        for member in self._rankers():
+        # members of one name check and tally alike
+        different = {(type(member), member.state_name): member for member in self._rankers()}
+        for member in different.values():
             member.check(ranking)
-        for member in self._rankers():  # a user's own score may raise too
+        for member in different.values():  # a user's own score may raise too
             member.tally_once(ranking)
         return ranking
 

@@ -54,7 +54,9 @@ class DecileMetric(RankingTally):
     ) -> None:
         if not isinstance(bins, PopularityBins):
             raise TypeError(f"`bins` must be a PopularityBins, got {type(bins).__name__}.")
-        if decile not in (None, *self.deciles(bins)):
+        if isinstance(decile, bool) or not any(
+            type(decile) is type(known) and decile == known for known in (None, *self.deciles(bins))
+        ):
             raise ValueError(
                 f"`decile` must be None, 'unmapped' or a bin from 1 to {bins.num_bins}, "
                 f"got {decile!r}."
@@ -70,8 +72,8 @@ class DecileMetric(RankingTally):
 
     @property
     def top(self) -> int:
-        """The list is cut to its first candidates."""
-        return self.candidates
+        """The list is cut to its first candidates; from 2 on their ids are known."""
+        return max(2, self.candidates)
 
     @abstractmethod
     def values(self) -> Tensor:
@@ -100,6 +102,39 @@ class DecileMetric(RankingTally):
             return named[self.decile]
         return {self.key(decile): value for decile, value in named.items()}
 
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot bars from the rarest bin to the most popular, `unmapped` apart.
+
+        Args:
+            val: what `compute` returned; None computes it. Scalars, and values of several steps,
+                are plotted as TorchMetrics does.
+            ax: the matplotlib axes to draw on; None makes a figure.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        values = self.compute() if val is None else val
+        if not isinstance(values, dict):
+            return super().plot(values, ax)
+        try:
+            from matplotlib import pyplot
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "`plot` needs matplotlib; install it with `pip install matplotlib`."
+            ) from error
+        figure, axes = pyplot.subplots() if ax is None else (ax.figure, ax)
+        numbers = range(1, self.bins.num_bins + 1)
+        heights = [float(values[self.key(decile)]) for decile in (*numbers, "unmapped")]
+        places = [*numbers, self.bins.num_bins + 1.5]
+        bars = axes.bar(places, heights, color=["0.35"] * len(numbers) + ["0.7"])
+        missing = ["no data" if height != height else "" for height in heights]
+        axes.bar_label(bars, missing, padding=3, rotation=90, fontsize="small")
+        axes.set_xticks(places, [*map(str, numbers), "unmapped"])
+        axes.set_xlabel("popularity decile of the location (1 = rarest)")
+        axes.set_ylabel(self.name.replace("_", " "))
+        axes.set_ylim(self.plot_lower_bound, self.plot_upper_bound)
+        return figure, axes
+
     def key(self, decile: Decile) -> str:
         """Return the name of a bin's value, such as `precision_at_5_decile_01`."""
         digits = len(str(self.bins.num_bins))
@@ -126,6 +161,11 @@ class DecileScore(DecileMetric):
         check_choice("ties", ties, Ties)
         super().__init__(ties=ties, **options)
 
+    @property
+    def cut(self) -> int:
+        """How many of the first places are split by bin."""
+        return self.candidates
+
     @abstractmethod
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
         """Return float64 `[N]`, one score in [0, 1] a query and bin.
@@ -141,7 +181,7 @@ class DecileScore(DecileMetric):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up the scores of every bin, exactly."""
-        within, predictions = places_within_bins(ranking, self.bins, self.top)
+        within, predictions = places_within_bins(ranking, self.bins, self.cut)
         scores = self.score(within.break_ties(self.ties), predictions)
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
         return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
@@ -200,7 +240,12 @@ class DecilePrecision(DecileScore):
 
     @property
     def top(self) -> int:
-        """The list is cut to its first candidates, or globally to the first k of them."""
+        """As many as are split by bin; from 2 on their ids are known."""
+        return max(2, self.cut)
+
+    @property
+    def cut(self) -> int:
+        """How many of the first places are split by bin."""
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
@@ -284,7 +329,7 @@ class DecileKForRecall(DecileMetric):
         **kwargs: Any,
     ) -> None:
         check_choice("statistic", statistic, Literal["median", "mean"])
-        if isinstance(min_recall, bool) or not 0 < min_recall <= 1:
+        if type(min_recall) not in (int, float) or not 0 < min_recall <= 1:
             raise ValueError(f"`min_recall` must be above 0 and at most 1, got {min_recall!r}.")
         if exhausted is not None:
             check_positive("exhausted", exhausted)
@@ -376,8 +421,8 @@ class DecilePredictionShare(DecileMetric):
 
     @property
     def top(self) -> int:
-        """The first k places of the whole list count."""
-        return min(self.k, self.candidates)
+        """The first k places of the whole list count; from 2 on their ids are known."""
+        return max(2, min(self.k, self.candidates))
 
     def empty_tally(self) -> Tensor:
         """Return zeros for every bin's predictions, and for those of all together."""
@@ -385,7 +430,8 @@ class DecilePredictionShare(DecileMetric):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count the predictions in every bin."""
-        ids = ranking.first_places(self.top).cut(self.top).ids[ranking.counted]
+        cut = min(self.k, self.candidates)
+        ids = ranking.first_places(self.top).cut(cut).ids[ranking.counted]
         bins = self.bins.of(ids)
         counts = bins.flatten().bincount(minlength=self.bins.num_bins + 2)
         counts[-1] = ranking.counted.sum() * self.k
@@ -473,7 +519,8 @@ class DecileCoverage(DecileMetric):
         )
         parts = torch.cat([parts.sum(1, keepdim=True), parts.roll(-1, 1)], 1)
         covered, occurs = exact.float64(parts).unbind()
-        return (covered / occurs).float().to(self.state.device)
+        coverage = (covered / occurs).float().to(self.state.device)
+        return coverage.masked_fill(self.state[0].sum() == 0, torch.nan)
 
     @classmethod
     def deciles(cls, bins: PopularityBins) -> list[Any]:
@@ -488,13 +535,21 @@ def places_within_bins(
 
     Returns:
         The places of the bin's relevant locations among its candidates, and int64
-        `[N (num_bins + 1)]`, how many candidates those are.
+        `[N (num_bins + 1)]`, how many candidates those are. Made once for every ranking.
     """
-    first = ranking.first_places(candidates).cut(candidates)
+    key = places_within_bins, bins, candidates
+    return ranking.once(key, lambda: _places_within_bins(ranking, bins, candidates))
+
+
+def _places_within_bins(
+    ranking: Ranking, bins: PopularityBins, candidates: int
+) -> tuple[Ranking, Tensor]:
+    first = ranking.first_places(max(2, candidates)).cut(candidates)
     num_bins = bins.num_bins + 1
     width = first.ids.shape[1] + 1
     # candidates in the order of their bins, and within a bin of their places
-    keys = (bins.of(first.ids) * width + first.above).sort(dim=1).values
+    ids = first.ids.masked_fill(~ranking.counted[:, None], -1)
+    keys = (bins.of(ids) * width + first.above).sort(dim=1).values
     edges = torch.arange(num_bins + 1, device=keys.device) * width
     edges = torch.searchsorted(keys, edges.expand(len(ranking), -1).contiguous())
     own_bin = bins.of(ranking.relevant)

@@ -23,7 +23,7 @@ class FirstPlaces:
             has a NaN or nothing above -inf, or a list is empty.
         ids: int64 `[N, T]`, T = min(top, C), best first, -1 where there is none; of tied
             candidates the lowest id first. A block of tied candidates that crosses place `top` is
-            left out whole. Where `top` is 1, just `best`.
+            left out whole. Where `top` is 1, `best` is all that is known, and T is 0.
         above: int64 `[N, T]`, how many candidates are above each of these.
     """
 
@@ -76,16 +76,16 @@ def first_places_of_scores(found: Highest, top: int) -> FirstPlaces:
     maximum, best = found.best
     best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
     if found.first is None:
-        above = torch.zeros_like(best)[:, None]
-        return FirstPlaces(top, (maximum != -torch.inf).long(), best, best[:, None], above)
+        none = best.new_empty(len(best), 0)
+        return FirstPlaces(top, (maximum != -torch.inf).long(), best, none, none)
     values, ids = found.first  # NaN first, as it is counted
     present = values != -torch.inf
     retrieved = present[:, :top].sum(1)
     if values.shape[1] > top:
-        present = present & (values != values[:, top:])  # a block that crosses goes whole
+        present = present & ~_same(values, values[:, top:])  # a block that crosses goes whole
         present[:, top:] = False
     change = torch.ones_like(present)
-    change[:, 1:] = values[:, 1:] != values[:, :-1]
+    change[:, 1:] = ~_same(values[:, 1:], values[:, :-1])
     place = torch.arange(values.shape[1], device=values.device)
     above = (place * change).cummax(1).values[:, :top]
     ids = ids.masked_fill(~present, _NO_ID)[:, :top]
@@ -94,8 +94,14 @@ def first_places_of_scores(found: Highest, top: int) -> FirstPlaces:
     return FirstPlaces(top, retrieved, best, ids.masked_fill(ids == _NO_ID, -1), above)
 
 
+def _same(left: Tensor, right: Tensor) -> Tensor:
+    """Tell which scores are tied; those that are NaN stand together, above all others."""
+    return (left == right) | (left.isnan() & right.isnan())
+
+
 def first_places_of_lists(lists: Tensor, top: int) -> FirstPlaces:
     """Take the candidates from lists of ids `[N, K]`."""
-    ids = lists[:, :top]
+    first = lists[:, :top]
+    ids = first if top > 1 else first[:, :0]
     above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
-    return FirstPlaces(top, (ids >= 0).sum(1), lists[:, 0], ids, above)
+    return FirstPlaces(top, (first >= 0).sum(1), lists[:, 0], ids, above)

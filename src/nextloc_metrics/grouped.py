@@ -55,7 +55,7 @@ class Grouped(RankingTally):
         check_positive("num_groups", num_groups)
         if average is not None:
             check_choice("average", average, Literal["groups"])
-        if group is not None and not 0 <= group < num_groups:
+        if group is not None and (type(group) is not int or not 0 <= group < num_groups):
             raise ValueError(f"`group` must be None or from 0 to {num_groups - 1}, got {group!r}.")
         if group is not None and average is not None:
             raise ValueError("`group` and `average` are different scalars; give one of them.")

@@ -178,10 +178,7 @@ class RankingTally(Metric, ABC):
 
     def tally_once(self, ranking: Ranking) -> Tensor:
         """Return `tally`, of metrics whose state would be the same only the first."""
-        key = type(self), self.state_name
-        if key not in ranking.tallies:
-            ranking.tallies[key] = self.tally(ranking)
-        return ranking.tallies[key]
+        return ranking.once((type(self), self.state_name), lambda: self.tally(ranking))
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""

@@ -81,6 +81,8 @@ class PopularityBins(torch.nn.Module):
         check_choice("by", by, By)
         check_positive("num_bins", num_bins)
         counts = _read_row("train_counts", train_counts)
+        if num_bins * float(counts.double().sum()) >= 2**62:
+            raise ValueError("`train_counts` must add up to less than 2^62 / `num_bins`.")
         values, block, sizes = torch.unique(counts, return_inverse=True, return_counts=True)
         weight = sizes * values if by == "mass" else sizes * (values > 0)
         behind = weight.cumsum(0)
@@ -108,25 +110,24 @@ class PopularityBins(torch.nn.Module):
 
     def __repr__(self) -> str:
         by = "" if self.by is None else f", by={self.by!r}"
-        lines = [f"PopularityBins(num_bins={self.num_bins}{by})"]
-        lines.append("     bin  locations" + ("  visits  visits each" if self.by else ""))
+        rows = [["bin", "locations"] + (["visits", "visits each"] if self.by else [])]
         for number in range(self.num_bins + 1):
             inside = self.bin_of == number
-            line = f"{number or 'unmapped':>8}  {int(inside.sum()):>9}"
+            rows.append([str(number or "unmapped"), str(int(inside.sum()))])
             if self.counts is not None:
                 visits = self.counts[inside]
                 low, high = map(int, visits.aminmax()) if visits.numel() else ("", "")
-                each = f"{low}" if low == high else f"{low}-{high}"
-                line += f"  {int(visits.sum()):>6}  {each:>11}"
-            lines.append(line)
-        return "\n".join(lines)
+                rows[-1] += [str(int(visits.sum())), f"{low}" if low == high else f"{low}-{high}"]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        return "\n".join([f"PopularityBins(num_bins={self.num_bins}{by})", *lines])
 
 
 def _read_row(name: str, values: Tensor | Sequence[int]) -> Tensor:
     row = torch.as_tensor(values)
     if row.ndim != 1 or not row.numel() or not is_integer(row):
         raise ValueError(f"`{name}` must be one row of integers, got {describe(row)}.")
-    row = row.long()
+    row = row.long().clone()
     if int(row.min()) < 0:
         raise ValueError(f"`{name}` must be at least 0, got {int(row.min())}.")
     return row

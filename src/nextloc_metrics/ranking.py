@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from nextloc_metrics.first_places import (
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
 from nextloc_metrics.targets import Relevant, describe, is_integer, read_target
 
+Made = TypeVar("Made")
 Ties = Literal["expected", "optimistic", "pessimistic"]
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
@@ -62,8 +63,8 @@ class Ranking:
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
         groups: int64 `[N]`, every query's group, where given.
-        tallies: what metrics have summed up of this ranking, so that those that would sum up the
-            same do it once.
+        derived: what metrics have made of this ranking, so that those that need the same make it
+            once.
     """
 
     above: Tensor
@@ -79,7 +80,7 @@ class Ranking:
     ignore_index: int | None = None
     first: FirstPlaces | None = None
     groups: Tensor | None = None
-    tallies: dict[Hashable, Tensor] = field(default_factory=dict, init=False)
+    derived: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @classmethod
     def from_scores(
@@ -459,6 +460,12 @@ class Ranking:
                 f"make it with `top={top}`."
             )
         return self.first
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """Return what was made of this ranking under a key, and make it the first time."""
+        if key not in self.derived:
+            self.derived[key] = make()
+        return cast("Made", self.derived[key])
 
     @cached_property
     def answerable(self) -> Tensor:

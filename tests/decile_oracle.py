@@ -1,0 +1,292 @@
+"""What popularity bins and the metrics per bin should say: plain Python loops over plain lists.
+
+A query is a list of blocks of equally good candidates, best block first. Ties are settled by
+enumeration: every order that the blocks can be laid out in is scored as the definition says, and
+the mean, the best or the worst of the scores is taken. No closed formula appears.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+Blocks = list[list["Entry"]]
+Values = dict[str, float]
+
+
+class Entry(NamedTuple):
+    """One place of a list."""
+
+    id: int  #: -1 where nothing is written
+    can_hit: bool  #: False for a score of NaN and for the repeat of an id
+
+
+class Query(NamedTuple):
+    """Blocks of candidates, best first, and the gains of the relevant ids."""
+
+    blocks: Blocks
+    relevant: dict[int, float]
+
+
+# Bins --------------------------------------------------------------------------------------------
+
+
+def bins_of_counts(counts: Sequence[int], num_bins: int, by: str) -> list[int]:
+    """The bin of every location: 0 without visits, 1 the rarest, `num_bins` the most popular."""
+    bins = []
+    for count in counts:
+        if count == 0:
+            bins.append(0)
+            continue
+        weigh = (lambda c: c) if by == "mass" else (lambda c: 1 if c > 0 else 0)
+        below = sum(weigh(other) for other in counts if other < count)
+        above = sum(weigh(other) for other in counts if other > count)
+        if below + above == 0:
+            bins.append(num_bins)
+        else:
+            place = Fraction(below, below + above)
+            bins.append(min(math.floor(num_bins * place), num_bins - 1) + 1)
+    return bins
+
+
+# Queries -----------------------------------------------------------------------------------------
+
+
+def blocks_of_scores(scores: Sequence[float]) -> Blocks:
+    """NaN ahead of all, then falling scores, -inf nowhere."""
+    unknown = [Entry(i, False) for i, score in enumerate(scores) if math.isnan(score)]
+    levels = sorted({score for score in scores if score > -math.inf}, reverse=True)
+    known = [[Entry(i, True) for i, s in enumerate(scores) if s == level] for level in levels]
+    return [unknown, *known] if unknown else known
+
+
+def blocks_of_list(ids: Sequence[int]) -> Blocks:
+    """Every written place is a block of its own; a repeat takes its place and can hit nothing."""
+    return [[Entry(i, i >= 0 and i not in ids[:place])] for place, i in enumerate(ids)]
+
+
+def queries(
+    preds: Tensor, target: Tensor, mask: Tensor | None = None, ignore_index: int | None = None
+) -> list[Query]:
+    """The queries of a batch that are counted."""
+    found = []
+    for row in range(len(preds)):
+        if mask is not None and not mask[row]:
+            continue
+        if target.is_floating_point() or target.dtype.is_signed is False:
+            written = {i: float(g) for i, g in enumerate(target[row].tolist()) if g > 0}
+        elif target.ndim == 1:
+            written = {int(target[row]): 1.0}
+        else:
+            written = {i: 1.0 for i in target[row].tolist() if i != -1 or i == ignore_index}
+        relevant = {i: gain for i, gain in written.items() if i != ignore_index}
+        if written and not relevant:
+            continue
+        scores = preds.is_floating_point()
+        blocks = (blocks_of_scores if scores else blocks_of_list)(preds[row].tolist())
+        found.append(Query(blocks, relevant))
+    return found
+
+
+def first_places(blocks: Blocks, places: int) -> Blocks:
+    """The blocks that lie within the first places as a whole."""
+    kept: Blocks = []
+    for block in blocks:
+        if sum(map(len, kept)) + len(block) > places:
+            break
+        kept.append(block)
+    return kept
+
+
+def orders(blocks: Blocks) -> Iterator[list[Entry]]:
+    """Every order of the candidates in which only tied ones change places."""
+    for laid_out in itertools.product(*map(itertools.permutations, blocks)):
+        yield list(itertools.chain.from_iterable(laid_out))
+
+
+def own_list(order: list[Entry], bin_of: Sequence[int], number: int) -> list[Entry]:
+    """The part of a list that is in one bin."""
+    return [entry for entry in order if entry.id >= 0 and bin_of[entry.id] == number]
+
+
+def own_relevant(query: Query, bin_of: Sequence[int], number: int) -> dict[int, float]:
+    """The relevant ids that are in one bin."""
+    return {i: gain for i, gain in query.relevant.items() if bin_of[i] == number}
+
+
+# Metrics -----------------------------------------------------------------------------------------
+
+
+def settle(scores: Sequence[float], ties: str) -> float:
+    """What the scores of all orders stand for."""
+    if ties == "expected":
+        return math.fsum(scores) / len(scores)
+    return max(scores) if ties == "optimistic" else min(scores)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean, NaN of nothing."""
+    return math.fsum(values) / len(values) if values else math.nan
+
+
+def precision(
+    of: Sequence[Query],
+    bin_of: Sequence[int],
+    number: int,
+    *,
+    k: int,
+    candidates: int = 500,
+    scope: str = "within",
+    ties: str = "expected",
+) -> float:
+    """Hits / min(k, predictions of the bin)."""
+    values = []
+    for query in of:
+        relevant = own_relevant(query, bin_of, number)
+        if not relevant:
+            continue
+        blocks = first_places(query.blocks, candidates)
+        if scope == "global":
+            blocks = first_places(blocks, k)
+        scores = []
+        for order in orders(blocks):
+            own = own_list(order, bin_of, number)
+            hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
+            scores.append(hits / min(k, len(own)) if own else 0.0)
+        values.append(settle(scores, ties))
+    return mean(values)
+
+
+def ndcg(
+    of: Sequence[Query],
+    bin_of: Sequence[int],
+    number: int,
+    *,
+    k: int,
+    candidates: int = 500,
+    ties: str = "expected",
+) -> float:
+    """Discounted gains at the places of the bin's own list, over the best possible."""
+    values = []
+    for query in of:
+        relevant = own_relevant(query, bin_of, number)
+        if not relevant:
+            continue
+        best = sorted(relevant.values(), reverse=True)[:k]
+        ideal = sum(gain / math.log2(place + 1) for place, gain in enumerate(best, 1))
+        scores = []
+        for order in orders(first_places(query.blocks, candidates)):
+            own = own_list(order, bin_of, number)[:k]
+            gains = [relevant.get(entry.id, 0.0) if entry.can_hit else 0.0 for entry in own]
+            scores.append(sum(g / math.log2(p + 1) for p, g in enumerate(gains, 1)) / ideal)
+        values.append(settle(scores, ties))
+    return mean(values)
+
+
+def k_for_recall(
+    of: Sequence[Query],
+    bin_of: Sequence[int],
+    number: int,
+    *,
+    min_recall: float,
+    candidates: int = 500,
+    statistic: str = "median",
+    exhausted: int | None = None,
+) -> float:
+    """The smallest k at which recall is reached, in the worst order."""
+    if exhausted is None:
+        exhausted = sum(number > 0 for number in bin_of) // 2
+    values = []
+    for query in of:
+        relevant = own_relevant(query, bin_of, number)
+        if not relevant:
+            continue
+        ks = []
+        for order in orders(first_places(query.blocks, candidates)):
+            own = own_list(order, bin_of, number)
+            reached = exhausted
+            for k in range(1, len(own) + 1):
+                hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
+                if hits / len(relevant) >= min_recall:
+                    reached = k
+                    break
+            ks.append(reached)
+        values.append(max(ks))
+    if not values:
+        return math.nan
+    return float(statistics.median(values)) if statistic == "median" else mean(values)
+
+
+def prediction_share(
+    of: Sequence[Query], bin_of: Sequence[int], number: int, *, k: int, candidates: int = 500
+) -> float:
+    """Of all k x N predictions, those in the bin."""
+    if not of:
+        return math.nan
+    found = 0
+    for query in of:
+        kept = first_places(first_places(query.blocks, candidates), k)
+        found += len(own_list(list(itertools.chain.from_iterable(kept)), bin_of, number))
+    return found / (k * len(of))
+
+
+def coverage(
+    of: Sequence[Query],
+    bin_of: Sequence[int],
+    numbers: Sequence[int],
+    *,
+    k: int,
+    candidates: int = 500,
+    denominator: str = "actual",
+) -> float:
+    """Of the distinct relevant (or mapped) locations, those that are hit in every order."""
+    if not any(query.relevant for query in of):
+        return math.nan
+    if denominator == "mapped":
+        counted = {i for i, number in enumerate(bin_of) if number in numbers and number > 0}
+    else:
+        counted = {i for query in of for i in query.relevant if bin_of[i] in numbers}
+    hit = set()
+    for query in of:
+        in_every_order = set(query.relevant)
+        for order in orders(first_places(query.blocks, candidates)):
+            heads = [own_list(order, bin_of, number)[:k] for number in numbers]
+            in_every_order &= {e.id for head in heads for e in head if e.can_hit}
+        hit |= in_every_order
+    return len(hit & counted) / len(counted) if counted else math.nan
+
+
+NAMES = {
+    "DecilePrecision": ("precision_at_{k}", precision),
+    "DecileNDCG": ("ndcg_at_{k}", ndcg),
+    "DecileKForRecall": ("k_for_recall_{percent}", k_for_recall),
+    "DecilePredictionShare": ("prediction_share_at_{k}", prediction_share),
+    "DecileCoverage": ("coverage_at_{k}", coverage),
+}
+
+
+def values_of(
+    metric: str, of: Sequence[Query], bin_of: Sequence[int], num_bins: int, **options: Any
+) -> Values:
+    """What `compute` of a metric should return: the value of every bin, by name and in order."""
+    pattern, function = NAMES[metric]
+    percent = f"{100 * options.get('min_recall', 0):g}".replace(".", "_")
+    name = pattern.format(k=options.get("k"), percent=percent)
+    width = len(str(num_bins))
+    numbered = {f"{number:0{width}}": number for number in range(1, num_bins + 1)}
+    numbered["unmapped"] = 0
+    if function is not coverage:
+        return {
+            f"{name}_decile_{label}": function(of, bin_of, number, **options)
+            for label, number in numbered.items()
+        }
+    values = {name: coverage(of, bin_of, list(range(num_bins + 1)), **options)}
+    for label, number in numbered.items():
+        values[f"{name}_decile_{label}"] = coverage(of, bin_of, [number], **options)
+    return values

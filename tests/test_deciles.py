@@ -1,0 +1,1123 @@
+"""Every metric per popularity bin, against the oracle and the laws."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import gzip
+import math
+import pickle
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+
+import decile_oracle
+import nextloc_metrics
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecileCoverage,
+    DecileKForRecall,
+    DecileNDCG,
+    DecilePrecision,
+    DecilePredictionShare,
+    Grouped,
+    PopularityBins,
+    Ranking,
+    RankingCollection,
+    decile_metrics,
+)
+
+Options = dict[str, Any]
+Batch = tuple[Tensor, Tensor]
+
+CASES: list[tuple[str, Options]] = [
+    ("DecilePrecision", {"k": 1}),
+    ("DecilePrecision", {"k": 2}),
+    ("DecilePrecision", {"k": 2, "candidates": 3}),
+    ("DecilePrecision", {"k": 2, "candidates": 1}),
+    ("DecilePrecision", {"k": 1, "scope": "global"}),
+    ("DecilePrecision", {"k": 3, "scope": "global"}),
+    ("DecilePrecision", {"k": 3, "scope": "global", "candidates": 2}),
+    ("DecilePrecision", {"k": 2, "ties": "optimistic"}),
+    ("DecilePrecision", {"k": 2, "ties": "pessimistic"}),
+    ("DecileNDCG", {"k": 1}),
+    ("DecileNDCG", {"k": 3}),
+    ("DecileNDCG", {"k": 2, "candidates": 3}),
+    ("DecileNDCG", {"k": 2, "candidates": 1}),
+    ("DecileNDCG", {"k": 2, "ties": "optimistic"}),
+    ("DecileNDCG", {"k": 2, "ties": "pessimistic"}),
+    ("DecileKForRecall", {"min_recall": 0.5}),
+    ("DecileKForRecall", {"min_recall": 0.6, "statistic": "mean"}),
+    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 2}),
+    ("DecileKForRecall", {"min_recall": 1.0, "exhausted": 9, "statistic": "mean"}),
+    ("DecileKForRecall", {"min_recall": 0.5, "candidates": 3}),
+    ("DecileKForRecall", {"min_recall": 1 / 3, "candidates": 1}),
+    ("DecilePredictionShare", {"k": 1}),
+    ("DecilePredictionShare", {"k": 2}),
+    ("DecilePredictionShare", {"k": 4}),
+    ("DecilePredictionShare", {"k": 3, "candidates": 2}),
+    ("DecileCoverage", {"k": 1}),
+    ("DecileCoverage", {"k": 2}),
+    ("DecileCoverage", {"k": 2, "denominator": "mapped"}),
+    ("DecileCoverage", {"k": 2, "candidates": 3}),
+    ("DecileCoverage", {"k": 2, "candidates": 1}),
+]
+IDS = [f"{name}-{'-'.join(map(str, options.values()))}" for name, options in CASES]
+FEW = [0, 4, 11, 16, 19, 21, 24, 27, 29]  # of every class one or two
+JUDGED = [case for case in CASES if case[0] != "DecilePredictionShare"]
+every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
+every_class = pytest.mark.parametrize(
+    ("name", "options"), [CASES[i] for i in FEW], ids=[IDS[i] for i in FEW]
+)
+every_judgement = pytest.mark.parametrize(
+    ("name", "options"), JUDGED, ids=[i for i in IDS if "Share" not in i]
+)
+EXAMPLES = settings(max_examples=10)
+
+
+def make(name: str, bins: PopularityBins, options: Options, **more: Any) -> Metric:
+    """One metric of the table."""
+    metric: Metric = getattr(nextloc_metrics, name)(bins, **{**options, **more})
+    return metric
+
+
+def updated(metric: Any, *args: Any, **kwargs: Any) -> Any:
+    """The metric after an update."""
+    metric.update(*args, **kwargs)
+    return metric
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values or dicts of values have the same bits, NaN equal to NaN."""
+    if isinstance(one, Mapping):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    return one.dtype == other.dtype and torch.equal(
+        one.nan_to_num(nan=-1.0), other.nan_to_num(nan=-1.0)
+    )
+
+
+def agrees(computed: Mapping[str, Tensor], expected: Mapping[str, float]) -> None:
+    """Check keys, their order, and values."""
+    assert list(computed) == list(expected)
+    for key, value in expected.items():
+        assert computed[key].dtype == torch.float32
+        assert computed[key].shape == ()
+        assert computed[key].item() == pytest.approx(value, abs=1e-6, nan_ok=True), key
+
+
+def state(metric: Any) -> list[Tensor]:
+    """A copy of all that a metric, or a collection, has accumulated."""
+    if isinstance(metric, MetricCollection):
+        return [s for m in metric.values(copy_state=False) for s in state(m)]
+    return [value.clone() for value in metric.metric_state.values()]
+
+
+def equal_states(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    """Whether two lists of tensors are the same to the bit."""
+    return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+def tied_batch(n: int = 12, locations: int = 9, levels: int = 4) -> Batch:
+    """Random scores with ties, and up to three relevant ids a query."""
+    target = torch.randint(-1, locations, (n, 3))
+    return torch.randint(levels, (n, locations)).float(), target
+
+
+def some_bins(locations: int = 9, num_bins: int = 3) -> PopularityBins:
+    """Random bins, unmapped included."""
+    return PopularityBins(torch.randint(num_bins + 1, (locations,)), num_bins)
+
+
+# Hypothesis --------------------------------------------------------------------------------------
+
+LEVELS = [0.0, 1.0, 2.0]
+DIRTY = [*LEVELS, *LEVELS, math.nan, math.inf, -math.inf]
+
+
+@st.composite
+def relevance(draw: st.DrawFn, n: int, locations: int) -> Tensor:
+    """Any form of target: an id, ids padded with -1, bool, or graded."""
+    form = draw(st.sampled_from(["id", "ids", "bool", "graded"]))
+    if form == "id":
+        return torch.tensor(draw(st.lists(st.integers(0, locations - 1), min_size=n, max_size=n)))
+    if form == "ids":
+        row = st.lists(st.integers(2, locations - 1) | st.just(-1), min_size=3, max_size=3)
+        if locations < 3:
+            row = st.just([-1, 0, -1])
+        return torch.tensor(draw(st.lists(row, min_size=n, max_size=n)))
+    grade = st.booleans() if form == "bool" else st.sampled_from([0.0, 0.0, 1.0, 2.5])
+    row = st.lists(grade, min_size=locations, max_size=locations)
+    return torch.tensor(draw(st.lists(row, min_size=n, max_size=n)))
+
+
+@st.composite
+def problems(
+    draw: st.DrawFn, form: str, levels: Sequence[float] = DIRTY
+) -> tuple[list[int], int, tuple[Tensor, Tensor, Tensor], int | None]:
+    """Bins, their number, a batch with its mask, and an id to ignore."""
+    locations, n = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    num_bins = draw(st.integers(1, 3))
+    bin_of = draw(st.lists(st.integers(0, num_bins), min_size=locations, max_size=locations))
+    if form == "scores":
+        row = st.lists(st.sampled_from(levels), min_size=locations, max_size=locations)
+        preds = torch.tensor(draw(st.lists(row, min_size=n, max_size=n)))
+    else:
+        width = draw(st.integers(1, 7))
+        written = st.lists(st.integers(0, locations - 1), max_size=width)
+        padded = written.map(lambda ids: ids + [-1] * (width - len(ids)))
+        preds = torch.tensor(draw(st.lists(padded, min_size=n, max_size=n)))
+    target = draw(relevance(n, locations))
+    mask = torch.tensor(
+        draw(st.lists(st.sampled_from([True, True, False]), min_size=n, max_size=n))
+    )
+    ignored = draw(st.none() | st.none() | st.integers(0, locations - 1))
+    return bin_of, num_bins, (preds, target, mask), ignored
+
+
+# The issue's example -----------------------------------------------------------------------------
+
+EXAMPLE_BINS = [10, 10, 9, 9, 8, 8, 1, 1, 0, 9]
+EXAMPLE_LISTS = [[0, 2, 4, 6, 8, 1, 3, 5, 7, 9], [0, 1, 9, 2, 3, 7, -1, -1, -1, -1]]
+EXAMPLE_TARGET = [[1, 3, 4, 6], [1, 4, 9, -1]]
+SECOND = 1 / math.log2(3)
+NOWHERE = {2, 3, 4, 5, 6, 7}
+EXAMPLES_BY_HAND: list[tuple[str, Options, str, dict[int | str, float]]] = [
+    ("DecilePrecision", {"k": 2}, "precision_at_2", {10: 0.5, 9: 0.5, 8: 0.25, 1: 0.5}),
+    ("DecileNDCG", {"k": 2}, "ndcg_at_2", {10: SECOND, 9: (SECOND + 1) / 2, 8: 0.5, 1: 1.0}),
+    (
+        "DecileKForRecall",
+        {"min_recall": 0.5},
+        "k_for_recall_50",
+        {10: 2.0, 9: 1.5, 8: (1 + 9 // 2) / 2, 1: 1.0},
+    ),
+    (
+        "DecilePredictionShare",
+        {"k": 4},
+        "prediction_share_at_4",
+        {10: 3 / 8, 9: 3 / 8, 8: 1 / 8, 1: 1 / 8, "unmapped": 0.0} | dict.fromkeys(NOWHERE, 0.0),
+    ),
+    ("DecileCoverage", {"k": 2}, "coverage_at_2", {10: 1.0, 9: 1.0, 8: 1.0, 1: 1.0}),
+    (
+        "DecileCoverage",
+        {"k": 2, "denominator": "mapped"},
+        "coverage_at_2",
+        {10: 1 / 2, 9: 2 / 3, 8: 1 / 2, 1: 1 / 2} | dict.fromkeys(NOWHERE, math.nan),
+    ),
+]
+
+
+def example(form: str) -> Batch:
+    """The example's two lists, as lists or as falling scores."""
+    lists, target = torch.tensor(EXAMPLE_LISTS), torch.tensor(EXAMPLE_TARGET)
+    if form == "lists":
+        return lists, target
+    scores = torch.full((2, 10), -math.inf)
+    for row, ids in enumerate(EXAMPLE_LISTS):
+        for place, i in enumerate(ids):
+            if i >= 0:
+                scores[row, i] = -float(place)
+    return scores, target
+
+
+@pytest.mark.parametrize("form", ["lists", "scores"])
+@pytest.mark.parametrize(("metric", "options", "stem", "figures"), EXAMPLES_BY_HAND)
+def test_worked_example(
+    form: str, metric: str, options: Options, stem: str, figures: dict[int | str, float]
+) -> None:
+    """The figures of two lists over four bins are those worked out by hand."""
+    computed = updated(
+        make(metric, PopularityBins(EXAMPLE_BINS), options), *example(form)
+    ).compute()
+    labels = [*range(1, 11), "unmapped"]
+    expected = {
+        f"{stem}_decile_{label if isinstance(label, str) else f'{label:02}'}": figures.get(
+            label, math.nan
+        )
+        for label in labels
+    }
+    if metric == "DecileCoverage":
+        overall = 5 / 9 if "denominator" in options else 1.0
+        expected = {stem: overall, **expected}
+    agrees(computed, expected)
+
+
+# The oracle --------------------------------------------------------------------------------------
+
+
+def compare(name: str, options: Options, problem: Any) -> None:
+    """Check a metric's dict and scalars against the oracle."""
+    bin_of, num_bins, batch, ignored = problem
+    bins = PopularityBins(bin_of, num_bins)
+    metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
+    of = decile_oracle.queries(*batch, ignored)
+    expected = decile_oracle.values_of(name, of, bin_of, num_bins, **options)
+    agrees(metric.compute(), expected)
+
+
+@every_case
+@EXAMPLES
+@given(data=st.data())
+def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.DataObject) -> None:
+    """Scores with ties and infinities say what every order of the tied ones says."""
+    # which NaNs are on the first places, only shares would tell: they have a test of their own
+    levels = DIRTY if name != "DecilePredictionShare" else [x for x in DIRTY if x == x]
+    compare(name, options, data.draw(problems("scores", levels)))
+
+
+@every_case
+@EXAMPLES
+@given(problem=problems("lists"))
+def test_lists_agree_with_the_oracle(name: str, options: Options, problem: Any) -> None:
+    """Lists of ids with repeats and padding say what the definitions say."""
+    compare(name, options, problem)
+
+
+@every_case
+def test_many_bins_and_batches_agree_with_the_oracle(name: str, options: Options) -> None:
+    """Ten bins, several batches of scores and lists in turn, agree as one batch does."""
+    bin_of = [1, 10, 10, 7, 0, 3, 3, 3]
+    metric = make(name, PopularityBins(bin_of), options)
+    of = []
+    for batch in range(6):
+        preds, target = tied_batch(6, len(bin_of), levels=5)
+        if batch % 2:
+            preds = torch.randint(-1, len(bin_of), (6, 5)).sort(descending=True).values
+        metric.update(preds, target)
+        of += decile_oracle.queries(preds, target)
+    agrees(metric.compute(), decile_oracle.values_of(name, of, bin_of, 10, **options))
+
+
+# Conventions -------------------------------------------------------------------------------------
+
+
+@every_case
+def test_keys_are_the_same_with_and_without_data(name: str, options: Options) -> None:
+    """Keys are sorted and zero-padded, and without data every value is NaN."""
+    for num_bins, first in ((3, "1"), (10, "01"), (100, "001")):
+        metric = make(name, PopularityBins([1, 0, num_bins]), options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # compute before update
+            before = metric.compute()
+        assert list(before) == sorted(before)
+        assert len(before) == num_bins + 1 + (name == "DecileCoverage")
+        assert any(key.endswith(f"_decile_{first}") for key in before)
+        assert any(key.endswith("_decile_unmapped") for key in before)
+        after = updated(metric, torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([1])).compute()
+        assert list(after) == list(before)
+        metric.reset()
+        metric.update(torch.rand(2, 3), torch.tensor([0, 1]), mask=torch.tensor([False, False]))
+        assert same(metric.compute(), before)
+        if options.get("denominator") != "mapped":
+            assert all(value.isnan() for value in before.values())
+
+
+@every_class
+def test_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
+    """With `decile` a metric returns that one value."""
+    bins, batch = some_bins(), tied_batch()
+    whole = updated(make(name, bins, options), *batch).compute()
+    stem = next(iter(whole)).split("_decile_")[0]
+    for decile in (1, 2, 3, "unmapped"):
+        scalar = updated(make(name, bins, options, decile=decile), *batch).compute()
+        assert same(scalar, whole[f"{stem}_decile_{decile}"])
+    if name == "DecileCoverage":
+        overall = updated(make(name, bins, options, decile="overall"), *batch).compute()
+        assert same(overall, whole[stem])
+
+
+def test_documented_keys() -> None:
+    """Ten bins give the names that papers' tables and loggers sort."""
+    metric = DecilePrecision(PopularityBins([1, 10]), k=5)
+    updated(metric, torch.rand(1, 2), torch.tensor([0]))
+    numbers = [f"{n:02}" for n in range(1, 11)]
+    assert list(metric.compute()) == [
+        f"precision_at_5_decile_{label}" for label in [*numbers, "unmapped"]
+    ]
+
+
+def test_skipped_and_scored_zero() -> None:
+    """A query without a relevant location in a bin is skipped; without a prediction it counts 0."""
+    bins = PopularityBins([1, 1, 2, 2])
+    lists, target = torch.tensor([[0, 1], [0, 1]]), torch.tensor([[0, 2], [0, -1]])
+    for metric in (DecilePrecision(bins, k=1), DecileNDCG(bins, k=1)):
+        assert [float(v) for v in updated(metric, lists, target).compute().values()][:2] == [1, 0]
+
+
+def test_global_scope_cuts_before_it_splits() -> None:
+    """Within, k cuts a bin's own list; globally, the list of all."""
+    bins = PopularityBins([1, 1, 2, 2])
+    lists, target = torch.tensor([[2, 3, 0, 1]]), torch.tensor([[1]])
+    # own list 0, 1: a hit among two; of the first three places only 0 is in bin 1
+    within = DecilePrecision(bins, k=3, decile=1)
+    across = DecilePrecision(bins, k=3, scope="global", decile=1)
+    assert updated(within, lists, target).compute() == 0.5
+    assert updated(across, lists, target).compute() == 0.0
+    assert updated(across, lists, torch.tensor([[0]])).compute() == 0.5
+
+
+def test_exact_recall_thresholds() -> None:
+    """A recall that is exactly `min_recall` suffices, whatever fraction that is."""
+    bins = PopularityBins([1] * 10)
+    lists = torch.arange(10)[None]
+    for n in range(1, 11):
+        target = torch.arange(n)[None]
+        for hits in range(1, n + 1):
+            metric = DecileKForRecall(bins, min_recall=hits / n, decile=1)
+            assert updated(metric, lists, target).compute() == hits
+
+
+def test_median_of_even_and_odd_numbers_of_queries() -> None:
+    """The median is the middle value, or the mean of the two middle ones."""
+    bins, lists = PopularityBins([1] * 6), torch.arange(6).repeat(4, 1)
+    metric = DecileKForRecall(bins, 1.0, decile=1)
+    metric.update(lists[:3], torch.tensor([5, 0, 3]))
+    assert metric.compute() == 4
+    metric.update(lists[:1], torch.tensor([4]))
+    assert metric.compute() == 4.5
+    mean = DecileKForRecall(bins, 1.0, statistic="mean", decile=1)
+    assert updated(mean, lists, torch.tensor([5, 0, 3, 4])).compute() == 4
+
+
+def test_exhausted_lists_may_count_less_than_found_ones() -> None:
+    """What an exhausted list counts is sorted among the others before the median is taken."""
+    bins, lists = PopularityBins([1] * 6), torch.tensor([[0, 1, 2, 3]] * 3)
+    metric = DecileKForRecall(bins, 1.0, exhausted=2, decile=1)
+    assert updated(metric, lists, torch.tensor([5, 0, 3])).compute() == 2
+    large = DecileKForRecall(bins, 1.0, exhausted=10**6, statistic="mean", decile=1)
+    expected = torch.tensor((10**6 + 1 + 4) / 3)
+    assert updated(large, lists, torch.tensor([5, 0, 3])).compute() == expected
+
+
+def test_coverage_counts_a_location_once() -> None:
+    """One hit among many misses covers a location, whichever batch it is in."""
+    bins = PopularityBins([1, 1, 1])
+    metric = DecileCoverage(bins, k=1, decile=1)
+    metric.update(torch.tensor([[1], [2], [0], [0]]), torch.tensor([0, 0, 0, 0]))
+    metric.update(torch.tensor([[1], [0]]), torch.tensor([0, 1]))
+    assert metric.compute() == 0.5
+
+
+# No model may profit from saying nothing ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"k": 1}, {"k": 2}, {"k": 1, "candidates": 1}])
+def test_constant_scores_are_no_better_than_chance(options: Options) -> None:
+    """All tied: the precision is that of chance, or 0 where the block crosses the cut."""
+    bins, target = PopularityBins([1, 1, 1, 2]), torch.tensor([0, 1, 2, 3])
+    for scope in ("within", "global"):
+        metric = DecilePrecision(bins, scope=scope, decile=1, **options)
+        whole = scope == "within" and "candidates" not in options
+        chance = 1 / 3 if whole else 0.0
+        assert updated(metric, torch.zeros(4, 4), target).compute() == pytest.approx(chance)
+
+
+@every_judgement
+def test_model_of_nan_hits_nothing(name: str, options: Options) -> None:
+    """Scores of NaN are worth what empty lists are worth."""
+    bins, (preds, target) = some_bins(), tied_batch()
+    diverged = updated(make(name, bins, options), torch.full_like(preds, math.nan), target)
+    empty = updated(make(name, bins, options), torch.full((len(preds), 4), -1), target)
+    assert same(diverged.compute(), empty.compute())
+
+
+@every_judgement
+@settings(max_examples=6)
+@given(problem=problems("scores", LEVELS), seed=st.integers(0, 99))
+def test_replacing_a_score_by_nan_improves_nothing(
+    name: str, options: Options, problem: Any, seed: int
+) -> None:
+    """A NaN in place of a relevant location's score never helps its own bin."""
+    bin_of, num_bins, (preds, _, _), _ = problem
+    row, column = seed % len(preds), seed % len(bin_of)
+    target = torch.full((len(preds),), column)
+    broken = preds.clone()
+    broken[row, column] = math.nan
+    half = PopularityBins(bin_of, num_bins).num_mapped // 2
+    if name == "DecileKForRecall" and options.get("exhausted", half) < len(bin_of):
+        options = {**options, "exhausted": len(bin_of)}
+    bins = PopularityBins(bin_of, num_bins)
+    metric = make(name, bins, options, decile=bin_of[column] or "unmapped")
+    before = updated(metric, preds, target).compute()
+    metric.reset()
+    after = updated(metric, broken, target).compute()
+    if not before.isnan():
+        assert (after <= before) if metric.higher_is_better else (after >= before)
+
+
+# Ids play no part --------------------------------------------------------------------------------
+
+
+@every_class
+@EXAMPLES
+@given(problem=problems("scores"), data=st.data())
+def test_permuting_ids_permutes_nothing(
+    name: str, options: Options, problem: Any, data: st.DataObject
+) -> None:
+    """Every value is the same under other ids, NaN and ties included."""
+    bin_of, num_bins, (preds, target, mask), _ = problem
+    if target.ndim == 1:
+        target = target[:, None]
+    if target.dtype == torch.int64:
+        target = torch.zeros(len(target), len(bin_of) + 1).scatter(1, target % (len(bin_of) + 1), 1)
+        target = target[:, :-1]
+    order = torch.tensor(data.draw(st.permutations(range(len(bin_of)))))
+    bins = PopularityBins(bin_of, num_bins)
+    permuted = PopularityBins(torch.tensor(bin_of)[order], num_bins)
+    assert same(
+        updated(make(name, permuted, options), preds[:, order], target[:, order], mask).compute(),
+        updated(make(name, bins, options), preds, target, mask).compute(),
+    )
+
+
+@pytest.mark.parametrize("kept", [2, 4])
+def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_places_kept(kept: int) -> None:
+    """More NaNs than places are on none of them, whatever their ids and whoever asks."""
+    scores = torch.full((1, 6), math.nan)
+    shares = []
+    for bin_of in ([1, 1, 1, 2, 2, 2], [2, 2, 2, 1, 1, 1]):
+        metric = DecilePredictionShare(PopularityBins(bin_of), k=2)
+        ranking = Ranking.from_scores(scores, torch.tensor([0]), top=kept)
+        shares.append(updated(metric, ranking).compute())
+    assert same(*shares)
+
+
+# Exact sums --------------------------------------------------------------------------------------
+
+
+@every_class
+@EXAMPLES
+@given(sizes=st.lists(st.integers(1, 5), max_size=6), seed=st.integers(0, 2**16))
+def test_any_split_into_batches_gives_the_same_bits(
+    name: str, options: Options, sizes: list[int], seed: int
+) -> None:
+    """States are equal to the bit however the queries are cut into batches."""
+    torch.manual_seed(seed)
+    bins, (preds, target) = some_bins(), tied_batch()
+    whole = updated(make(name, bins, options), preds, target)
+    parts = make(name, bins, options)
+    rest = max(len(preds) - sum(sizes), 0)
+    start = 0
+    for size in [*sizes, rest]:
+        if preds[start : start + size].numel():
+            parts.update(preds[start : start + size], target[start : start + size])
+        start += size
+    assert equal_states(state(parts), state(whole))
+    assert same(parts.compute(), whole.compute())
+
+
+@every_case
+@pytest.mark.parametrize("form", ["scores", "lists"])
+def test_more_places_than_needed_change_nothing(form: str, name: str, options: Options) -> None:
+    """A Ranking that kept more places gives the same bits as one that kept just enough."""
+    bins, (preds, target) = some_bins(), tied_batch(levels=5)
+    preds[0, 3], preds[1, :4], preds[2] = math.nan, -math.inf, math.nan
+    if form == "lists":
+        preds = torch.randint(9, (12, 7))
+    alone = updated(make(name, bins, options), preds, target)
+    for top in (alone.top, alone.top + 1, 9, 500, 1000):
+        if top >= alone.top:
+            ranking = Ranking.from_predictions(preds, target, top=top)
+            other = updated(make(name, bins, options), ranking)
+            assert equal_states(state(other), state(alone)), top
+
+
+@every_class
+def test_lists_and_scores_in_the_same_order_give_the_same_bits(name: str, options: Options) -> None:
+    """Falling scores and the list of their ids say the same."""
+    bins, target = some_bins(), tied_batch()[1]
+    scores = torch.rand(12, 9)
+    by_score = updated(make(name, bins, options), scores, target)
+    by_list = updated(make(name, bins, options), scores.argsort(descending=True), target)
+    assert equal_states(state(by_score), state(by_list))
+
+
+@pytest.mark.parametrize("form", ["scores", "lists"])
+def test_sequences_of_queries_are_flattened(form: str) -> None:
+    """Queries in two dimensions are the same as in one."""
+    bins, preds, target = some_bins(), torch.rand(2, 3, 9), torch.randint(9, (2, 3))
+    if form == "lists":
+        preds = preds.argsort(descending=True)
+    deep = updated(decile_metrics(bins, k=2), preds, target)
+    flat = updated(decile_metrics(bins, k=2), preds.flatten(0, 1), target.flatten())
+    assert same(deep.compute(), flat.compute())
+
+
+@every_class
+@pytest.mark.parametrize("form", ["scores", "lists"])
+def test_batch_without_queries_adds_nothing(form: str, name: str, options: Options) -> None:
+    """An empty batch, as the last one of a process may be, leaves the state as it is."""
+    bins, (preds, target) = some_bins(), tied_batch()
+    metric = updated(make(name, bins, options), preds, target)
+    before = state(metric)
+    empty = preds[:0] if form == "scores" else torch.empty(0, 5, dtype=torch.int64)
+    metric.update(empty, target[:0])
+    metric.update(empty, target[:0, 0])
+    assert equal_states(state(metric), before)
+
+
+# Options are checked, inputs are checked, and errors change nothing ------------------------------
+
+TWO = PopularityBins([1, 2, 0])
+BAD_OPTIONS: list[tuple[Callable[[], Any], list[str]]] = [
+    (lambda: DecilePrecision(TWO, k=0), ["`k`", "positive", "0"]),
+    (lambda: DecilePrecision(TWO, k=1.5), ["`k`", "positive", "1.5"]),
+    (lambda: DecileNDCG(TWO, k=-3), ["`k`", "positive", "-3"]),
+    (lambda: DecilePredictionShare(TWO, k=True), ["`k`", "positive", "True"]),
+    (lambda: DecileCoverage(TWO, k=None), ["`k`", "positive", "None"]),
+    (lambda: DecilePrecision(TWO, k=1, candidates=0), ["`candidates`", "positive", "0"]),
+    (lambda: DecilePrecision(TWO, k=1, scope="all"), ["`scope`", "within", "all"]),
+    (lambda: DecilePrecision(TWO, k=1, ties="best"), ["`ties`", "expected", "best"]),
+    (lambda: DecilePrecision(TWO, k=1, decile=0), ["`decile`", "1 to 2", "0"]),
+    (lambda: DecilePrecision(TWO, k=1, decile=3), ["`decile`", "1 to 2", "3"]),
+    (lambda: DecilePrecision(TWO, k=1, decile="overall"), ["`decile`", "unmapped", "overall"]),
+    (lambda: DecilePrecision(TWO, k=1, decile=True), ["`decile`", "True"]),
+    (lambda: DecilePrecision(TWO, k=1, decile=1.0), ["`decile`", "1.0"]),
+    (lambda: DecileKForRecall(TWO, 0), ["`min_recall`", "above 0", "0"]),
+    (lambda: DecileKForRecall(TWO, 1.1), ["`min_recall`", "at most 1", "1.1"]),
+    (lambda: DecileKForRecall(TWO, math.nan), ["`min_recall`", "nan"]),
+    (lambda: DecileKForRecall(TWO, "half"), ["`min_recall`", "half"]),
+    (lambda: DecileKForRecall(TWO, 0.5, statistic="mode"), ["`statistic`", "median", "mode"]),
+    (lambda: DecileKForRecall(TWO, 0.5, exhausted=-1), ["`exhausted`", "positive", "-1"]),
+    (lambda: DecileCoverage(TWO, 1, denominator="all"), ["`denominator`", "actual", "all"]),
+]
+
+
+@pytest.mark.parametrize(("wrong", "says"), BAD_OPTIONS)
+def test_wrong_options_raise(wrong: Callable[[], Any], says: list[str]) -> None:
+    """A message has the option's name, the rule and the value."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is checked below
+        wrong()
+    for part in says:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("bins", [[1, 2], torch.tensor([1, 2]), None])
+def test_bins_must_be_popularity_bins(bins: Any) -> None:
+    """A plain table of bins is a `TypeError`."""
+    with pytest.raises(TypeError, match=r"`bins` must be a PopularityBins, got \w+"):
+        DecilePrecision(bins, k=1)
+
+
+@every_class
+def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> None:
+    """Ids without a bin, shapes and types that do not fit leave the state as it was."""
+    bins, (preds, target) = some_bins(), tied_batch()
+    metric = updated(make(name, bins, options), preds, target)
+    before = state(metric)
+    too_wide, lists = torch.rand(2, 10), torch.tensor([[0, 1, 2]])
+    wrong: list[tuple[tuple[Any, ...], str]] = [
+        ((too_wide, torch.tensor([0, 1])), r"`bins` must hold every location, got 9 .* id 9"),
+        ((lists + 9, torch.tensor([0])), r"`bins` must hold every location, got 9"),
+        ((lists, torch.tensor([9])), r"`bins` must hold every location, got 9 .* id 9"),
+        ((lists, torch.tensor([[0, 77]])), r"`bins` must hold every location, got 9 .* id 77"),
+        ((preds, target[:3]), r"`target` must"),
+        ((preds, target + 5), r"`target` must hold ids"),
+        ((preds,), r"`target` must be given"),
+        ((preds, target, torch.ones(3, dtype=torch.bool)), r"`mask` must be"),
+        ((Ranking.from_scores(preds, target),), r"places are needed"),
+    ]
+    for arguments, message in wrong:
+        for way in (metric.update, metric):
+            with pytest.raises(ValueError, match=message):
+                way(*arguments)
+            assert equal_states(state(metric), before)
+
+
+@every_class
+def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
+    """Ids without a bin are no error in queries that the mask or `ignore_index` leaves out."""
+    bins = some_bins()
+    lists = torch.tensor([[0, 1, 2], [99, 500, 3], [4, 5, 6]])
+    target, mask = torch.tensor([1, 99, 5]), torch.tensor([True, False, True])
+    rows = torch.tensor([0, 2])
+    expected = state(updated(make(name, bins, options), lists[rows], target[rows]))
+    masked = updated(make(name, bins, options), lists, target, mask)
+    assert equal_states(state(masked), expected)
+    ignoring = updated(make(name, bins, options, ignore_index=99), lists, target)
+    assert equal_states(state(ignoring), expected)
+
+
+def test_collection_error_changes_no_member() -> None:
+    """Where one member refuses a batch, none has counted it."""
+    small = PopularityBins([1, 2])
+    members = {"mrr": MRR(), "share": DecilePredictionShare(small, 1, decile=1)}
+    metrics = RankingCollection(members)
+    metrics.update(torch.rand(4, 2), torch.tensor([0, 1, 0, 1]))
+    before = state(metrics)
+    for way in (metrics.update, metrics):
+        with pytest.raises(ValueError, match="`bins` must hold every location"):
+            way(torch.rand(4, 3), torch.tensor([0, 1, 0, 1]))
+        assert equal_states(state(metrics), before)
+
+
+@every_class
+def test_options_are_fixed_and_shown(name: str, options: Options) -> None:
+    """`repr` shows the options, and setting one is an error."""
+    metric = make(name, TWO, options)
+    for option, value in options.items():
+        assert f"{option}={value!r}" in repr(metric)
+        with pytest.raises(AttributeError, match=option):
+            setattr(metric, option, value)
+
+
+# As a module -------------------------------------------------------------------------------------
+
+
+@every_class
+def test_copies_and_pickles_go_on_counting(name: str, options: Options) -> None:
+    """Pickle, deepcopy, clone and `.to` keep state and bins, and share nothing."""
+    bins, one, two = some_bins(), tied_batch(), tied_batch()
+    metric = updated(make(name, bins, options), *one)
+    both = updated(updated(make(name, bins, options), *one), *two)
+    before = state(metric)
+    copies = [pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric), metric.clone()]
+    for copied in copies:
+        assert same(updated(copied, *two).compute(), both.compute())
+        assert equal_states(state(metric), before)
+        assert repr(copied) == repr(metric)
+    assert same(updated(metric.to("cpu").half().double(), *two).compute(), both.compute())
+
+
+@every_class
+def test_state_dict_is_empty_unless_asked_for(name: str, options: Options) -> None:
+    """Neither state nor bins are saved; a persistent state is, and loads."""
+    bins, batch = some_bins(), tied_batch()
+    metric = updated(make(name, bins, options), *batch)
+    assert metric.state_dict() == {}
+    metric.persistent(True)
+    saved = metric.state_dict()
+    assert len(saved) == 1
+    fresh = make(name, bins, options)
+    fresh.persistent(True)
+    fresh.load_state_dict(saved)
+    assert equal_states(state(fresh), state(metric))
+
+
+@every_class
+def test_bins_move_with_the_metric(name: str, options: Options) -> None:
+    """State and bins are moved together."""
+    metric = make(name, some_bins(), options).to("meta")
+    assert metric.state.device.type == "meta"
+    assert metric.bins.bin_of.device.type == "meta"
+
+
+@every_class
+def test_forward_returns_the_batch_and_counts_it(name: str, options: Options) -> None:
+    """`metric(...)` is the value of the batch, `compute` that of all."""
+    bins, one, two = some_bins(), tied_batch(), tied_batch()
+    metric, both = make(name, bins, options), make(name, bins, options)
+    for batch in (one, two):
+        both.update(*batch)
+        assert same(metric(*batch), updated(make(name, bins, options), *batch).compute())
+    assert equal_states(state(metric), state(both))
+    assert same(metric.compute(), both.compute())
+
+
+def test_inference_mode_and_training_agree() -> None:
+    """Batches counted in inference mode and outside of it add up."""
+    bins, one, two = some_bins(), tied_batch(), tied_batch()
+    mixed = decile_metrics(bins, k=2)
+    with torch.inference_mode():
+        mixed.update(*one)
+    mixed.update(*two)
+    plain = updated(updated(decile_metrics(bins, k=2), *one), *two)
+    assert same(mixed.compute(), plain.compute())
+
+
+# Collections -------------------------------------------------------------------------------------
+
+COLLECTIONS = pytest.mark.parametrize("kind", [RankingCollection, MetricCollection])
+
+
+def scalars(bins: PopularityBins) -> dict[str, Callable[[], Metric]]:
+    """Makers of every case of the table, as scalars of two bins."""
+    return {
+        f"{case}_{decile}".replace(".", "_"): lambda n=name, o=options, d=decile: make(
+            n, bins, o, decile=d
+        )
+        for case, (name, options) in zip(IDS, CASES, strict=True)
+        for decile in (2, "unmapped")
+    }
+
+
+@COLLECTIONS
+def test_what_differs_is_never_merged(kind: Any) -> None:
+    """After a first batch that leaves all states alike, every member goes on by itself."""
+    bins = some_bins()
+    makers = scalars(bins)
+    metrics = kind({name: maker() for name, maker in makers.items()})
+    alone = {name: maker() for name, maker in makers.items()}
+    preds, target = tied_batch()
+    nothing = torch.full_like(preds, -math.inf)
+    for batch in ((nothing, target), (preds, target), tied_batch(), tied_batch()):
+        metrics.update(*batch)
+        for metric in alone.values():
+            metric.update(*batch)
+        computed = metrics.compute()
+        assert computed.keys() == makers.keys()
+        for name, metric in alone.items():
+            assert same(computed[name], metric.compute()), name
+
+
+@COLLECTIONS
+def test_bins_that_differ_are_never_merged(kind: Any) -> None:
+    """Two binnings of the same size keep states of their own."""
+    one, two = PopularityBins([1, 2, 2]), PopularityBins([2, 1, 2])
+    metrics = kind(
+        {"one": DecilePrecision(one, 1, decile=1), "two": DecilePrecision(two, 1, decile=1)}
+    )
+    metrics.update(torch.rand(2, 3), torch.tensor([2, 2]))
+    metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([0]))
+    computed = metrics.compute()
+    assert computed["one"] == 1
+    assert computed["two"].isnan()
+
+
+def test_state_names_tell_apart_what_update_reads() -> None:
+    """Options of `update` are in the state's name, options of `compute` alone are not."""
+    bins, other = some_bins(), PopularityBins([1] * 9)
+
+    def named(metric: Metric) -> str:
+        (name,) = metric.metric_state
+        return name
+
+    base = named(DecilePrecision(bins, 2))
+    assert named(DecilePrecision(bins, 2, decile=1)) == base
+    differing = [
+        DecilePrecision(bins, 3),
+        DecilePrecision(bins, 2, candidates=7),
+        DecilePrecision(bins, 2, scope="global"),
+        DecilePrecision(bins, 2, ties="optimistic"),
+        DecilePrecision(bins, 2, ignore_index=0),
+        DecilePrecision(other, 2),
+        DecileNDCG(bins, 2),
+    ]
+    assert len({base, *map(named, differing)}) == len(differing) + 1
+    recall = named(DecileKForRecall(bins, 0.5))
+    for options in ({"statistic": "mean"}, {"exhausted": 3}, {"decile": 2}):
+        assert named(DecileKForRecall(bins, 0.5, **options)) == recall
+    assert named(DecileKForRecall(bins, 0.51)) != recall
+    covered = named(DecileCoverage(bins, 2))
+    assert named(DecileCoverage(bins, 2, denominator="mapped")) == covered
+    assert named(DecileCoverage(bins, 2, decile="overall")) == covered
+
+
+@COLLECTIONS
+@every_class
+def test_scalars_of_one_metric_share_state_and_update(
+    kind: Any, name: str, options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second batch on, eleven scalars are one update and one tensor."""
+    bins = PopularityBins(torch.arange(11), 10)
+    metric_class = getattr(nextloc_metrics, name)
+    calls = 0
+    tally = metric_class.tally
+
+    def counting(self: Any, ranking: Ranking) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return tally(self, ranking)
+
+    monkeypatch.setattr(metric_class, "tally", counting)
+    deciles = [*range(1, 11), "unmapped"]
+    metrics = kind({f"m{d}": make(name, bins, options, decile=d) for d in deciles})
+    whole = make(name, bins, options)
+    for number in range(4):
+        batch = tied_batch(locations=11)
+        calls = 0
+        metrics.update(*batch)
+        if number:
+            assert calls == 1
+        whole.update(*batch)
+        computed = metrics.compute()
+        expected = whole.compute()
+        for decile in deciles:
+            label = decile if isinstance(decile, str) else f"{decile:02}"
+            key = next(key for key in expected if key.endswith(f"_decile_{label}"))
+            assert same(computed[f"m{decile}"], expected[key])
+    assert len(metrics.compute_groups) == 1
+    members = list(metrics.values(copy_state=False))
+    assert len({member.state.data_ptr() for member in members}) == 1
+
+
+STEPS = st.lists(
+    st.sampled_from(
+        ["update", "update", "compute", "reset", "forward", "clone", "pickle", "items", "members"]
+    ),
+    max_size=10,
+)
+
+
+@COLLECTIONS
+@settings(max_examples=8)
+@given(steps=STEPS, seed=st.integers(0, 2**16))
+def test_any_course_of_calls_computes_what_was_counted(
+    kind: Any, steps: list[str], seed: int
+) -> None:
+    """Between updates a collection may be computed, reset, called, copied and looked into."""
+    torch.manual_seed(seed)
+    bins = some_bins()
+
+    def members() -> dict[str, Metric]:
+        return {
+            "p1": DecilePrecision(bins, 2, decile=1),
+            "p2": DecilePrecision(bins, 2, decile=2),
+            "q2": DecilePrecision(bins, 1, decile=2),
+            "k1": DecileKForRecall(bins, 0.5, decile=1),
+            "k2": DecileKForRecall(bins, 0.5, statistic="mean", decile=2),
+            "c0": DecileCoverage(bins, 2, decile="overall"),
+            "cu": DecileCoverage(bins, 2, decile="unmapped"),
+            "s1": DecilePredictionShare(bins, 2, decile=1),
+            "mrr": MRR(),
+        }
+
+    def expected(batches: list[Batch]) -> dict[str, Tensor]:
+        alone = members()
+        for metric in alone.values():
+            for batch in batches:
+                metric.update(*batch)
+        return {name: metric.compute() for name, metric in alone.items()}
+
+    def equals(computed: Mapping[str, Tensor], batches: list[Batch]) -> None:
+        wanted = expected(batches)
+        assert computed.keys() == wanted.keys()
+        for name, value in wanted.items():
+            assert same(computed[name], value), name
+
+    metrics, counted = kind(members()), []
+    left_behind = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*before the ``update`` method.*")
+        for step in [*steps, "update", "compute"]:
+            batch = tied_batch(3)
+            if step == "update":
+                metrics.update(*batch)
+                counted.append(batch)
+            elif step == "forward":
+                equals(metrics(*batch), [batch])
+                counted.append(batch)
+            elif step == "reset":
+                metrics.reset()
+                counted = []
+            elif step in ("clone", "pickle"):
+                left_behind.append((metrics, list(counted)))
+                metrics = (
+                    metrics.clone() if step == "clone" else pickle.loads(pickle.dumps(metrics))
+                )
+            elif step == "items":
+                equals({name: metric.compute() for name, metric in metrics.items()}, counted)
+            elif step == "members":  # as Lightning resets them, one by one
+                for metric in metrics.values(copy_state=False):
+                    metric.reset()
+                counted = []
+            else:
+                equals(metrics.compute(), counted)
+        for collection, batches in left_behind:
+            equals(collection.compute(), batches)
+
+
+def test_members_of_different_needs_have_the_values_they_have_alone() -> None:
+    """Cut-offs and numbers of candidates do not show in each other's values."""
+    bins = some_bins()
+    preds, target = tied_batch(40, levels=6)
+    preds[0, 2], preds[1] = math.nan, -math.inf
+    makers = scalars(bins)
+    together = updated(
+        RankingCollection({name: maker() for name, maker in makers.items()}), preds, target
+    ).compute()
+    for name, maker in makers.items():
+        assert same(together[name], updated(maker(), preds, target).compute()), name
+
+
+def test_preset_has_every_scalar_in_order() -> None:
+    """The preset's values are those of the dicts, in their order, with prefix and postfix."""
+    bins, batch = some_bins(num_bins=10), tied_batch()
+    metrics = decile_metrics(bins, k=2, min_recall=0.3, prefix="val/", candidates=7, postfix="_x")
+    whole = [
+        DecilePrecision(bins, 2, candidates=7),
+        DecileNDCG(bins, 2, candidates=7),
+        DecileKForRecall(bins, 0.3, candidates=7),
+        DecilePredictionShare(bins, 2, candidates=7),
+        DecileCoverage(bins, 2, candidates=7),
+    ]
+    expected: dict[str, Tensor] = {}
+    for metric in whole:
+        expected |= updated(metric, *batch).compute()
+    metrics.update(*batch)
+    computed = metrics.compute()
+    assert list(computed) == [f"val/{key}_x" for key in expected]
+    assert same(computed, {f"val/{key}_x": value for key, value in expected.items()})
+    assert all(value.ndim == 0 for value in computed.values())
+    assert len(metrics.compute_groups) == 5
+    assert not any(set(key) & set(".@ ") for key in computed)
+
+
+def test_presets_nest_in_one_collection() -> None:
+    """Preset, accuracy and groups by decile are ranked together, and by name."""
+    bins, (preds, _) = some_bins(), tied_batch()
+    target = torch.randint(9, (12,))
+    metrics = RankingCollection(
+        {
+            "acc": AccuracyAtK(2),
+            "rare": Grouped(AccuracyAtK(2), 4, group=1),
+            "p": DecilePrecision(bins, 2, decile=1),
+        }
+    )
+    metrics.add_metrics(decile_metrics(bins, k=3))
+    metrics.update(preds, target, groups=bins.of(target))
+    computed = metrics.compute()
+    preset = updated(decile_metrics(bins, k=3), preds, target).compute()
+    for key, value in preset.items():
+        assert same(computed[key], value)
+    assert same(computed["acc"], updated(AccuracyAtK(2), preds, target).compute())
+
+
+# Lightning ---------------------------------------------------------------------------------------
+
+LOADERS, EPOCHS, ROWS, LOCATIONS = 2, 2, 10, 7
+
+
+def lightning_scores(loader: int, epoch: int) -> Tensor:
+    """The scores that the model gives for a loader's rows in an epoch."""
+    generator = torch.Generator().manual_seed(10 * loader + epoch)
+    return torch.randint(4, (ROWS, LOCATIONS), generator=generator).float()
+
+
+@pytest.mark.parametrize(
+    ("way", "sanity"),
+    [
+        ("log_dict(collection)", 0),
+        ("log_dict(collection)", -1),
+        ("log members", -1),
+        ("compute and reset", 0),
+    ],
+)
+def test_lightning_logs_every_epoch_and_loader(way: str, sanity: int, tmp_path: Path) -> None:
+    """Two epochs over two validation loaders log what fresh metrics compute."""
+    lightning = pytest.importorskip("lightning.pytorch")
+    bins = PopularityBins([1, 1, 2, 0, 3, 3, 2])
+    targets = [torch.randint(LOCATIONS, (ROWS,)) for _ in range(LOADERS)]
+    logged: list[dict[str, Tensor]] = []
+
+    def collections() -> list[RankingCollection]:
+        """One collection a loader."""
+        made = []
+        for loader in range(LOADERS):
+            metrics = decile_metrics(bins, k=2, prefix=f"{loader}/")
+            metrics.add_metrics(
+                {f"group{g}": Grouped(AccuracyAtK(2), 4, group=g) for g in range(4)}
+                | {"mean": Grouped(AccuracyAtK(2), 4, average="groups"), "mrr": MRR()}
+            )
+            made.append(metrics)
+        return made
+
+    class Model(lightning.LightningModule):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(()))
+            self.metrics = torch.nn.ModuleList(collections())
+
+        def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+            return self.weight**2
+
+        def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+            (rows,) = batch
+            scores = lightning_scores(dataloader_idx, self.current_epoch)[rows]
+            target, metrics = targets[dataloader_idx][rows], self.metrics[dataloader_idx]
+            metrics.update(scores, target, groups=bins.of(target))
+            if way == "log_dict(collection)":
+                self.log_dict(metrics, on_epoch=True, add_dataloader_idx=False)
+            elif way == "log members":
+                for name, metric in metrics.items():
+                    self.log(name, metric, on_epoch=True, add_dataloader_idx=False)
+
+        def on_validation_epoch_end(self) -> None:
+            if way == "compute and reset":
+                for metrics in self.metrics:
+                    self.log_dict(metrics.compute())
+                    metrics.reset()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    class Recorder(lightning.Callback):  # type: ignore[misc,name-defined]
+        def on_validation_end(self, trainer: Any, module: Any) -> None:
+            if not trainer.sanity_checking:
+                logged.append(dict(trainer.callback_metrics))
+
+    rows = torch.utils.data.TensorDataset(torch.arange(ROWS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer = lightning.Trainer(
+            max_epochs=EPOCHS,
+            accelerator="cpu",
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=sanity,
+            default_root_dir=tmp_path,
+            callbacks=[Recorder()],
+        )
+        model = Model()
+        loaders = [torch.utils.data.DataLoader(rows, batch_size=size) for size in (4, 3)]
+        trainer.fit(model, torch.utils.data.DataLoader(rows, batch_size=5), loaders)
+
+    assert len(logged) == EPOCHS
+    for epoch, values in enumerate(logged):
+        expected: dict[str, Tensor] = {}
+        for loader, metrics in enumerate(collections()):
+            target = targets[loader]
+            metrics.update(lightning_scores(loader, epoch), target, groups=bins.of(target))
+            expected |= metrics.compute()
+        assert values.keys() >= expected.keys()
+        for name, value in expected.items():
+            assert same(values[name], value), (epoch, name)
+
+
+# Real data ---------------------------------------------------------------------------------------
+
+
+def test_real_check_ins(data: Path) -> None:
+    """On real check-ins, both binnings: ids play no part, counts add up, shares are shares."""
+
+    def read(part: str) -> list[tuple[int, int]]:
+        with gzip.open(data / "foursquare_nyc" / f"foursquare_{part}.csv.gz", "rt") as lines:
+            return [(int(r["user_id"]), int(r["location_id"])) for r in csv.DictReader(lines)]
+
+    train, test = read("train"), read("test")[::60]
+    locations = max(location for _, location in train) + 1
+    own = torch.zeros(max(user for user, _ in [*train, *test]) + 1, locations)
+    users, visited = torch.tensor(train).unbind(1)
+    own.index_put_((users, visited), torch.ones(len(train)), accumulate=True)
+    total = own.sum(0)
+    users, target = torch.tensor(test).unbind(1)
+    scores = own[users]  # the user's own visits: many ties
+    order = torch.randperm(locations)
+    place = order.argsort()
+    for by in ("mass", "items"):
+        bins = PopularityBins.from_counts(total.long(), by=by)  # type: ignore[arg-type]
+        permuted = PopularityBins.from_counts(total[order].long(), by=by)  # type: ignore[arg-type]
+        metrics = updated(decile_metrics(bins, k=5, candidates=50), scores, target)
+        again = updated(
+            decile_metrics(permuted, k=5, candidates=50), scores[:, order], place[target]
+        )
+        values = metrics.compute()
+        assert same(values, again.compute())
+        shares = [float(v) for key, v in values.items() if key.startswith("prediction_share")]
+        assert 0.2 < sum(shares) <= 1 + 1e-6  # a tied block at the cut is left out
+
+        by_decile = Grouped(AccuracyAtK(5), 11)
+        by_decile.update(scores, target, groups=bins.of(target))
+        overall = updated(AccuracyAtK(5), scores, target)
+        assert torch.equal(by_decile.state.sum(0), overall.state)
+        assert float(values["precision_at_5_decile_10"]) > 0.05

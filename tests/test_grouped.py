@@ -1,0 +1,488 @@
+"""A ranking metric of every group, against one plain metric a group."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecilePrecision,
+    F1AtK,
+    Grouped,
+    HitRateAtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PopularityBins,
+    PrecisionAtK,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    RecallAtK,
+)
+
+GROUPS, LOCATIONS = 4, 7
+Maker = Callable[..., RankingMetric]
+MAKERS: list[Maker] = [
+    lambda **kwargs: AccuracyAtK(2, **kwargs),
+    lambda **kwargs: AccuracyAtK(2, ties="pessimistic", **kwargs),
+    lambda **kwargs: HitRateAtK(3, **kwargs),
+    lambda **kwargs: MRR(**kwargs),
+    lambda **kwargs: MRR(3, empty_target_action="neg", **kwargs),
+    lambda **kwargs: NDCGAtK(3, gain="exponential", **kwargs),
+    lambda **kwargs: MAPAtK(3, empty_target_action="pos", **kwargs),
+    lambda **kwargs: PrecisionAtK(4, denominator="retrieved", **kwargs),
+    lambda **kwargs: RecallAtK(2, **kwargs),
+    lambda **kwargs: F1AtK(2, **kwargs),
+]
+every_metric = pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: repr(maker()))
+
+
+def batch(n: int = 24) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Scores with ties and NaN, relevant ids, a mask, and groups of which one has no query."""
+    scores = torch.randint(4, (n, LOCATIONS)).float()
+    scores[torch.rand(n, LOCATIONS) < 0.05] = math.nan
+    target = torch.randint(-1, LOCATIONS, (n, 2))
+    return scores, target, torch.rand(n) < 0.8, torch.randint(GROUPS - 1, (n,))
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two tensors, or dicts of them, have the same bits, NaN equal to NaN."""
+    if isinstance(one, Mapping):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    one, other = (x.nan_to_num(nan=-1.0) for x in (one, other))
+    return one.dtype == other.dtype and torch.equal(one, other)
+
+
+def updated(metric: Any, *args: Any, **kwargs: Any) -> Any:
+    """The metric after an update."""
+    metric.update(*args, **kwargs)
+    return metric
+
+
+def one_by_one(maker: Maker, *batches: tuple[Tensor, ...], **options: Any) -> Tensor:
+    """The states `[GROUPS, 3]` of one plain metric a group."""
+    states = []
+    for group in range(GROUPS):
+        metric = maker(**options)
+        for scores, target, mask, groups in batches:
+            metric.update(scores, target, mask & (groups == group))
+        states.append(metric.state)
+    return torch.stack(states)
+
+
+def values_of(states: Tensor) -> Tensor:
+    """The mean of every row of a state, in Python numbers."""
+    means = [total / 2**32 / n if n else math.nan for total, _, n in states.tolist()]
+    return torch.tensor(means)
+
+
+# Values ------------------------------------------------------------------------------------------
+
+
+@every_metric
+@settings(max_examples=4)
+@given(seed=st.integers(0, 2**16))
+def test_every_group_is_a_metric_of_its_own(maker: Maker, seed: int) -> None:
+    """Each group's state is, to the bit, that of the plain metric of the group's queries."""
+    torch.manual_seed(seed)
+    batches = [batch(), batch(5), batch(1)]
+    grouped = Grouped(maker(), GROUPS)
+    for part in batches:
+        grouped.update(*part)
+    states = one_by_one(maker, *batches)
+    assert torch.equal(grouped.state, states)
+    assert same(grouped.compute(), values_of(states))
+    assert grouped.compute()[-1].isnan()
+
+
+@every_metric
+def test_groups_add_up_to_the_metric_itself(maker: Maker) -> None:
+    """Numerators and denominators of the groups sum to those of all queries."""
+    scores, target, mask, groups = batch(200)
+    grouped = updated(Grouped(maker(), GROUPS), scores, target, mask, groups)
+    assert torch.equal(grouped.state.sum(0), updated(maker(), scores, target, mask).state)
+
+
+@pytest.mark.parametrize("by", ["mass", "items"])
+@settings(max_examples=25)
+@given(data=st.data())
+def test_accuracy_by_decile_of_the_target_adds_up(by: str, data: st.DataObject) -> None:
+    """Accuracy by the target's decile, unmapped included, sums to the overall accuracy exactly."""
+    counts = data.draw(st.lists(st.integers(0, 5), min_size=2, max_size=10))
+    ids = st.integers(0, len(counts) - 1)
+    target = torch.tensor(data.draw(st.lists(ids, min_size=1, max_size=20)))
+    torch.manual_seed(len(target))
+    scores = torch.randint(5, (len(target), len(counts))).float()
+    bins = PopularityBins.from_counts(counts, by=by)  # type: ignore[arg-type]
+    for metric in (AccuracyAtK(3), MRR(), NDCGAtK(4)):
+        by_decile = updated(Grouped(metric, 11), scores, target, groups=bins.of(target))
+        overall = updated(metric.clone(), scores, target)
+        assert torch.equal(by_decile.state.sum(0), overall.state)
+        sizes = bins.bin_of[target].bincount(minlength=11)
+        assert torch.equal(by_decile.state[:, 2], sizes)
+
+
+def test_values_worked_out_by_hand() -> None:
+    """Reciprocal ranks 1/2, 1 and 1/3 of users 2, 0 and 2."""
+    lists, target = torch.tensor([[5, 1, 3]] * 3), torch.tensor([1, 5, 3])
+    groups = torch.tensor([2, 0, 2])
+    by_user = updated(Grouped(MRR(), 3), lists, target, groups=groups)
+    assert same(by_user.compute(), torch.tensor([1.0, math.nan, 5 / 12]))
+    mean = updated(Grouped(MRR(), 3, average="groups"), lists, target, groups=groups)
+    assert mean.compute() == pytest.approx((1 + 5 / 12) / 2)
+
+
+@every_metric
+def test_scalars_are_the_entries_of_the_vector(maker: Maker) -> None:
+    """`group` gives one value, `average` the mean of those that have data."""
+    part = batch()
+    vector = updated(Grouped(maker(), GROUPS), *part).compute()
+    assert vector.shape == (GROUPS,)
+    for group in range(GROUPS):
+        scalar = updated(Grouped(maker(), GROUPS, group=group), *part).compute()
+        assert scalar.shape == ()
+        assert same(scalar, vector[group])
+    mean = updated(Grouped(maker(), GROUPS, average="groups"), *part).compute()
+    present = [float(value) for value in vector if not value.isnan()]
+    assert mean.shape == ()
+    assert float(mean) == pytest.approx(sum(present) / len(present), abs=1e-6)
+
+
+def test_without_data_every_value_is_nan() -> None:
+    """Vector, scalar and mean are NaN before the first query."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # compute before update
+        for options in ({}, {"group": 1}, {"average": "groups"}):
+            value = Grouped(MRR(), GROUPS, **options).compute()
+            assert value.isnan().all()
+            assert value.shape == (() if options else (GROUPS,))
+
+
+def test_metric_inside_is_left_alone() -> None:
+    """The metric that is given is not updated, and may serve several."""
+    inner = MRR()
+    one, two = Grouped(inner, GROUPS), Grouped(inner, GROUPS)
+    scores, target, mask, groups = batch()
+    one.update(scores, target, mask, groups)
+    assert inner.num_queries == 0
+    assert two.state.sum() == 0
+    inner.update(scores, target, mask)
+    assert torch.equal(one.state.sum(0), inner.state)
+    one.reset()
+    assert inner.num_queries > 0
+
+
+def test_metrics_of_ones_own_are_grouped() -> None:
+    """A subclass outside the library is a metric like the others."""
+
+    class First(RankingMetric):
+        def score(self, ranking: Ranking) -> Tensor:
+            """1 where the first relevant location leads."""
+            return (ranking.above[:, 0] == 0).double()
+
+    part = batch()
+    grouped = updated(Grouped(First(), GROUPS), *part)
+    assert torch.equal(grouped.state, one_by_one(First, part))
+
+
+def test_sequences_of_queries_have_groups_of_their_shape() -> None:
+    """Queries in two dimensions are the same as in one."""
+    scores, target = torch.rand(4, 5, LOCATIONS), torch.randint(LOCATIONS, (4, 5))
+    groups = torch.randint(GROUPS, (4, 5), dtype=torch.int32)
+    deep = updated(Grouped(MRR(), GROUPS), scores, target, groups=groups)
+    flat = updated(
+        Grouped(MRR(), GROUPS), scores.flatten(0, 1), target.flatten(), groups=groups.flatten()
+    )
+    assert torch.equal(deep.state, flat.state)
+
+
+@given(order=st.permutations(range(12)), cut=st.integers(0, 12))
+def test_any_split_and_order_gives_the_same_bits(order: list[int], cut: int) -> None:
+    """However the queries are ordered and cut into batches, states are equal."""
+    torch.manual_seed(cut)
+    part, rows = batch(12), torch.tensor(order)
+    whole = updated(Grouped(NDCGAtK(3), GROUPS), *part)
+    parts = Grouped(NDCGAtK(3), GROUPS)
+    for some in (rows[:cut], rows[cut:]):
+        if len(some):
+            parts.update(*(tensor[some] for tensor in part))
+    assert torch.equal(parts.state, whole.state)
+
+
+def test_many_groups_are_small_and_fast() -> None:
+    """100,000 groups take 24 bytes each, and a batch a fraction of a second."""
+    grouped = Grouped(MRR(), 100_000, average="groups")
+    assert grouped.state.numel() * grouped.state.element_size() == 2_400_000
+    lists = torch.randint(50, (5_000, 10))
+    target, groups = torch.randint(50, (5_000,)), torch.randint(100_000, (5_000,))
+    grouped.update(lists, target, groups=groups)
+    grouped.reset()
+    start = time.perf_counter()
+    for _ in range(5):
+        grouped.update(lists, target, groups=groups)
+    value = grouped.compute()
+    assert time.perf_counter() - start < 2
+    rank = (lists == target[:, None]).int()
+    found = torch.where(rank.any(1), 1 / (rank.argmax(1) + 1), 0.0)
+    sums = torch.zeros(100_000).index_add(0, groups, found)
+    sizes = groups.bincount(minlength=100_000)
+    assert float(value) == pytest.approx(float((sums / sizes)[sizes > 0].mean()), abs=1e-6)
+
+
+# What is left out, and what is wrong ------------------------------------------------------------
+
+
+def test_groups_of_rows_left_out_are_not_looked_at() -> None:
+    """Any group will do for a query that the mask or `ignore_index` leaves out."""
+    scores, target = torch.rand(4, LOCATIONS), torch.tensor([1, 2, 3, 4])
+    groups, mask = torch.tensor([0, -5, 10**12, 2]), torch.tensor([True, False, False, True])
+    rows = torch.tensor([0, 3])
+    expected = updated(Grouped(MRR(), 3), scores[rows], target[rows], groups=groups[rows])
+    masked = updated(Grouped(MRR(), 3), scores, target, mask, groups)
+    assert torch.equal(masked.state, expected.state)
+    ignored = torch.where(mask, target, -100)
+    ignoring = updated(Grouped(MRR(ignore_index=-100), 3), scores, ignored, groups=groups)
+    assert torch.equal(ignoring.state, expected.state)
+
+
+def test_batch_without_queries_adds_nothing() -> None:
+    """An empty batch leaves the state as it is."""
+    grouped = updated(Grouped(MRR(), GROUPS), *batch())
+    before = grouped.state.clone()
+    empty = torch.zeros(0, dtype=torch.int64)
+    grouped.update(torch.rand(0, LOCATIONS), empty, groups=empty)
+    assert torch.equal(grouped.state, before)
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        (None, "`groups` must be given"),
+        (torch.tensor([0, 1, 4]), "`groups` must be from 0 to 3, got 4; .*`mask`"),
+        (torch.tensor([0, -1, 3]), "`groups` must be from 0 to 3, got -1; .*`mask`"),
+        (torch.tensor([0, 1]), r"`groups` must be an integer tensor of shape \(3,\).*\(2,\)"),
+        (torch.tensor([[0], [1], [2]]), r"`groups` must be an integer tensor of shape \(3,\)"),
+        (torch.tensor([0.0, 1.0, 2.0]), "`groups` must be an integer tensor.*float32"),
+        (torch.tensor([True, False, True]), "`groups` must be an integer tensor.*bool"),
+        ([0, 1, 2], "`groups` must be an integer tensor.*list"),
+    ],
+)
+@pytest.mark.parametrize("members", ["alone", "collection"])
+def test_wrong_groups_raise_and_change_no_state(members: str, groups: Any, says: str) -> None:
+    """Missing, misshapen and out-of-range groups name the rule and the value."""
+    grouped, mrr = Grouped(MRR(), GROUPS), MRR()
+    metric = grouped if members == "alone" else RankingCollection({"mrr": mrr, "by": grouped})
+    scores, target = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3])
+    metric.update(scores, target, groups=torch.tensor([0, 1, 2]))
+    before = grouped.state.clone(), mrr.state.clone()
+    for way in (metric.update, metric):
+        with pytest.raises(ValueError, match=says):
+            way(scores, target, groups=groups)
+        assert torch.equal(grouped.state, before[0])
+        assert torch.equal(mrr.state, before[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"num_groups": 0}, ["num_groups", "positive", "0"]),
+        ({"num_groups": 2.0}, ["num_groups", "positive", "2.0"]),
+        ({"group": 3}, ["group", "from 0 to 2", "3"]),
+        ({"group": -1}, ["group", "from 0 to 2", "-1"]),
+        ({"group": True}, ["group", "True"]),
+        ({"group": 1.0}, ["group", "1.0"]),
+        ({"group": "user"}, ["group", "user"]),
+        ({"average": "users"}, ["average", "groups", "users"]),
+        ({"group": 1, "average": "groups"}, ["group", "average"]),
+    ],
+)
+def test_wrong_options_raise(options: dict[str, Any], says: list[str]) -> None:
+    """A message has the option's name, the rule and the value."""
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  # the message is checked below
+        Grouped(MRR(), **{"num_groups": 3, **options})
+    for part in says:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        LocationF1(LOCATIONS),
+        F1AtK(2, average="pooled"),
+        DecilePrecision(PopularityBins([1, 2]), 1),
+        Grouped(MRR(), 2),
+        MRR,
+    ],
+    ids=repr,
+)
+def test_only_means_of_a_score_are_grouped(metric: Any) -> None:
+    """Other metrics are a `TypeError` that names the argument."""
+    with pytest.raises(TypeError, match="`metric` must be"):
+        Grouped(metric, 3)
+
+
+def test_metric_inside_still_checks() -> None:
+    """What the metric itself would refuse is refused, and nothing is counted."""
+    grouped = Grouped(MRR(empty_target_action="error"), GROUPS)
+    scores, target = torch.rand(2, LOCATIONS), torch.tensor([[1], [-1]])
+    with pytest.raises(ValueError, match="query 1 has none"):
+        grouped.update(scores, target, groups=torch.tensor([0, 1]))
+    assert grouped.state.sum() == 0
+
+
+# As a module, and in collections -----------------------------------------------------------------
+
+
+def test_forward_returns_the_batch_and_counts_it() -> None:
+    """`metric(...)` is the value of the batch, `compute` that of all."""
+    one, two = batch(), batch()
+    grouped, both = Grouped(MRR(), GROUPS), Grouped(MRR(), GROUPS)
+    for part in (one, two):
+        both.update(*part)
+        scores, target, mask, groups = part
+        value = grouped(scores, target, mask=mask, groups=groups)
+        assert same(value, updated(Grouped(MRR(), GROUPS), *part).compute())
+    assert same(grouped.compute(), both.compute())
+
+
+def test_ranking_carries_its_groups() -> None:
+    """A Ranking made once, with groups, serves any number of metrics, whole or in part."""
+    scores, target, mask, groups = batch()
+    ranking = Ranking.from_scores(scores, target, mask).with_groups(groups)
+    expected = updated(Grouped(MRR(), GROUPS), scores, target, mask, groups).state
+    assert torch.equal(updated(Grouped(MRR(), GROUPS), ranking).state, expected)
+    halves = Grouped(MRR(), GROUPS)
+    halves.update(ranking[:9])
+    halves.update(ranking[9:])
+    assert torch.equal(halves.state, expected)
+    without = Ranking.from_scores(scores, target, mask)
+    assert torch.equal(updated(Grouped(MRR(), GROUPS), without, groups=groups).state, expected)
+
+
+@pytest.mark.parametrize("others", [False, True])
+@pytest.mark.parametrize("kind", [RankingCollection, MetricCollection])
+def test_groups_in_a_collection(kind: Any, others: bool) -> None:
+    """Vector, scalars and mean are right beside other members over several batches."""
+
+    def members() -> dict[str, Any]:
+        grouped: dict[str, Any] = {
+            "vector": Grouped(AccuracyAtK(2), GROUPS),
+            "mean": Grouped(AccuracyAtK(2), GROUPS, average="groups"),
+            "one": Grouped(AccuracyAtK(2), GROUPS, group=1),
+            "none": Grouped(AccuracyAtK(2), GROUPS, group=GROUPS - 1),
+            "mrr_one": Grouped(MRR(), GROUPS, group=1),
+            "more": Grouped(AccuracyAtK(2), GROUPS + 1, group=1),
+        }
+        plain = {"mrr": MRR(), "acc": AccuracyAtK(2), "ndcg": NDCGAtK(3)}
+        return grouped | plain if others else grouped
+
+    metrics, alone = kind(members()), members()
+    for number in range(4):
+        scores, target, mask, groups = batch()
+        if number == 0:
+            scores = torch.full_like(scores, math.nan)  # states that all look alike
+        for metric in alone.values():
+            with_groups = {"groups": groups} if isinstance(metric, Grouped) else {}
+            metric.update(scores, target, mask, **with_groups)
+        if number == 2:
+            metrics(scores, target, mask=mask, groups=groups)
+        else:
+            metrics.update(scores, target, mask=mask, groups=groups)
+        computed = metrics.compute()
+        for name, metric in alone.items():
+            assert same(computed[name], metric.compute()), name
+        if number == 1:
+            metrics = metrics.clone()
+    sharing = next(names for names in metrics.compute_groups.values() if "vector" in names)
+    assert sorted(sharing) == ["mean", "none", "one", "vector"]
+    metrics.reset()
+    part = batch()
+    metrics.update(part[0], part[1], mask=part[2], groups=part[3])
+    fresh = updated(Grouped(AccuracyAtK(2), GROUPS), *part).compute()
+    assert same(metrics.compute()["vector"], fresh)
+
+
+def test_sharing_scalars_are_updated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second batch on, the scalars of all groups are one update."""
+    calls = 0
+    tally = Grouped.tally
+
+    def counting(self: Any, ranking: Ranking) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return tally(self, ranking)
+
+    monkeypatch.setattr(Grouped, "tally", counting)
+    metrics = RankingCollection({str(g): Grouped(MRR(), GROUPS, group=g) for g in range(GROUPS)})
+    for number in range(3):
+        calls = 0
+        scores, target, mask, groups = batch()
+        metrics.update(scores, target, mask, groups)
+        if number:
+            assert calls == 1
+
+
+def test_names_tell_apart_what_update_reads() -> None:
+    """The metric inside and the number of groups are in the state's name; scalars share it."""
+
+    def named(metric: Any) -> str:
+        (name,) = metric.metric_state
+        return str(name)
+
+    base = named(Grouped(MRR(), 3))
+    assert named(Grouped(MRR(), 3, group=1)) == base
+    assert named(Grouped(MRR(), 3, average="groups")) == base
+    others = [
+        Grouped(MRR(), 4),
+        Grouped(MRR(2), 3),
+        Grouped(MRR(ties="optimistic"), 3),
+        Grouped(MRR(ignore_index=0), 3),
+        Grouped(MRR(empty_target_action="neg"), 3),
+        Grouped(AccuracyAtK(2), 3),
+    ]
+    assert len({base, *map(named, others)}) == 1 + len(others)
+
+
+def test_ignored_id_is_that_of_the_metric() -> None:
+    """A collection's members agree on `ignore_index`, the one inside a Grouped included."""
+    with pytest.raises(ValueError, match="ignore_index"):
+        RankingCollection({"mrr": MRR(), "by": Grouped(MRR(ignore_index=0), GROUPS)})
+    part = batch()
+    grouped = updated(Grouped(MRR(ignore_index=0), GROUPS), *part)
+    assert torch.equal(grouped.state, one_by_one(MRR, part, ignore_index=0))
+
+
+def test_copies_and_pickles_go_on_counting() -> None:
+    """Pickle, deepcopy and clone keep the state and share nothing; nothing is saved by default."""
+    one, two = batch(), batch()
+    grouped = updated(Grouped(MRR(), GROUPS), *one)
+    both = updated(updated(Grouped(MRR(), GROUPS), *one), *two)
+    before = grouped.state.clone()
+    for copied in (pickle.loads(pickle.dumps(grouped)), copy.deepcopy(grouped), grouped.clone()):
+        assert torch.equal(updated(copied, *two).state, both.state)
+        assert torch.equal(grouped.state, before)
+    assert grouped.state_dict() == {}
+    assert torch.equal(updated(grouped.to("cpu").half(), *two).state, both.state)
+    moved = Grouped(MRR(), GROUPS).to("meta")
+    assert moved.state.device.type == "meta"
+
+
+def test_representation_is_the_code_that_makes_it() -> None:
+    """`repr` names the metric inside and the options that were given."""
+    assert repr(Grouped(MRR(5), 3)) == "Grouped(metric=MRR(k=5), num_groups=3)"
+    assert repr(Grouped(MRR(), 3, group=0)) == "Grouped(metric=MRR(), num_groups=3, group=0)"

@@ -1,0 +1,221 @@
+"""Which bin a location is in."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import gzip
+import pickle
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import decile_oracle
+from nextloc_metrics import PopularityBins
+
+BY = ["mass", "items"]
+COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=12)
+
+
+@pytest.fixture(scope="module")
+def visits(data: Path) -> list[int]:
+    """How often the training data visits every location id."""
+    with gzip.open(data / "foursquare_nyc" / "foursquare_train.csv.gz", "rt") as lines:
+        counted = Counter(int(row["location_id"]) for row in csv.DictReader(lines))
+    return [counted[i] for i in range(max(counted) + 1)]
+
+
+@pytest.mark.parametrize("by", BY)
+@given(counts=COUNTS, num_bins=st.integers(1, 11))
+def test_bins_are_those_of_the_definition(by: str, counts: list[int], num_bins: int) -> None:
+    """Every location's bin is what a loop over all locations says."""
+    bins = PopularityBins.from_counts(counts, num_bins, by)
+    assert bins.bin_of.tolist() == decile_oracle.bins_of_counts(counts, num_bins, by)
+    assert bins.num_bins == num_bins
+    assert bins.num_mapped == sum(count > 0 for count in counts)
+    assert len(bins) == len(counts)
+
+
+@pytest.mark.parametrize("by", BY)
+@given(data=st.data(), counts=COUNTS)
+def test_permuting_ids_permutes_the_bins(by: str, data: st.DataObject, counts: list[int]) -> None:
+    """A location keeps its bin whatever its id is."""
+    order = data.draw(st.permutations(range(len(counts))))
+    bins = PopularityBins.from_counts(counts, 4, by).bin_of
+    permuted = PopularityBins.from_counts([counts[i] for i in order], 4, by).bin_of
+    assert torch.equal(permuted, bins[torch.tensor(order)])
+
+
+@pytest.mark.parametrize("by", BY)
+@given(counts=COUNTS)
+def test_equally_popular_locations_share_a_bin(by: str, counts: list[int]) -> None:
+    """Bins rise with the counts, equal counts share one, the extremes are first and last."""
+    bins = PopularityBins.from_counts(counts, 5, by).bin_of.tolist()
+    ranked = sorted(zip(counts, bins, strict=True))
+    assert [number for _, number in ranked] == sorted(bins)
+    assert len(set(ranked)) == len(set(counts))
+    mapped = [pair for pair in ranked if pair[0] > 0]
+    if mapped:
+        assert mapped[-1][1] == 5
+        assert mapped[0][1] == (1 if len({count for count, _ in mapped}) > 1 else 5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "by", "expected"),
+    [
+        ([50, 30, 10, 5, 5, 0], "mass", [10, 3, 2, 1, 1, 0]),  # 20/70 and 10/90 of the visits
+        ([50, 30, 10, 5, 5, 0], "items", [10, 8, 6, 1, 1, 0]),  # 3/4 and 2/4 of the locations
+        ([3, 3, 3], "mass", [10, 10, 10]),
+        ([3, 3, 3], "items", [10, 10, 10]),
+        ([0, 0, 0], "mass", [0, 0, 0]),
+        ([0, 0, 0], "items", [0, 0, 0]),
+        ([7], "mass", [10]),
+        ([0], "items", [0]),
+        ([2, 1], "items", [10, 1]),
+        ([2, 1, 0], "mass", [10, 1, 0]),
+        ([0, 4, 0], "mass", [0, 10, 0]),
+    ],
+)
+def test_bins_worked_out_by_hand(counts: list[int], by: str, expected: list[int]) -> None:
+    """Few locations, equal counts, one location and none have the bins of the formula."""
+    assert PopularityBins.from_counts(counts, by=by).bin_of.tolist() == expected
+
+
+def test_mass_gives_every_bin_a_like_share_of_the_visits() -> None:
+    """With many locations and no large block, bins hold a tenth of visits or of locations."""
+    counts = torch.arange(1, 2001)
+    by_mass, by_items = (PopularityBins.from_counts(counts, by=by).bin_of for by in BY)
+    share = torch.zeros(11).index_add(0, by_mass, counts / counts.sum())
+    assert share[1:].sub(0.1).abs().max() < 0.002
+    assert by_items.bincount().tolist() == [0, *[200] * 10]
+
+
+def test_counts_and_bins_are_read_from_any_integers() -> None:
+    """Lists, int32 and uint8 tensors say the same, and the table is int64."""
+    wanted = PopularityBins.from_counts([9, 4, 4, 0])
+    for counts in (
+        torch.tensor([9, 4, 4, 0], dtype=torch.int32),
+        torch.tensor([9, 4, 4, 0]).byte(),
+    ):
+        made = PopularityBins.from_counts(counts)
+        assert torch.equal(made.bin_of, wanted.bin_of)
+        assert made.bin_of.dtype == torch.int64
+    assert torch.equal(PopularityBins(wanted.bin_of.tolist()).bin_of, wanted.bin_of)
+
+
+def test_changing_the_input_later_changes_no_bin() -> None:
+    """The table is a copy of what it was made of."""
+    own, counts = torch.tensor([1, 2, 0]), torch.tensor([5, 3, 0])
+    bins, from_counts = PopularityBins(own), PopularityBins.from_counts(counts)
+    shown = repr(from_counts)
+    own.zero_()
+    counts.zero_()
+    assert bins.bin_of.tolist() == [1, 2, 0]
+    assert repr(from_counts) == shown
+
+
+def test_number_of_bins_is_the_highest_unless_given() -> None:
+    """Bins of one's own may leave the highest ones empty."""
+    assert PopularityBins([1, 3, 0]).num_bins == 3
+    assert PopularityBins([1, 3, 0], num_bins=5).num_bins == 5
+    assert PopularityBins([0, 0]).num_bins == 1
+
+
+def test_bins_of_ids() -> None:
+    """Ids of any shape have bins, and padding has one beyond the last."""
+    bins = PopularityBins([2, 1, 0])
+    assert bins.of(torch.tensor([[0, 1], [2, -1]])).tolist() == [[2, 1], [0, 3]]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: PopularityBins.from_counts([3, -2]), ["train_counts", "at least 0", "-2"]),
+        (lambda: PopularityBins.from_counts([3.0, 2.0]), ["train_counts", "integers", "float32"]),
+        (lambda: PopularityBins.from_counts([[3, 2]]), ["train_counts", "one row", "(1, 2)"]),
+        (lambda: PopularityBins.from_counts([]), ["train_counts", "(0,)"]),
+        (lambda: PopularityBins.from_counts([True, False]), ["train_counts", "integers", "bool"]),
+        (lambda: PopularityBins.from_counts([3, 2], by="visits"), ["by", "mass", "visits"]),
+        (lambda: PopularityBins.from_counts([3, 2], num_bins=0), ["num_bins", "positive", "0"]),
+        (lambda: PopularityBins.from_counts([3, 2], num_bins=2.0), ["num_bins", "2.0"]),
+        (lambda: PopularityBins([1, -1]), ["bin_of", "at least 0", "-1"]),
+        (lambda: PopularityBins([1, 4], num_bins=3), ["bin_of", "at most", "3", "4"]),
+        (lambda: PopularityBins([0.5, 1.0]), ["bin_of", "integers", "float32"]),
+        (lambda: PopularityBins(torch.tensor(3)), ["bin_of", "one row", "()"]),
+        (lambda: PopularityBins([1, 1], num_bins=True), ["num_bins", "positive", "True"]),
+    ],
+)
+def test_errors_name_the_argument_the_rule_and_the_value(make: object, says: list[str]) -> None:
+    """What is wrong with the input is in the message."""
+    with pytest.raises(ValueError, match=r"^`") as caught:
+        make()  # type: ignore[operator]
+    for part in says:
+        assert part in str(caught.value)
+
+
+def test_representation_shows_locations_visits_and_their_range() -> None:
+    """The table has a line for every bin, empty ones included."""
+    lines = repr(PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=4)).splitlines()
+    assert lines[0] == "PopularityBins(num_bins=4, by='mass')"
+    assert [line.split() for line in lines[2:]] == [
+        ["unmapped", "1", "0", "0"],
+        ["1", "3", "20", "5-10"],
+        ["2", "1", "30", "30"],
+        ["3", "0", "0"],
+        ["4", "1", "50", "50"],
+    ]
+    own = repr(PopularityBins([1, 0], num_bins=2)).splitlines()
+    assert own[0] == "PopularityBins(num_bins=2)"
+    assert [line.split() for line in own[2:]] == [["unmapped", "1"], ["1", "1"], ["2", "0"]]
+
+
+def test_columns_of_the_representation_stand_below_each_other() -> None:
+    """Large numbers keep the table's lines equally long."""
+    lines = repr(PopularityBins.from_counts([12_345_678, 1_000_000, 1])).splitlines()[1:]
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_bins_move_copy_and_pickle_and_stay_out_of_a_state_dict() -> None:
+    """The table is a buffer that is not saved."""
+    bins = PopularityBins.from_counts([5, 3, 0])
+    assert bins.state_dict() == {}
+    assert bins.to("meta").bin_of.device.type == "meta"
+    bins = PopularityBins.from_counts([5, 3, 0])
+    for copied in (pickle.loads(pickle.dumps(bins)), copy.deepcopy(bins), bins.to("cpu")):
+        assert repr(copied) == repr(bins)
+        assert torch.equal(copied.bin_of, bins.bin_of)
+    assert bins.half().bin_of.dtype == torch.int64
+
+
+def test_real_visits_are_binned_as_defined(visits: list[int]) -> None:
+    """On real check-ins both binnings are the formula's, and ids play no part."""
+    order = torch.randperm(len(visits))
+    for by in BY:
+        bins = PopularityBins.from_counts(visits, by=by)
+        assert bins.bin_of.tolist() == _bins_by_distinct_count(visits, by)
+        permuted = PopularityBins.from_counts(torch.tensor(visits)[order], by=by)
+        assert torch.equal(permuted.bin_of, bins.bin_of[order])
+        assert int((bins.bin_of == 0).sum()) == sum(count == 0 for count in visits)
+
+
+def _bins_by_distinct_count(counts: list[int], by: str) -> list[int]:
+    """The definition again, in one pass over the distinct counts."""
+    sizes = Counter(count for count in counts if count > 0)
+    weights = {count: n * count if by == "mass" else n for count, n in sizes.items()}
+    total, below, found = sum(weights.values()), 0, {0: 0}
+    for count in sorted(weights):
+        others = total - weights[count]
+        found[count] = min(10 * below // others, 9) + 1
+        below += weights[count]
+    return [found[count] for count in counts]
+
+
+def test_item_boundaries_of_real_visits_fall_inside_blocks(visits: list[int]) -> None:
+    """Nine cuts into equal numbers of locations would each part equally popular ones."""
+    ranked = sorted(count for count in visits if count > 0)
+    cuts = [round(part * len(ranked) / 10) for part in range(1, 10)]
+    assert [ranked[cut - 1] == ranked[cut] for cut in cuts] == [True] * 9
