@@ -9,10 +9,11 @@ there, which serves for inputs too large to enumerate. Neither knows a closed fo
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,10 +84,7 @@ def queries(
     rows = preds.double().reshape(-1, preds.shape[-1]).tolist() if by_scores else preds.tolist()
     graded = target.dtype == torch.bool or target.is_floating_point()
     one_id = not graded and target.ndim == preds.ndim - 1
-    if one_id:
-        targets = [[one] for one in target.reshape(-1).tolist()]
-    else:
-        targets = target.tolist()
+    targets = [[one] for one in target.reshape(-1).tolist()] if one_id else target.tolist()
     counted = [True] * len(rows) if mask is None else mask.reshape(-1).tolist()
     batch: list[Query | None] = []
     for row, wanted, counts in zip(rows, targets, counted, strict=True):
@@ -109,10 +107,11 @@ def queries(
 # One order, scored as the textbooks do -----------------------------------------------------------
 
 
-def orders(query: Query) -> Iterator[list[float]]:
-    """Every order in which the candidates of a query may come out."""
-    for laid_out in itertools.product(*(itertools.permutations(block) for block in query.blocks)):
-        yield [grade for block in laid_out for grade in block]
+@functools.lru_cache
+def orders(query: Query) -> Counter[tuple[float, ...]]:
+    """Every order in which the candidates of a query may come out, and how often it does."""
+    each = itertools.product(*(itertools.permutations(block) for block in query.blocks))
+    return Counter(tuple(itertools.chain(*laid_out)) for laid_out in each)
 
 
 def _gain(grade: float, kind: str) -> float:
@@ -164,12 +163,13 @@ def one_order(metric: str, order: Sequence[float], query: Query, **options: Any)
 
 def enumerated(metric: str, query: Query, ties: str = "expected", **options: Any) -> float:
     """The mean (or best, or worst) score over every order the ties leave open."""
-    scores = [one_order(metric, order, query, **options) for order in orders(query)]
+    scores = {order: one_order(metric, order, query, **options) for order in orders(query)}
     if ties == "optimistic":
-        return max(scores)
+        return max(scores.values())
     if ties == "pessimistic":
-        return min(scores)
-    return math.fsum(scores) / len(scores)
+        return min(scores.values())
+    total = math.fsum(scores[order] * times for order, times in orders(query).items())
+    return total / orders(query).total()
 
 
 # Any size: go down the places and add up what is expected there ----------------------------------
@@ -286,7 +286,7 @@ def _pooled_f1(
 
 
 def decision(row: Sequence[float] | Sequence[int], *, by_scores: bool) -> int | None:
-    """The location a query decides for: the lowest id among the best, `None` where there is none."""
+    """The location a query decides for: the lowest id among the best, `None` if there is none."""
     if not by_scores:
         return next((int(i) for i in row if i != NOTHING_WRITTEN), None)
     if any(math.isnan(score) for score in row) or max(row) == -math.inf:

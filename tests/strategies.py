@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -205,4 +206,4 @@ def split(sizes: Sequence[int], *tensors: Tensor) -> list[tuple[Tensor, ...]]:
     for size in sizes:
         edges.append(min(edges[-1] + size, len(tensors[0])))
     edges.append(len(tensors[0]))
-    return [tuple(t[a:b] for t in tensors) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    return [tuple(t[a:b] for t in tensors) for a, b in itertools.pairwise(edges) if b > a]

@@ -124,11 +124,13 @@ class DecileMetric(RankingTally):
             ) from error
         figure, axes = pyplot.subplots() if ax is None else (ax.figure, ax)
         numbers = range(1, self.bins.num_bins + 1)
-        heights = [float(values[self.key(decile)]) for decile in (*numbers, "unmapped")]
+        heights = torch.stack([values[self.key(decile)] for decile in (*numbers, "unmapped")])
+        missing = heights.isnan().tolist()
         places = [*numbers, self.bins.num_bins + 1.5]
-        bars = axes.bar(places, heights, color=["0.35"] * len(numbers) + ["0.7"])
-        missing = ["no data" if height != height else "" for height in heights]
-        axes.bar_label(bars, missing, padding=3, rotation=90, fontsize="small")
+        colors = ["0.35"] * len(numbers) + ["0.7"]
+        bars = axes.bar(places, heights.nan_to_num(0).tolist(), color=colors)
+        labels = ["no data" if absent else "" for absent in missing]
+        axes.bar_label(bars, labels, padding=3, rotation=90, fontsize="small", color="0.4")
         axes.set_xticks(places, [*map(str, numbers), "unmapped"])
         axes.set_xlabel("popularity decile of the location (1 = rarest)")
         axes.set_ylabel(self.name.replace("_", " "))
