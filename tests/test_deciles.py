@@ -1121,3 +1121,15 @@ def test_real_check_ins(data: Path) -> None:
         overall = updated(AccuracyAtK(5), scores, target)
         assert torch.equal(by_decile.state.sum(0), overall.state)
         assert float(values["precision_at_5_decile_10"]) > 0.05
+
+
+def test_plot_draws_bars_from_the_rarest_bin_to_the_most_popular() -> None:
+    """One bar a bin, `unmapped` apart, and bins without data marked as such."""
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
+    metric = DecilePrecision(PopularityBins([2, 2, 1, 0], 2), k=1)
+    metric.update(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]))
+    figure, axes = metric.plot()
+    assert [bar.get_height() for bar in axes.patches] == [1.0, 1.0, 0.0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "unmapped"]
+    assert "no data" in [text.get_text() for text in axes.texts]
+    pyplot.close(figure)

@@ -1,0 +1,194 @@
+"""The counts behind every metric: the plain path, the compiled loops, and chunks of products."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nextloc_metrics import Ranking, accelerate, counting, next_location_metrics
+
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(autouse=True)
+def plain_path() -> Iterator[None]:
+    """Start every test on the plain path, and leave things as they were."""
+    kept, counting._compiled = counting._compiled, None
+    yield
+    counting._compiled = kept
+
+
+def dirty_scores(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
+    """Scores with many ties, both zeros, both infinities, and NaN of either sign."""
+    generator = torch.Generator().manual_seed(columns)
+    scores = torch.randint(-4, 5, (rows, columns), generator=generator).double() / 2
+    chance = torch.rand(rows, columns, generator=generator)
+    for number, value in enumerate([-0.0, torch.inf, -torch.inf]):
+        scores[(chance > number / 10) & (chance < number / 10 + 0.03)] = value
+    scores[chance > 1 - 2 / columns] = torch.nan
+    scores[(chance > 1 - 1 / columns)] *= -1
+    scores[1], scores[2] = torch.nan, -torch.inf
+    return scores.to(dtype)
+
+
+def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], list[list[int]]]:
+    """Count above and tied one by one; a NaN is above everything."""
+    above, tied = [], []
+    for row, values in zip(scores.tolist(), own.tolist(), strict=True):
+        above.append([sum(not x <= value for x in row) for value in values])
+        tied.append([sum(x == value for x in row) for value in values])
+    return above, tied
+
+
+@pytest.mark.parametrize("relevant", [1, 3, counting.FEW_RELEVANT + 1])
+@pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_all_paths_count_alike(dtype: torch.dtype, columns: int, relevant: int) -> None:
+    """The plain path, the compiled loops and a count in Python agree, in strided rows too."""
+    pytest.importorskip("numba", reason="the compiled loops need numba")
+    wide = torch.zeros(9, columns + 3, dtype=dtype)
+    wide[:, 1:-2] = dirty_scores(9, columns, dtype)
+    scores = wide[:, 1:-2]
+    at = torch.arange(9 * relevant).view(9, relevant) * 7 % columns
+    own = scores.gather(1, at)
+    own = own.masked_fill(own.isnan(), torch.inf)
+    plain = counting.survey(scores, own, find_best=True)
+    assert (plain[0].tolist(), plain[1].tolist()) == counted_in_python(scores, own)
+    accelerate()
+    compiled = counting.survey(scores, own, find_best=True)
+    assert torch.equal(plain[0], compiled[0])
+    assert torch.equal(plain[1], compiled[1])
+    assert plain[2] is not None
+    assert compiled[2] is not None
+    assert torch.equal(plain[2][1], compiled[2][1])
+    assert torch.equal(plain[2][0].nan_to_num(9e4), compiled[2][0].nan_to_num(9e4))
+
+
+def test_compiled_loops_share_the_work_among_threads() -> None:
+    """Every row is counted once, however many threads there are and whatever is left over."""
+    pytest.importorskip("numba", reason="the compiled loops need numba")
+    scores = torch.randn(65, 5000, generator=torch.Generator().manual_seed(0))
+    target = torch.arange(65)
+    expected = Ranking.from_scores(scores, target)
+    accelerate()
+    threads = torch.get_num_threads()
+    try:
+        for number in (1, 2, 3):
+            torch.set_num_threads(number)
+            ranking = Ranking.from_scores(scores, target)
+            assert torch.equal(ranking.above, expected.above)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
+    """Transposed scores are counted too, with the same result."""
+    pytest.importorskip("numba", reason="the compiled loops need numba")
+    scores = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
+    accelerate()
+    transposed = Ranking.from_scores(scores.T, torch.arange(20))
+    assert torch.equal(
+        transposed.above, Ranking.from_scores(scores.T.clone(), torch.arange(20)).above
+    )
+
+
+class Watch(TorchDispatchMode):
+    """Record the largest tensor that is made, and refuse operations that sort."""
+
+    def __init__(self, scores: Tensor) -> None:
+        super().__init__()
+        self.scores = scores.untyped_storage().data_ptr()
+        self.largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        name = func.overloadpacket.__name__
+        assert name not in ("sort", "argsort", "topk", "one_hot"), name
+        made = func(*args, **(kwargs or {}))
+        for tensor in made if isinstance(made, tuple) else (made,):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() != self.scores:
+                self.largest = max(self.largest, tensor.nbytes)
+        return made
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype) -> None:
+    """No tensor made by an update is larger than a twentieth of the scores."""
+    scores, target = torch.randn(64, 100_000).to(dtype), torch.arange(64)
+    metrics = next_location_metrics(100_000)
+    state = 3 * 100_000 * 8  # of the F1, whatever the scores
+    with Watch(scores) as watch:
+        metrics.update(scores, target)
+    assert watch.largest <= max(state, scores.nbytes / 20)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 1, 7, 100, 1000])
+@pytest.mark.parametrize("top", [0, 1, 5])
+def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, top: int) -> None:
+    """On whole numbers, whose products are exact, any chunks give what the full scores give."""
+    generator = torch.Generator().manual_seed(top)
+    queries, table, bias = (
+        torch.randint(-3, 4, shape, generator=generator).float()
+        for shape in ((30, 8), (100, 8), (100,))
+    )
+    scores = queries @ table.T + bias
+    for target in (
+        torch.randint(100, (30,), generator=generator),
+        torch.randint(-1, 100, (30, 4), generator=generator),
+        torch.rand(30, 100, generator=generator) < 0.9,
+    ):
+        full = Ranking.from_scores(scores, target, top=top)
+        parts = Ranking.from_embeddings(
+            queries, table, target, bias=bias, chunk_size=chunk_size, top=top
+        )
+        for name in ("above", "tied", "relevant_above", "relevant_tied", "relevant", "gains"):
+            assert torch.equal(getattr(full, name), getattr(parts, name)), name
+        if full.first is not None and parts.first is not None:
+            assert torch.equal(full.first.best, parts.first.best)
+            assert torch.equal(full.first.ids, parts.first.ids)
+            assert torch.equal(full.first.above, parts.first.above)
+
+
+def test_embeddings_tie_a_location_with_itself() -> None:
+    """Whatever the products round to, a relevant location is tied at least with itself."""
+    queries, table = torch.randn(40, 33), torch.randn(500, 33)
+    target = torch.randint(500, (40,))
+    ranking = Ranking.from_embeddings(queries, table, target, chunk_size=77)
+    scores = queries.double() @ table.double().T
+    exact = Ranking.from_scores(scores, target)
+    assert int(ranking.tied.min()) >= 1
+    assert torch.equal(ranking.above, exact.above)
+
+
+def test_embeddings_of_nan_are_misses() -> None:
+    """A query of NaN retrieves nothing, and NaN rows of the table are above the others."""
+    queries, table = torch.ones(2, 3), torch.ones(4, 3)
+    queries[0] = torch.nan
+    table[3] = torch.nan
+    ranking = Ranking.from_embeddings(queries, table, torch.tensor([0, 0]))
+    assert ranking.above.tolist() == [[1 << 62], [1]]
+    assert ranking.tied.tolist() == [[1], [3]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"queries": torch.ones(2, 3, dtype=torch.long)}, "`queries` must be a floating tensor"),
+        ({"table": torch.ones(4, 5)}, "must agree on D"),
+        ({"table": torch.ones(0, 3)}, "at least one row"),
+        ({"table": torch.ones(4, 3).double()}, "one dtype"),
+        ({"bias": torch.ones(3)}, r"`bias` must have shape \(4,\)"),
+        ({"chunk_size": 0}, "`chunk_size` must be a positive integer, got 0"),
+        ({"target": torch.tensor([0, 4])}, "got 4"),
+    ],
+)
+def test_embeddings_refuse_what_does_not_fit(change: dict[str, object], message: str) -> None:
+    """Errors name the argument, the rule and the value."""
+    arguments = {
+        "queries": torch.ones(2, 3),
+        "table": torch.ones(4, 3),
+        "target": torch.tensor([0, 1]),
+    } | change
+    with pytest.raises((TypeError, ValueError), match=message):
+        Ranking.from_embeddings(**arguments)  # type: ignore[arg-type]
