@@ -126,7 +126,7 @@ class DecileMetric(RankingTally):
         numbers = range(1, self.bins.num_bins + 1)
         heights = torch.stack([values[self.key(decile)] for decile in (*numbers, "unmapped")])
         missing = heights.isnan().tolist()
-        places = [*numbers, self.bins.num_bins + 1.5]
+        places = [*numbers, self.bins.num_bins + 2]
         colors = ["0.35"] * len(numbers) + ["0.7"]
         bars = axes.bar(places, heights.nan_to_num(0).tolist(), color=colors)
         labels = ["no data" if absent else "" for absent in missing]
