@@ -1,0 +1,335 @@
+"""Every metric against the plain-Python oracle: all input forms, options, ties and oddities."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import oracle
+from nextloc_metrics import LocationF1, Ranking, functional, scoring
+from strategies import (
+    DIRTY,
+    LOCATION_F1_CASES,
+    RANKING_CASES,
+    Case,
+    graded_relevant,
+    id_lists,
+    one_relevant,
+    padded_ids,
+    scores,
+    several_relevant,
+    updated,
+)
+
+SCORES: dict[str, Any] = {
+    "AccuracyAtK": scoring.accuracy,
+    "MRR": scoring.reciprocal_rank,
+    "NDCGAtK": scoring.ndcg,
+    "MAPAtK": scoring.average_precision,
+    "PrecisionAtK": scoring.precision,
+    "RecallAtK": scoring.recall,
+    "F1AtK": scoring.f1,
+}
+# Per-query scores with all their options, ties apart.
+SCORE_CASES = [
+    *(Case(name, {"k": k}) for name in SCORES for k in (1, 2, 3, 8)),
+    Case("MRR", {"k": None}),
+    *(Case("NDCGAtK", {"k": k, "gain": "exponential"}) for k in (1, 3, 8)),
+    *(Case("NDCGAtK", {"k": k, "ideal": "full"}) for k in (1, 3, 8)),
+    *(Case("MAPAtK", {"k": k, "normalizer": "relevant"}) for k in (1, 3, 8)),
+    *(Case("PrecisionAtK", {"k": k, "denominator": "retrieved"}) for k in (1, 3, 8)),
+    *(Case("RecallAtK", {"k": k, "normalized": True}) for k in (1, 3, 8)),
+]
+TIES = ["expected", "optimistic", "pessimistic"]
+
+
+def from_batch(preds: Tensor, target: Tensor, **kwargs: Any) -> Ranking:
+    """The ranking of a batch of scores or of lists."""
+    make = Ranking.from_scores if preds.is_floating_point() else Ranking.from_lists
+    return make(preds, target, **kwargs)
+
+
+def check_scores(preds: Tensor, target: Tensor, *, brute: bool) -> None:
+    """Every score of every query under every tie policy equals the oracle's to 1e-9."""
+    plain, with_first_places = from_batch(preds, target), from_batch(preds, target, top=8)
+    queries = oracle.queries(preds, target)
+    for ties in TIES:
+        for case in SCORE_CASES:
+            ranking = with_first_places if "denominator" in case.options else plain
+            settled = ranking.break_ties(ties)
+            got = SCORES[case.name](settled, **case.options)
+            assert got.dtype == torch.float64
+            assert got.shape == (len(queries),)
+            for query, value in zip(queries, got.tolist(), strict=True):
+                assert query is not None
+                if query.n:
+                    expected = oracle.score(
+                        case.name, query, brute=brute, ties=ties, **case.options
+                    )
+                    assert value == pytest.approx(expected, abs=1e-9), (str(case), ties, query)
+
+
+@given(one_relevant())
+def test_one_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """One relevant location, over every tie order."""
+    check_scores(*batch, brute=True)
+
+
+@given(one_relevant(DIRTY))
+def test_one_relevant_among_oddities(batch: tuple[Tensor, Tensor]) -> None:
+    """One relevant location among NaN, -inf and +inf."""
+    check_scores(*batch, brute=True)
+
+
+@given(several_relevant())
+def test_several_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """Several relevant locations, over every tie order."""
+    check_scores(*batch, brute=True)
+
+
+@given(graded_relevant(DIRTY))
+def test_graded_relevance_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """Graded relevance among oddities, over every tie order."""
+    check_scores(*batch, brute=True)
+
+
+@given(several_relevant(DIRTY))
+def test_padded_ids_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """Relevant ids padded with -1 among oddities, over every tie order."""
+    preds, relevant = batch
+    check_scores(preds, padded_ids(relevant), brute=True)
+
+
+@given(id_lists())
+def test_lists_of_ids_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """Ranked lists with repeats and padding against padded relevant ids with repeats."""
+    check_scores(*batch, brute=True)
+
+
+@given(id_lists(), st.data())
+def test_lists_against_one_id(batch: tuple[Tensor, Tensor], data: st.DataObject) -> None:
+    """Ranked lists against one relevant id each."""
+    lists, _ = batch
+    ids = st.lists(st.integers(0, 5), min_size=len(lists), max_size=len(lists))
+    check_scores(lists, torch.tensor(data.draw(ids)), brute=True)
+
+
+@given(id_lists(), st.data())
+def test_lists_against_graded_relevance(batch: tuple[Tensor, Tensor], data: st.DataObject) -> None:
+    """Ranked lists against graded relevance of five locations."""
+    lists, _ = batch
+    grades = st.sampled_from([0.0, 0.0, 1.0, 2.5])
+    drawn = data.draw(st.lists(grades, min_size=5 * len(lists), max_size=5 * len(lists)))
+    check_scores(lists, torch.tensor(drawn).reshape(len(lists), 5), brute=True)
+
+
+@pytest.mark.parametrize("levels", [2, 7, 60, 100_000])
+def test_scores_of_larger_batches(levels: int) -> None:
+    """Sixty locations and graded relevance, from nearly all tied to nearly none."""
+    preds = torch.randint(levels, (12, 60)).float()
+    relevance = torch.randint(-4, 4, (12, 60)).clamp(min=0).float()
+    check_scores(preds, relevance, brute=False)
+    check_scores(preds, torch.randint(60, (12,)), brute=False)
+
+
+def test_the_two_ways_of_the_oracle_agree() -> None:
+    """Enumerating every order and walking down the places give the same scores."""
+    for _ in range(20):
+        preds = torch.randint(3, (1, 6)).float()
+        relevance = torch.randint(-1, 3, (1, 6)).clamp(min=0).float()
+        (query,) = oracle.queries(preds, relevance)
+        assert query is not None
+        if not query.n:
+            continue
+        for case in SCORE_CASES:
+            for ties in TIES:
+                by_orders = oracle.enumerated(case.name, query, ties=ties, **case.options)
+                by_places = oracle.walked(case.name, query, ties=ties, **case.options)
+                assert by_orders == pytest.approx(by_places, abs=1e-12), (str(case), ties, query)
+
+
+@given(several_relevant(DIRTY), st.sampled_from([1, 2, 3, 8]))
+def test_hits_are_those_within_k(batch: tuple[Tensor, Tensor], k: int) -> None:
+    """The expected number of relevant ones within the first k places."""
+    preds, relevant = batch
+    got = scoring.hits(Ranking.from_scores(preds, relevant), k).tolist()
+    for query, hits in zip(oracle.queries(preds, relevant), got, strict=True):
+        assert query is not None
+        assert hits == pytest.approx(oracle.walk(query, k).hits, abs=1e-9)
+
+
+@pytest.mark.parametrize("case", RANKING_CASES, ids=str)
+@pytest.mark.parametrize("form", ["ids", "padded", "bool", "graded", "lists"])
+def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
+    """The value of every metric class over three batches, with empty and masked queries."""
+    metric = case.make()
+    seen: list[oracle.Query | None] = []
+    for _ in range(3):
+        preds = torch.randint(4, (7, 6)).float()
+        relevant = torch.rand(7, 6) < 0.3
+        mask = torch.rand(7) < 0.8
+        target = {
+            "ids": torch.randint(6, (7,)),
+            "padded": padded_ids(relevant),
+            "bool": relevant,
+            "graded": relevant * torch.randint(1, 4, (7, 6)).float(),
+            "lists": padded_ids(relevant),
+        }[form]
+        if form == "lists":
+            preds = torch.randint(6, (7, 4))
+            preds[1, 2:] = -1
+            preds[2] = -1
+        metric.update(preds, target, mask=mask)
+        seen += oracle.queries(preds, target, mask)
+    options = dict(case.options)
+    assert metric.compute().item() == pytest.approx(
+        oracle.value(case.name, seen, **options), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("case", LOCATION_F1_CASES, ids=str)
+@pytest.mark.parametrize("by_scores", [True, False])
+def test_location_f1_over_a_few_batches(case: Case, by_scores: bool) -> None:
+    """F1 per location from scores with ties and oddities, and from lists, masked rows left out."""
+    metric = case.make()
+    decisions: list[int | None] = []
+    targets: list[int] = []
+    odd = torch.tensor([math.nan, -math.inf, math.inf])
+    for _ in range(4):
+        target = torch.randint(6, (9,))
+        mask = torch.rand(9) < 0.8
+        if by_scores:
+            preds = torch.randint(4, (9, 6)).float()
+            where = torch.rand(9, 6) < 0.04
+            preds[where] = odd[torch.randint(3, (int(where.sum()),))]
+            preds[0] = -math.inf
+        else:
+            preds = torch.randint(6, (9, 3))
+            preds[1] = -1
+            preds[2, 1:] = -1
+        metric.update(preds, target, mask=mask)
+        for row, wanted, counts in zip(preds.tolist(), target.tolist(), mask.tolist(), strict=True):
+            if counts:
+                decisions.append(oracle.decision(row, by_scores=by_scores))
+                targets.append(wanted)
+    expected = oracle.location_f1(decisions, targets, case.options.get("average", "weighted"))
+    assert metric.compute().item() == pytest.approx(expected, abs=1e-6)
+    assert metric.num_queries == len(targets)
+
+
+def test_location_f1_of_each_location() -> None:
+    """`average=None` gives one value a location, an F1 for those visited or decided for."""
+    preds, target = torch.randint(4, (30, 5)).float(), torch.randint(4, (30,))
+    preds[:, 4] = -1.0
+    each = updated(LocationF1(5, average=None), preds, target).compute()
+    assert each.shape == (5,)
+    decisions = [oracle.decision(row, by_scores=True) for row in preds.tolist()]
+    for location in range(4):
+        right = sum(d == t == location for d, t in zip(decisions, target.tolist(), strict=True))
+        both = decisions.count(location) + target.tolist().count(location)
+        assert each[location].item() == pytest.approx(2 * right / both)
+
+
+@given(graded_relevant(DIRTY), st.data())
+def test_ignored_and_masked_queries(batch: tuple[Tensor, Tensor], data: st.DataObject) -> None:
+    """`ignore_index` takes one id out of every query, `mask` takes queries out."""
+    preds, relevance = batch
+    n, c = preds.shape
+    ignored = data.draw(st.integers(0, c - 1))
+    mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    queries = oracle.queries(preds, relevance, mask, ignored)
+    for empty in ("skip", "neg", "pos"):
+        got = functional.ndcg_at_k(
+            preds,
+            relevance,
+            3,
+            mask=mask,
+            ignore_index=ignored,
+            empty_target_action=empty,
+            reduction="none",
+        )
+        expected = [
+            oracle.score("NDCGAtK", query, k=3, empty_target_action=empty) for query in queries
+        ]
+        assert got.tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in RANKING_CASES if "average" not in case.options], ids=str
+)
+def test_functions_equal_the_oracle_query_by_query(case: Case) -> None:
+    """`reduction="none"` gives every query's score and NaN where it is skipped."""
+    names = {
+        "AccuracyAtK": "accuracy_at_k",
+        "MRR": "mrr",
+        "NDCGAtK": "ndcg_at_k",
+        "MAPAtK": "map_at_k",
+        "PrecisionAtK": "precision_at_k",
+        "RecallAtK": "recall_at_k",
+        "F1AtK": "f1_at_k",
+    }
+    function = getattr(functional, names[case.name])
+    preds, relevance = torch.randint(4, (20, 6)).float(), torch.randint(-3, 4, (20, 6)).float()
+    relevance = relevance.clamp(min=0)
+    relevance[3] = 0.0
+    queries = oracle.queries(preds, relevance)
+    got = function(preds, relevance, **case.options, reduction="none")
+    expected = [oracle.score(case.name, query, **case.options) for query in queries]
+    assert got.shape == (20,)
+    assert got.tolist() == pytest.approx(expected, abs=1e-6, nan_ok=True)
+    mean = function(preds, relevance, **case.options)
+    assert mean.item() == pytest.approx(oracle.value(case.name, queries, **case.options), abs=1e-6)
+    assert mean.ndim == 0
+
+
+@given(scores(rows=2, columns=6), st.lists(st.integers(0, 5), min_size=2, max_size=2))
+def test_functions_keep_the_shape_of_the_target(preds: Tensor, ids: list[int]) -> None:
+    """`[B, T, C]` scores give `[B, T]` values, and a single query gives a single value."""
+    target = torch.tensor(ids)
+    flat = functional.mrr(preds, target, reduction="none")
+    deep = functional.mrr(preds[None], target[None], reduction="none")
+    one = functional.mrr(preds[0], target[0], reduction="none")
+    assert (flat.shape, deep.shape, one.shape) == ((2,), (1, 2), ())
+    assert torch.equal(deep[0], flat)
+    assert torch.equal(one, flat[0])
+
+
+def test_reciprocal_rank_in_a_very_large_block() -> None:
+    """Two million equal scores: the expected reciprocal rank is H(n)/n, found without a table."""
+    n = 2_000_000
+    ranking = Ranking.from_scores(torch.zeros(1, n), torch.tensor([5]))
+    harmonic = math.fsum(1 / rank for rank in range(1, n + 1))
+    assert scoring.reciprocal_rank(ranking).item() == pytest.approx(harmonic / n, rel=1e-9)
+    dcg = math.fsum(1 / math.log2(rank + 1) for rank in range(1, n + 1))
+    assert scoring.ndcg(ranking, n).item() == pytest.approx(dcg / n, rel=1e-9)
+    relevant = torch.zeros(1, 5000, dtype=torch.bool)
+    relevant[0, :40] = True
+    several = Ranking.from_scores(torch.zeros(1, 5000), relevant)
+    (query,) = oracle.queries(torch.zeros(1, 5000), relevant)
+    for case in (Case("MRR"), Case("MRR", {"k": 100}), Case("AccuracyAtK", {"k": 70})):
+        expected = oracle.score(case.name, query, **case.options)
+        got = SCORES[case.name](several, **case.options).item()
+        assert got == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("rank", [65_535, 65_536, 65_537, 70_001, 99_999])
+def test_places_far_down(rank: int) -> None:
+    """Reciprocal ranks and discounts stay exact where tables would end."""
+    preds = -torch.arange(100_000.0)[None]
+    ranking = Ranking.from_scores(preds, torch.tensor([rank - 1]))
+    assert scoring.reciprocal_rank(ranking).item() == pytest.approx(1 / rank, rel=1e-11)
+    discount = 1 / math.log2(rank + 1)
+    assert scoring.ndcg(ranking, 10**6).item() == pytest.approx(discount, rel=1e-11)
+    preds[0, rank - 6 : rank + 1] = preds[0, rank - 3]
+    tied = Ranking.from_scores(preds, torch.tensor([rank - 1]))
+    places = range(rank - 5, rank + 2)
+    expected = sum(1 / place for place in places) / 7
+    assert scoring.reciprocal_rank(tied).item() == pytest.approx(expected, rel=1e-11)
+    expected = sum(1 / math.log2(place + 1) for place in places) / 7
+    assert scoring.ndcg(tied, 10**6).item() == pytest.approx(expected, rel=1e-11)

@@ -1,0 +1,354 @@
+"""Agreement with other libraries, and by name the places where they differ by definition."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import average_precision_score, f1_score, ndcg_score, top_k_accuracy_score
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
+from torchmetrics.retrieval import (
+    RetrievalHitRate,
+    RetrievalMAP,
+    RetrievalMRR,
+    RetrievalNormalizedDCG,
+    RetrievalPrecision,
+    RetrievalRecall,
+)
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    functional,
+)
+from strategies import updated
+
+N, C = 40, 25
+KS = [1, 3, 10, 25]
+
+
+def value(metric: Metric, *args: Tensor) -> float:
+    """The value of a metric after one update."""
+    return updated(metric, *args).compute().item()
+
+
+def probabilities() -> Tensor:
+    """Softmax scores without ties, as libraries expect them that drop scores of 0 and below."""
+    return torch.randn(N, C).softmax(-1)
+
+
+def some_relevant(share: float = 0.2) -> Tensor:
+    """Bool relevance with at least one relevant location a query."""
+    relevant = torch.rand(N, C) < share
+    relevant[torch.arange(N), torch.randint(C, (N,))] = True
+    return relevant
+
+
+# scikit-learn ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize("levels", [2, 5, 10_000])
+def test_sklearn_ndcg_score(k: int, levels: int) -> None:
+    """Linear gains, and the expectation over ties: the same definition."""
+    preds = torch.randint(levels, (N, C)).double()
+    relevance = some_relevant() * torch.randint(1, 5, (N, C)).double()
+    theirs = ndcg_score(relevance.numpy(), preds.numpy(), k=k)
+    assert value(NDCGAtK(k), preds, relevance) == pytest.approx(theirs, abs=1e-6)
+
+
+def test_sklearn_ndcg_score_with_exponential_gain() -> None:
+    """scikit-learn takes gains as they are: 2^rel - 1 given to it is our exponential gain."""
+    preds, relevance = probabilities(), some_relevant() * torch.randint(1, 5, (N, C)).double()
+    theirs = ndcg_score((2**relevance - 1).numpy(), preds.numpy(), k=5)
+    assert value(NDCGAtK(5, gain="exponential"), preds, relevance) == pytest.approx(theirs)
+
+
+def test_sklearn_ndcg_score_of_empty_queries_differs() -> None:
+    """A query without a relevant location scores 0 there; here it is skipped unless asked."""
+    preds, relevance = probabilities(), some_relevant().double()
+    relevance[:10] = 0.0
+    theirs = ndcg_score(relevance.numpy(), preds.numpy(), k=5)
+    assert value(NDCGAtK(5, empty_target_action="neg"), preds, relevance) == pytest.approx(theirs)
+    assert value(NDCGAtK(5), preds, relevance) == pytest.approx(theirs * N / (N - 10))
+
+
+@pytest.mark.parametrize("k", KS[:-1])
+def test_sklearn_top_k_accuracy_score(k: int) -> None:
+    """The same number where no scores tie."""
+    preds, target = probabilities(), torch.randint(C, (N,))
+    theirs = top_k_accuracy_score(target, preds.numpy(), k=k, labels=range(C))
+    assert value(AccuracyAtK(k), preds, target) == pytest.approx(theirs)
+
+
+def test_sklearn_top_k_accuracy_score_of_ties_differs() -> None:
+    """scikit-learn lets the ids decide ties: a constant model's value depends on the target."""
+    preds = torch.zeros(1, 4)
+    theirs = {
+        float(top_k_accuracy_score([target], preds.numpy(), k=1, labels=range(4)))
+        for target in range(4)
+    }
+    ours = {value(AccuracyAtK(1), preds, torch.tensor([target])) for target in range(4)}
+    assert theirs == {0.0, 1.0}
+    assert ours == {0.25}
+
+
+@pytest.mark.parametrize("average", ["weighted", "macro", "micro"])
+@pytest.mark.parametrize("levels", [3, 10_000])
+def test_sklearn_f1_score(average: str, levels: int) -> None:
+    """`LocationF1` is `f1_score` of the decisions, over all labels visited or decided for."""
+    preds, target = torch.randint(levels, (N, C)).float(), torch.randint(C // 2, (N,))
+    theirs = f1_score(target, preds.argmax(-1), average=average, zero_division=0)
+    assert value(LocationF1(C, average=average), preds, target) == pytest.approx(theirs, abs=1e-6)
+
+
+def test_sklearn_f1_score_of_each_location() -> None:
+    """Without an average, the F1 of every location that occurs."""
+    preds, target = torch.rand(200, 5), torch.randint(5, (200,))
+    ours = updated(LocationF1(5, average=None), preds, target).compute()
+    theirs = f1_score(target, preds.argmax(-1), average=None)
+    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
+
+
+def test_sklearn_average_precision_score() -> None:
+    """Without a cut-off and without ties, average precision is the same."""
+    preds, relevant = probabilities(), some_relevant()
+    theirs = np.mean(
+        [
+            average_precision_score(r, p)
+            for r, p in zip(relevant.numpy(), preds.numpy(), strict=True)
+        ]
+    )
+    assert value(MAPAtK(C), preds, relevant) == pytest.approx(theirs, abs=1e-6)
+
+
+def test_sklearn_average_precision_score_of_ties_differs() -> None:
+    """A tied block is one threshold there: relevant 1 of 2 tied is 1/2, here (1 + 1/2)/2."""
+    preds, relevant = torch.zeros(1, 2), torch.tensor([[True, False]])
+    assert average_precision_score(relevant[0].numpy(), preds[0].numpy()) == 0.5
+    assert value(MAPAtK(2), preds, relevant) == 0.75
+
+
+# torchmetrics ------------------------------------------------------------------------------------
+
+
+def retrieval(metric: Metric, preds: Tensor, relevant: Tensor) -> float:
+    """The value of a torchmetrics retrieval metric, which wants everything flat."""
+    indexes = torch.arange(len(preds)).repeat_interleave(preds.shape[1])
+    metric.update(preds.flatten(), relevant.flatten(), indexes=indexes)
+    result: float = metric.compute().item()
+    return result
+
+
+RETRIEVAL: list[tuple[Callable[[int], Metric], Callable[[int], Metric]]] = [
+    (AccuracyAtK, lambda k: RetrievalHitRate(top_k=k)),
+    (MRR, lambda k: RetrievalMRR(top_k=k)),
+    (NDCGAtK, lambda k: RetrievalNormalizedDCG(top_k=k)),
+    (PrecisionAtK, lambda k: RetrievalPrecision(top_k=k)),
+    (RecallAtK, lambda k: RetrievalRecall(top_k=k)),
+]
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize(("ours", "theirs"), RETRIEVAL)
+def test_torchmetrics_retrieval(
+    k: int, ours: Callable[[int], Metric], theirs: Callable[[int], Metric]
+) -> None:
+    """On positive scores without ties the retrieval metrics agree."""
+    preds, relevant = probabilities(), some_relevant()
+    expected = retrieval(theirs(k), preds, relevant)
+    assert value(ours(k), preds, relevant) == pytest.approx(expected, abs=1e-6)
+
+
+def test_torchmetrics_retrieval_map() -> None:
+    """Uncut, where every relevant location is found, average precision agrees."""
+    preds, relevant = probabilities(), some_relevant()
+    expected = retrieval(RetrievalMAP(), preds, relevant)
+    assert value(MAPAtK(C), preds, relevant) == pytest.approx(expected, abs=1e-6)
+
+
+def test_torchmetrics_retrieval_map_at_k_differs() -> None:
+    """One hit of ten at rank 1 scores 1.0 there, since only hits found divide; here 1/5."""
+    preds = torch.arange(20.0, 0.0, -1.0)[None]
+    relevant = torch.zeros(1, 20, dtype=torch.bool)
+    relevant[0, 0] = relevant[0, 11:] = True
+    assert retrieval(RetrievalMAP(top_k=5), preds, relevant) == 1.0
+    assert value(MAPAtK(5), preds, relevant) == pytest.approx(1 / 5)
+    assert value(MAPAtK(5, normalizer="relevant"), preds, relevant) == pytest.approx(1 / 10)
+
+
+def test_torchmetrics_retrieval_of_empty_queries_differs() -> None:
+    """They count 0 unless told otherwise; here they are skipped unless told otherwise."""
+    preds, relevant = probabilities(), some_relevant()
+    relevant[:8] = False
+    theirs = retrieval(RetrievalRecall(top_k=3), preds, relevant)
+    assert value(RecallAtK(3, empty_target_action="neg"), preds, relevant) == pytest.approx(theirs)
+    skipping = retrieval(RetrievalRecall(top_k=3, empty_target_action="skip"), preds, relevant)
+    assert value(RecallAtK(3), preds, relevant) == pytest.approx(skipping)
+    assert skipping != pytest.approx(theirs)
+
+
+def test_torchmetrics_retrieval_of_log_probabilities_differs() -> None:
+    """Scores of 0 and below are dropped there: log-probabilities score 0.0."""
+    preds, relevant = probabilities(), some_relevant()
+    assert retrieval(RetrievalMRR(), preds.log(), relevant) == 0.0
+    assert value(MRR(), preds.log(), relevant) == value(MRR(), preds, relevant) > 0
+
+
+@pytest.mark.parametrize("k", KS[:-1])
+def test_torchmetrics_multiclass_accuracy(k: int) -> None:
+    """Micro-averaged top-k accuracy of scores without ties is Accuracy@k."""
+    preds, target = probabilities(), torch.randint(C, (N,))
+    theirs = value(MulticlassAccuracy(C, top_k=k, average="micro"), preds, target)
+    assert value(AccuracyAtK(k), preds, target) == pytest.approx(theirs)
+
+
+def test_torchmetrics_multiclass_accuracy_differs() -> None:
+    """Its default is the mean over classes, not over queries."""
+    preds = torch.eye(3)[torch.tensor([0, 0, 0, 0])]
+    target = torch.tensor([0, 0, 0, 1])
+    assert value(MulticlassAccuracy(3, average="macro"), preds, target) == 0.5
+    assert value(AccuracyAtK(1), preds, target) == 0.75
+
+
+def test_torchmetrics_multiclass_f1_score() -> None:
+    """Weighted F1 agrees; a micro-averaged top-5 F1 is a hit rate and no F1 at 5."""
+    preds, target = probabilities(), torch.randint(C, (N,))
+    theirs = value(MulticlassF1Score(C, average="weighted"), preds, target)
+    assert value(LocationF1(C), preds, target) == pytest.approx(theirs)
+    hit_rate = value(MulticlassF1Score(C, average="micro", top_k=5), preds, target)
+    assert value(AccuracyAtK(5), preds, target) == pytest.approx(hit_rate)
+    assert value(F1AtK(5), preds, target) == pytest.approx(hit_rate / 3)
+
+
+# PyTorch Geometric -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def geometric() -> ModuleType:
+    """The ranking metrics of PyTorch Geometric."""
+    pytest.importorskip("torch_geometric", reason="the comparison needs torch-geometric")
+    return pytest.importorskip(
+        "torch_geometric.metrics", reason="the comparison needs torch-geometric"
+    )
+
+
+def geometric_value(metric: Any, lists: Tensor, relevant: Tensor) -> float:
+    """The value of a PyTorch Geometric metric of lists."""
+    metric.update(lists, relevant.nonzero().t())
+    result: float = metric.compute().item()
+    return result
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("k", [1, 3, 10])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (PrecisionAtK, "LinkPredPrecision"),
+        (RecallAtK, "LinkPredRecall"),
+        (F1AtK, "LinkPredF1"),
+        (MAPAtK, "LinkPredMAP"),
+        (NDCGAtK, "LinkPredNDCG"),
+        (MRR, "LinkPredMRR"),
+        (AccuracyAtK, "LinkPredHitRatio"),
+    ],
+)
+def test_geometric_link_prediction(
+    k: int, ours: Callable[[int], Metric], theirs: str, geometric: ModuleType
+) -> None:
+    """All seven agree, empty queries skipped, AP divided by min(n, k)."""
+    preds, relevant = probabilities(), some_relevant()
+    relevant[:5] = False
+    lists = preds.topk(12).indices
+    expected = geometric_value(getattr(geometric, theirs)(k), lists, relevant)
+    for form in (preds, lists):
+        assert value(ours(k), form, relevant) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_geometric_repeats_differ(geometric: ModuleType) -> None:
+    """A repeated id counts every time there: a recall of 3."""
+    lists, relevant = torch.tensor([[1, 1, 1]]), torch.tensor([[False, True]])
+    assert geometric_value(geometric.LinkPredRecall(3), lists, relevant) == 3.0
+    assert value(RecallAtK(3), lists, relevant) == 1.0
+
+
+# ranx --------------------------------------------------------------------------------------------
+
+
+RANX = """
+import json, sys, ranx
+qrels, run, names = json.load(sys.stdin)
+print(json.dumps(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names)))
+"""
+
+
+def test_ranx() -> None:
+    """TREC's definitions: AP divided by all relevant, an ideal DCG cut at k."""
+    if importlib.util.find_spec("ranx") is None:
+        pytest.skip("the comparison needs ranx")
+    preds, relevant = probabilities(), some_relevant()
+    grades = relevant * torch.randint(1, 4, relevant.shape)
+    qrels = {
+        f"q{i:02}": {f"d{j}": int(grades[i, j]) for j in range(C) if relevant[i, j]}
+        for i in range(N)
+    }
+    run = {f"q{i:02}": {f"d{j}": float(preds[i, j]) for j in range(C)} for i in range(N)}
+    expected: dict[str, Metric] = {
+        "precision@5": PrecisionAtK(5),
+        "recall@5": RecallAtK(5),
+        "f1@5": F1AtK(5),
+        "hit_rate@2": AccuracyAtK(2),
+        "mrr": MRR(),
+        "mrr@3": MRR(3),
+        "map@5": MAPAtK(5, normalizer="relevant"),
+        "map": MAPAtK(C, normalizer="relevant"),
+        "ndcg@5": NDCGAtK(5),
+        "ndcg_burges@5": NDCGAtK(5, gain="exponential"),
+    }
+    # A process of its own, for ranx takes minutes to compile what it needs here for a second.
+    ran = subprocess.run(
+        [sys.executable, "-c", RANX],
+        input=json.dumps([qrels, run, list(expected)]),
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    theirs = json.loads(ran.stdout.splitlines()[-1])
+    for name, metric in expected.items():
+        assert value(metric, preds, grades.float()) == pytest.approx(theirs[name], abs=1e-6), name
+    differs = value(MAPAtK(5), preds, grades.float())
+    assert differs > theirs["map@5"] + 1e-3
+
+
+# Naive counting ----------------------------------------------------------------------------------
+
+
+def test_naive_counting_of_ties_and_nan_differs() -> None:
+    """`(s > s_t).sum() < k` calls constant and diverged models perfect, as torcheval does."""
+    target = torch.tensor([3])
+    for preds in (torch.zeros(1, 10), torch.full((1, 10), math.nan)):
+        naive = (preds > preds.gather(1, target[:, None])).sum(1) < 1
+        assert naive.item()
+    assert functional.accuracy_at_k(torch.zeros(1, 10), target, 1).item() == pytest.approx(0.1)
+    assert functional.accuracy_at_k(torch.full((1, 10), math.nan), target, 1) == 0.0

@@ -1,0 +1,315 @@
+"""Checkpoints: persistent states resume exactly, and what does not fit is named."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import lightning as L  # noqa: N812  # as Lightning's own documentation has it
+import pytest
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import distributed_workers as work
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecilePrecision,
+    Grouped,
+    LocationF1,
+    PopularityBins,
+    RankingCollection,
+    next_location_metrics,
+)
+
+EVERYTHING = work.evaluated(several=False)
+
+
+def _make(name: str) -> Any:
+    return work.evaluated(several=False)[name]
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_evaluation_resumes_from_a_file(name: str, tmp_path: Path):
+    """Half an evaluation, saved and loaded strictly, goes on to the bits of a whole one."""
+    whole, first, second = _make(name), _make(name), _make(name)
+    work.add(whole, work.rows(0, 101))
+    work.add(first, work.rows(0, 40))
+    first.persistent(True)
+    second.persistent(True)
+    torch.save(first.state_dict(), tmp_path / "half.pt")
+
+    second.load_state_dict(torch.load(tmp_path / "half.pt", weights_only=True))
+    work.same(second.compute(), first.compute())  # no warning that nothing was counted
+    work.add(second, work.rows(40, 101))
+    work.same(second.compute(), whole.compute())
+    second.reset()
+    work.add(second, work.rows(0, 101))
+    work.same(second.compute(), whole.compute())
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_states_are_not_saved_unless_asked_for(name: str):
+    """By default a checkpoint holds no metric, and one without metrics loads strictly."""
+    metric = _make(name)
+    work.add(metric, work.rows(0, 40))
+    assert metric.state_dict() == {}
+    before = work.states(metric)
+    assert not any(metric.load_state_dict({}))
+    assert all(map(torch.equal, before, work.states(metric)))
+
+
+def test_loading_replaces_what_was_counted():
+    """A loaded state takes the place of the old one, of a cached value, and is a copy."""
+    saved, metric = MRR(), MRR()
+    for each, batch in ((saved, work.rows(0, 40)), (metric, work.rows(40, 101))):
+        each.persistent(True)
+        work.add(each, batch)
+    metric.compute()
+    state = saved.state_dict()
+    metric.load_state_dict(state)
+    work.same(metric.compute(), saved.compute())
+    for tensor in state.values():
+        tensor.zero_()
+    metric._computed = None
+    work.same(metric.compute(), saved.compute())
+
+
+def test_metrics_inside_a_model():
+    """Metrics of a module are saved under its names, and load in the same place."""
+
+    class Model(nn.Module):
+        def __init__(self, persistent: bool) -> None:
+            super().__init__()
+            self.layer = nn.Linear(2, 2)
+            self.metrics = next_location_metrics(work.LOCATIONS, prefix="val/")
+            self.by_user = Grouped(MRR(), work.GROUPS)
+            self.metrics.persistent(persistent)
+            self.by_user.persistent(persistent)
+
+    model, other, plain = Model(True), Model(True), Model(False)
+    work.add(model.metrics, work.rows(0, 40))
+    work.add(model.by_user, work.rows(0, 40))
+    other.load_state_dict(model.state_dict())
+    work.same(other.metrics.compute(), model.metrics.compute())
+    work.same(other.by_user.compute(), model.by_user.compute())
+
+    plain.load_state_dict(nn.ModuleDict({"layer": nn.Linear(2, 2)}).state_dict())  # no metrics
+    assert {name.split(".")[0] for name in plain.state_dict()} == {"layer"}
+    with pytest.raises(RuntimeError, match=r"(?i)missing") as error:
+        other.load_state_dict(plain.state_dict())
+    for name in ("metrics.acc_at_1.AccuracyAtK(k=1)", "by_user.Grouped("):
+        assert name in str(error.value)
+
+
+def test_a_missing_state_names_both():
+    """A persistent state that a checkpoint lacks is an error that names it, and what there is."""
+    saved, metric = AccuracyAtK(5), AccuracyAtK(10)
+    saved.persistent(True)
+    metric.persistent(True)
+    with pytest.raises(RuntimeError, match=r"(?i)missing") as error:
+        metric.load_state_dict(saved.state_dict())
+    assert "AccuracyAtK(k=10)" in str(error.value)
+    assert "AccuracyAtK(k=5)" in str(error.value)
+
+
+def test_a_missing_state_is_no_error_where_that_is_asked_for():
+    """`strict=False` loads what there is, and returns what is missing, as PyTorch has it."""
+    metric = AccuracyAtK(10)
+    metric.persistent(True)
+    work.add(metric, work.rows(0, 40))
+    before = metric.state.clone()
+    result = metric.load_state_dict({}, strict=False)
+    assert result.missing_keys == ["AccuracyAtK(k=10)"]
+    assert torch.equal(metric.state, before)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "expected", "found"),
+    [
+        ("MRR()", torch.zeros(2, dtype=torch.int64), "int64 (3,)", "int64 (2,)"),
+        ("MRR()", torch.zeros(3), "int64 (3,)", "float32 (3,)"),
+        (
+            "LocationF1(num_locations=8)",
+            torch.zeros(3, 9, dtype=torch.int64),
+            "int64 (3, 8)",
+            "int64 (3, 9)",
+        ),
+    ],
+)
+def test_a_state_of_another_shape_names_both(name: str, wrong: Tensor, expected: str, found: str):
+    """A state of another shape or dtype is an error that names both, and changes nothing."""
+    metric = _make(name)
+    work.add(metric, work.rows(0, 40))
+    metric.persistent(True)
+    (key,) = metric.state_dict()
+    before = metric.state.clone()
+    message = f"the state `{key}` must be {expected}, got {found}"
+    for strict in (True, False):
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            metric.load_state_dict({key: wrong}, strict=strict)
+    assert torch.equal(metric.state, before)
+
+
+def test_states_of_other_options_are_not_taken_for_this():
+    """Options that change what is counted are in the state's name, tables by their values."""
+    pairs = [
+        (LocationF1(8), LocationF1(9)),
+        (MRR(), MRR(ties="pessimistic")),
+        (DecilePrecision(PopularityBins([1, 2]), 1), DecilePrecision(PopularityBins([2, 1]), 1)),
+        (Grouped(MRR(), 3), Grouped(MRR(5), 3)),
+    ]
+    for one, other in pairs:
+        one.persistent(True)
+        other.persistent(True)
+        with pytest.raises(RuntimeError, match=r"(?i)missing"):
+            other.load_state_dict(one.state_dict())
+
+
+def test_collections_load_before_and_after_their_first_update():
+    """Members that share a state share it again after loading, whenever that is."""
+    table = PopularityBins([1, 1, 2, 2, 3, 3, 0, 0])
+
+    def make() -> RankingCollection:
+        members = {str(i): DecilePrecision(table, 2, decile=i) for i in (1, 2, 3)}
+        metrics = RankingCollection({**members, "mrr": MRR()})
+        metrics.persistent(True)
+        return metrics
+
+    saved, fresh, used, whole = make(), make(), make(), make()
+    work.add(saved, work.rows(0, 40))
+    work.add(used, work.rows(7, 90))
+    work.add(whole, work.rows(0, 101))
+    for metrics in (fresh, used):
+        metrics.load_state_dict(saved.state_dict())
+        work.same(metrics.compute(), saved.compute())
+        work.add(metrics, work.rows(40, 101))
+        work.same(metrics.compute(), whole.compute())
+
+
+# Lightning ----------------------------------------------------------------------------------------
+
+
+class Rows(DataLoader[Any]):
+    """A loader that knows where it stopped, so that Lightning resumes within an epoch."""
+
+    def __init__(self) -> None:
+        batch = work.rows(0, 100)
+        rows = TensorDataset(batch["preds"].nan_to_num(-9), batch["target"])
+        super().__init__(rows, batch_size=10)
+        self.done = 0
+
+    def __iter__(self) -> Any:
+        """Go on behind the last batch handed out."""
+        start, self.done = self.done, 0
+        for number, batch in enumerate(super().__iter__()):
+            if number >= start:
+                self.done = number + 1
+                yield batch
+        self.done = 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Tell how many batches were handed out."""
+        return {"done": self.done}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on after so many batches."""
+        self.done = state["done"]
+
+
+class Counting(L.LightningModule):
+    """A model that evaluates its training data while it trains."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.metrics = next_location_metrics(work.LOCATIONS, prefix="training/")
+        self.metrics.persistent(True)
+        self.stop_after = stop_after
+        self.steps = 0
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """Count a batch."""
+        if self.steps == self.stop_after:
+            raise KeyboardInterrupt("the machine goes down")
+        self.steps += 1
+        self.metrics.update(*batch)
+        return self.weight.square()
+
+    def on_train_epoch_end(self) -> None:
+        """Log what the whole epoch has counted."""
+        self.num_queries = self.metrics["mrr"].num_queries
+        self.log_dict(self.metrics.compute())
+        self.metrics.reset()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Nothing is learnt, but Lightning trains."""
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def _trainer(folder: Path) -> L.Trainer:
+    return L.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_epochs=1,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[ModelCheckpoint(folder, every_n_train_steps=4, filename="{step}")],
+    )
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*exists and is not empty", *(f"ignore:{text}" for text in work.LIGHTNINGS_OWN)
+)
+def test_lightning_resumes_in_the_middle_of_an_epoch(tmp_path: Path):
+    """An epoch cut off after 6 of 10 batches resumes at batch 4, and logs what a whole one does."""
+    whole, trainer = Counting(), _trainer(tmp_path / "whole")
+    trainer.fit(whole, Rows())
+    expected = dict(trainer.callback_metrics)
+
+    with pytest.raises((SystemExit, KeyboardInterrupt)):
+        _trainer(tmp_path / "cut").fit(Counting(stop_after=6), Rows())
+    (path,) = (tmp_path / "cut").glob("*.ckpt")
+
+    resumed, trainer = Counting(), _trainer(tmp_path / "cut")
+    trainer.fit(resumed, Rows(), ckpt_path=path, weights_only=False)
+    assert resumed.steps == 6  # batches 5 to 10
+    assert resumed.num_queries == whole.num_queries == 100
+    work.same(dict(trainer.callback_metrics), expected)
+
+
+# Several processes --------------------------------------------------------------------------------
+
+
+def save_and_resume(rank: int) -> dict[str, Any]:
+    """Save half an evaluation of two processes on one of them, and resume it on both."""
+    metrics = next_location_metrics(work.LOCATIONS)
+    metrics.persistent(True)
+    work.add(metrics, work.rows(20 * rank, 20 * rank + 20))
+    with ExitStack() as summed:
+        for metric in metrics.values(copy_state=False):
+            summed.enter_context(metric.sync_context())
+        checkpoint = metrics.state_dict()
+
+    resumed = next_location_metrics(work.LOCATIONS)
+    resumed.persistent(True)
+    resumed.load_state_dict(checkpoint)
+    if rank > 0:
+        resumed.reset()  # the first process holds the counts of all
+    for each in (metrics, resumed):
+        work.add(each, work.rows(40 + 30 * rank, 70 + 30 * rank))
+    return {"resumed": resumed.compute(), "without a break": metrics.compute()}
+
+
+def test_two_processes_resume_from_one_checkpoint():
+    """States summed over the processes are loaded on one of them, and go on exactly."""
+    metrics = next_location_metrics(work.LOCATIONS)
+    work.add(metrics, work.rows(0, 100))
+    for values in work.run(save_and_resume, 2):
+        work.same(values["resumed"], metrics.compute())
+        work.same(values["without a break"], metrics.compute())

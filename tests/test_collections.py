@@ -1,0 +1,436 @@
+"""Collections and presets: one ranking for all members, fixed keys, all or nothing."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.classification import MulticlassAccuracy
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    Ranking,
+    RankingCollection,
+    RecallAtK,
+    next_location_metrics,
+    recommendation_metrics,
+)
+from strategies import LOCATIONS, batch, same, state, updated
+
+NEXT = ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
+RECOMMENDED = [
+    f"{name}_at_{k}"
+    for k in (5, 10)
+    for name in ("precision", "recall", "hit_rate", "mrr", "map", "ndcg")
+]
+BEFORE_DATA = "ignore:The ``compute`` method of metric:UserWarning"
+Make = Callable[..., RankingCollection]
+PRESETS = pytest.mark.parametrize(
+    ("make", "keys"),
+    [
+        (lambda **o: next_location_metrics(LOCATIONS, **o), NEXT),
+        (recommendation_metrics, RECOMMENDED),
+    ],
+    ids=["next_location", "recommendation"],
+)
+
+
+def states(collection: MetricCollection) -> dict[str, dict[str, Tensor]]:
+    """What every member has accumulated."""
+    return {key: state(metric) for key, metric in collection.items()}
+
+
+# Keys --------------------------------------------------------------------------------------------
+
+
+@PRESETS
+def test_keys_of_the_presets(make: Make, keys: list[str]) -> None:
+    """The keys are fixed, safe for trackers, and the same in every result."""
+    metrics = make()
+    assert sorted(metrics.keys()) == sorted(keys)
+    forwarded = metrics(*batch())
+    metrics.update(*batch())
+    computed = metrics.compute()
+    assert sorted(computed) == sorted(forwarded) == sorted(keys)
+    assert all(re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", key) for key in computed)
+    assert all(value.shape == () for value in computed.values())
+    assert all(value.dtype == torch.float32 for value in computed.values())
+
+
+def test_keys_of_next_location_metrics_keep_their_order() -> None:
+    """1, 5, 10 and not 1, 10, 5, wherever the keys are read."""
+    metrics = next_location_metrics(LOCATIONS)
+    forwarded = metrics(*batch())
+    for keys in (metrics.keys(), metrics.compute(), forwarded, dict(metrics.items())):
+        assert list(keys) == NEXT
+    assert [type(metric).__name__ for metric in metrics.values()] == [
+        *["AccuracyAtK"] * 3,
+        "MRR",
+        "NDCGAtK",
+        "LocationF1",
+    ]
+    assert list(updated_collection(metrics.clone()).compute()) == NEXT
+    assert list(updated_collection(pickle.loads(pickle.dumps(metrics))).compute()) == NEXT
+
+
+def updated_collection(metrics: RankingCollection) -> RankingCollection:
+    """The collection after one update."""
+    metrics.update(*batch())
+    return metrics
+
+
+def test_keys_of_recommendation_metrics_keep_the_order_of_k() -> None:
+    """Within each metric the k come in the order they were given."""
+    for k in ((5, 10), (10, 5, 1)):
+        keys = list(updated_collection(recommendation_metrics(k=k)).compute())
+        for name in ("precision", "recall", "hit_rate", "mrr", "map", "ndcg"):
+            of_name = [key for key in keys if key.rsplit("_at_", 1)[0] == name]
+            assert of_name == [f"{name}_at_{one}" for one in k]
+        assert len(keys) == 6 * len(k)
+
+
+def test_members_of_recommendation_metrics_are_what_their_keys_say() -> None:
+    """Each value equals the metric of that name."""
+    preds, relevant = torch.randint(5, (9, 30)).float(), torch.rand(9, 30) < 0.2
+    values = recommendation_metrics()(preds, relevant)
+    makes: dict[str, Callable[[int], Metric]] = {
+        "precision": PrecisionAtK,
+        "recall": RecallAtK,
+        "hit_rate": AccuracyAtK,
+        "mrr": MRR,
+        "map": MAPAtK,
+        "ndcg": NDCGAtK,
+    }
+    for name, make in makes.items():
+        for k in (5, 10):
+            alone = updated(make(k), preds, relevant).compute()
+            assert same(values[f"{name}_at_{k}"], alone)
+
+
+def test_separator_prefix_and_postfix() -> None:
+    """Papers write acc@5, loggers val/acc_at_5."""
+    papers = next_location_metrics(LOCATIONS, separator="@", prefix="val/", postfix="_nyc")
+    values = updated_collection(papers).compute()
+    expected = ["acc@1", "acc@5", "acc@10", "mrr", "ndcg@10", "f1"]
+    assert list(values) == [f"val/{key}_nyc" for key in expected]
+    values = papers(*batch())
+    assert list(values) == [f"val/{key}_nyc" for key in expected]
+
+
+def test_choice_of_k() -> None:
+    """The keys follow k and ndcg_k."""
+    metrics = next_location_metrics(LOCATIONS, (20, 3), ndcg_k=5)
+    assert list(metrics.keys()) == ["acc_at_20", "acc_at_3", "mrr", "ndcg_at_5", "f1"]
+
+
+@PRESETS
+def test_clones_with_a_prefix(make: Make, keys: list[str]) -> None:
+    """The usual train, validation and test copies are independent."""
+    metrics = make()
+    train, valid = metrics.clone(prefix="train/"), metrics.clone(prefix="val/", postfix="_x")
+    one, other = batch(), batch()
+    train.update(*one)
+    valid.update(*other)
+    assert sorted(train.compute()) == sorted(f"train/{key}" for key in keys)
+    assert sorted(valid.compute()) == sorted(f"val/{key}_x" for key in keys)
+    alone = make()
+    alone.update(*one)
+    for key in keys:
+        assert same(train.compute()[f"train/{key}"], alone.compute()[key])
+    assert all(metric.num_queries == 0 for metric in metrics.values())
+    assert type(train) is RankingCollection
+
+
+# What may be in it -------------------------------------------------------------------------------
+
+
+def test_foreign_metrics_belong_elsewhere() -> None:
+    """A metric of another library is refused with the remedy."""
+    foreign = MulticlassAccuracy(num_classes=LOCATIONS)
+    for members in ({"acc": foreign}, {"mrr": MRR(), "acc": foreign}, [foreign]):
+        with pytest.raises(TypeError, match=r"MetricCollection") as raised:
+            RankingCollection(members)
+        assert "MulticlassAccuracy" in str(raised.value)
+    collection = RankingCollection({"mrr": MRR()})
+    with pytest.raises(TypeError, match="MetricCollection"):
+        collection.add_metrics({"acc": foreign})
+    assert list(collection.keys()) == ["mrr"]
+
+
+def test_beside_foreign_metrics_in_a_plain_collection() -> None:
+    """The remedy works: this library's metrics beside others."""
+    preds, target = torch.randn(20, LOCATIONS), torch.randint(LOCATIONS, (20,))
+    plain = MetricCollection(
+        {
+            "theirs": MulticlassAccuracy(num_classes=LOCATIONS, average="micro", top_k=2),
+            "ours": AccuracyAtK(2),
+        }
+    )
+    plain.update(preds, target)
+    values = plain.compute()
+    assert values["ours"].item() == pytest.approx(values["theirs"].item())
+
+
+def test_members_as_a_list() -> None:
+    """A list of different metrics is named by their classes."""
+    values = updated_collection(RankingCollection([MRR(), AccuracyAtK(2)])).compute()
+    assert sorted(values) == ["AccuracyAtK", "MRR"]
+
+
+def test_ignore_index_is_taken_from_the_members() -> None:
+    """A member's own `ignore_index` holds inside a collection."""
+    preds, target = batch(n=12)
+    collection = RankingCollection(
+        {"mrr": MRR(ignore_index=0), "f1": LocationF1(LOCATIONS, ignore_index=0)}
+    )
+    collection.update(preds, target)
+    alone = updated(MRR(ignore_index=0), preds, target)
+    assert same(collection.compute()["mrr"], alone.compute())
+    assert collection["mrr"].num_queries == collection["f1"].num_queries == alone.num_queries
+    assert alone.num_queries == int((target != 0).sum())
+    preset = next_location_metrics(LOCATIONS, ignore_index=0)
+    assert same(preset(preds, target)["mrr"], alone.compute())
+
+
+def test_members_must_agree_on_ignore_index() -> None:
+    """One ranking cannot ignore two things."""
+    for other in (None, 1):
+        with pytest.raises(ValueError, match="`ignore_index`"):
+            RankingCollection({"one": MRR(ignore_index=0), "other": MRR(k=3, ignore_index=other)})
+    collection = RankingCollection({"one": MRR(ignore_index=0)})
+    with pytest.raises(ValueError, match="`ignore_index`"):
+        collection.add_metrics({"other": AccuracyAtK(1)})
+    assert list(collection.keys()) == ["one"]
+
+
+# Updates -----------------------------------------------------------------------------------------
+
+
+@PRESETS
+def test_members_equal_separate_metrics(make: Make, keys: list[str]) -> None:
+    """Through update, forward, compute between and reset."""
+    metrics = make()
+    separate = {key: copy.deepcopy(metric) for key, metric in metrics.items()}
+    for step in range(4):
+        preds, target = batch()
+        mask = torch.rand(len(target)) < 0.7
+        if step == 2:
+            metrics.reset()
+            for metric in separate.values():
+                metric.reset()
+        if step % 2:
+            forwarded = metrics(preds, target, mask=mask)
+            expected = {key: metric(preds, target, mask=mask) for key, metric in separate.items()}
+            assert same(forwarded, expected)
+        else:
+            metrics.update(preds, target, mask=mask)
+            for metric in separate.values():
+                metric.update(preds, target, mask=mask)
+        computed = {key: metric.compute() for key, metric in separate.items()}
+        assert same(metrics.compute(), computed)
+        assert all(
+            metrics[key].num_queries == metric.num_queries for key, metric in separate.items()
+        )
+
+
+@PRESETS
+def test_a_batch_is_ranked_once(
+    make: Make, keys: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ranking an update and one a forward, however many members."""
+    calls: list[str] = []
+    for name in ("from_scores", "from_lists"):
+        original = getattr(Ranking, name).__func__
+
+        def counted(
+            cls: type[Ranking], *args: Any, _original: Any = original, _name: str = name, **kw: Any
+        ) -> Any:
+            calls.append(_name)
+            return _original(cls, *args, **kw)
+
+        monkeypatch.setattr(Ranking, name, classmethod(counted))
+    metrics = make()
+    for step in range(3):
+        metrics.update(*batch())
+        assert calls == ["from_scores"] * (step + 1)
+    metrics.compute()
+    metrics(*batch())
+    assert calls == ["from_scores"] * 4
+    metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
+    assert calls == ["from_scores"] * 4 + ["from_lists"]
+
+
+class Reads(TorchDispatchMode):
+    """Counts the operations that read a tensor as large as the scores."""
+
+    def __init__(self, large: int) -> None:
+        super().__init__()
+        self.large, self.count = large, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Look at one operation."""
+        self.count += any(
+            isinstance(x, Tensor) and x.numel() >= self.large for x in tree_leaves((args, kwargs))
+        )
+        return func(*args, **(kwargs or {}))
+
+
+def test_scores_are_read_no_more_often_for_more_members() -> None:
+    """Six metrics look at the scores no more often than the two most different do."""
+    preds, target = torch.randn(8, 400), torch.randint(400, (8,))
+
+    def reads(metric: Any) -> int:
+        metric.update(preds, target)
+        with Reads(preds.numel()) as counter:
+            metric.update(preds, target)
+        return counter.count
+
+    alone = reads(AccuracyAtK(1)) + reads(LocationF1(400))
+    assert 0 < reads(next_location_metrics(400, k=(1, 2, 5, 10, 20))) <= alone
+
+
+def test_a_ranking_in_place_of_scores() -> None:
+    """A collection takes a `Ranking` that kept what its members need."""
+    preds, target = batch()
+    metrics, expected = next_location_metrics(LOCATIONS), next_location_metrics(LOCATIONS)
+    expected.update(preds, target)
+    metrics.update(Ranking.from_scores(preds, target, top=1))
+    assert same(metrics.compute(), expected.compute())
+    before = states(metrics)
+    with pytest.raises(ValueError, match="top"):
+        metrics.update(Ranking.from_scores(preds, target))
+    assert same(states(metrics), before)
+
+
+@pytest.mark.parametrize("way", ["update", "forward"])
+def test_all_or_nothing(way: str) -> None:
+    """Eleven scores for ten locations change no member, though only one member minds."""
+    metrics = next_location_metrics(10)
+    metrics.update(torch.rand(5, 10), torch.arange(5))
+    before = states(metrics)
+    values = metrics.compute()
+    with pytest.raises(ValueError, match=r"(?s)(11.*10|10.*11)"):
+        (metrics.update if way == "update" else metrics)(torch.rand(5, 11), torch.arange(5))
+    assert same(states(metrics), before)
+    assert all(metric.num_queries == 5 for metric in metrics.values())
+    assert same(metrics.compute(), values)
+
+
+@pytest.mark.parametrize("way", ["update", "forward"])
+def test_all_or_nothing_in_the_middle(way: str) -> None:
+    """An empty query that one member refuses changes no other, wherever that member stands."""
+    strict = MRR(empty_target_action="error")
+    for members in (
+        {"a": AccuracyAtK(1), "b": strict, "c": F1AtK(2)},
+        {"a": strict, "b": AccuracyAtK(1), "c": F1AtK(2)},
+    ):
+        metrics = RankingCollection({key: metric.clone() for key, metric in members.items()})
+        metrics.update(torch.rand(2, 4), torch.tensor([[0, 1], [2, -1]]))
+        before = states(metrics)
+        with pytest.raises(ValueError, match="relevant"):
+            (metrics.update if way == "update" else metrics)(
+                torch.rand(2, 4), torch.tensor([[0, 1], [-1, -1]])
+            )
+        assert same(states(metrics), before)
+
+
+@PRESETS
+def test_reset_copies_and_moves(make: Make, keys: list[str]) -> None:
+    """Reset, pickled, deep-copied, saved and moved collections go on."""
+    metrics = make()
+    metrics.update(*batch())
+    later = batch()
+    buffer = io.BytesIO()
+    torch.save(metrics, buffer)
+    buffer.seek(0)
+    copies = [
+        pickle.loads(pickle.dumps(metrics)),
+        copy.deepcopy(metrics),
+        metrics.clone(),
+        torch.load(buffer, weights_only=False),
+    ]
+    assert metrics.to("cpu") is metrics
+    metrics.half()
+    metrics.set_dtype(torch.half)
+    metrics.update(*later)
+    for one in copies:
+        assert type(one) is RankingCollection
+        one.update(*later)
+        assert same(states(one), states(metrics))
+        assert same(one.compute(), metrics.compute())
+    metrics.reset()
+    assert all(metric.num_queries == 0 for metric in metrics.values())
+    metrics.update(*later)
+    fresh = make()
+    fresh.update(*later)
+    assert same(metrics.compute(), fresh.compute())
+
+
+@PRESETS
+@pytest.mark.filterwarnings(BEFORE_DATA)
+def test_keys_without_data(make: Make, keys: list[str]) -> None:
+    """Before data, and when nothing counts, every key is there and NaN."""
+    metrics = make()
+    assert all(value.isnan() for value in metrics.compute().values())
+    preds, target = batch()
+    nothing = torch.zeros(len(target), dtype=torch.bool)
+    for values in (metrics(preds, target, mask=nothing), metrics.compute()):
+        assert sorted(values) == sorted(keys)
+        assert all(value.isnan() for value in values.values())
+
+
+@PRESETS
+def test_checkpoints_of_collections(make: Make, keys: list[str]) -> None:
+    """Nothing is saved unless asked; then a run continues where it stopped."""
+    metrics = make()
+    metrics.update(*batch())
+    assert metrics.state_dict() == {}
+    metrics.persistent(True)
+    resumed = make()
+    resumed.persistent(True)
+    resumed.load_state_dict(metrics.state_dict(), strict=True)
+    later = batch()
+    for one in (metrics, resumed):
+        one.update(*later)
+    assert same(metrics.compute(), resumed.compute())
+    assert not any(math.isnan(value) for value in resumed.compute().values())
+
+
+def test_nested_in_a_module() -> None:
+    """A collection is a module: it is found, moved and listed with the model it belongs to."""
+    module = torch.nn.Module()
+    module.val = next_location_metrics(LOCATIONS)
+    names = [name for name, _ in module.named_modules()]
+    assert "val" in names
+    assert any(name.endswith("ndcg_at_10") for name in names)
+    assert list(module.parameters()) == []
+    assert module.state_dict() == {}
+
+
+def test_the_first_batch_cannot_merge_members() -> None:
+    """Torchmetrics' own trap: a first batch without hits, then one that tells k apart."""
+    for metrics in (
+        RankingCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2)}),
+        MetricCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2)}),
+    ):
+        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]))
+        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([1]))
+        assert metrics.compute()["at_1"] == 0.0
+        assert metrics.compute()["at_2"] == 0.5

@@ -1,0 +1,793 @@
+"""What every public metric class promises, whatever it measures."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import math
+import pickle
+import subprocess
+import sys
+import textwrap
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torchmetrics import Metric, MetricCollection, MetricTracker
+from torchmetrics.utilities.data import dim_zero_sum
+
+import nextloc_metrics
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    LocationF1,
+    NDCGAtK,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    functional,
+    next_location_metrics,
+)
+from nextloc_metrics.ranking import UNRETRIEVED
+from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
+
+BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
+BEFORE_DATA = "ignore:The ``compute`` method of metric:UserWarning"
+EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None})
+
+
+def test_every_public_metric_for_predictions_is_in_the_table() -> None:
+    """A metric class that is exported and takes `preds, target` must be listed to be tested."""
+    listed = {case.name for case in CASES}
+    tested_elsewhere = ("Decile", "Grouped", "Popularity")
+    for name in nextloc_metrics.__all__:
+        thing = getattr(nextloc_metrics, name)
+        if isinstance(thing, type) and issubclass(thing, Metric) and thing is not RankingMetric:
+            assert thing.__name__ in listed or name.startswith(tested_elsewhere), name
+
+
+# State -------------------------------------------------------------------------------------------
+
+
+@BY_CASE
+def test_the_state_is_one_summed_integer_tensor(case: Case) -> None:
+    """One int64 tensor a metric that processes simply add up."""
+    metric = case.make()
+    assert len(metric.metric_state) == 1
+    (value,) = metric.metric_state.values()
+    assert isinstance(value, Tensor)
+    assert value.dtype == torch.int64
+    assert list(metric._reductions.values()) == [dim_zero_sum]
+
+
+@BY_CASE
+def test_the_state_does_not_grow(case: Case) -> None:
+    """A thousand updates need the memory of one."""
+    metric = case.make()
+    (before,) = metric.metric_state.values()
+    preds, target = batch()
+    ranking = Ranking.from_scores(preds, target, ignore_index=metric.ignore_index, top=8)
+    for _ in range(50):
+        metric.update(ranking)
+    (after,) = metric.metric_state.values()
+    assert after.shape == before.shape
+    assert after.numel() <= 4 * LOCATIONS + 4
+    assert len(pickle.dumps(metric)) < 20_000
+
+
+@BY_CASE
+def test_no_graph_is_kept(case: Case) -> None:
+    """Scores that require a gradient leave no trace and can be freed."""
+    preds, target = batch()
+    logits = preds.clone().requires_grad_()
+    scored = logits * 1.0
+    metric = case.make()
+    metric.update(scored, target)
+    batch_value = metric(scored, target)
+    assert not batch_value.requires_grad
+    assert not metric.compute().requires_grad
+    assert not any(value.requires_grad for value in metric.metric_state.values())
+    dead = weakref.ref(scored)
+    del scored
+    assert dead() is None
+
+
+@BY_CASE
+@pytest.mark.parametrize(
+    "lower",
+    [
+        lambda metric: metric.set_dtype(torch.half),
+        lambda metric: metric.half(),
+        lambda metric: metric.bfloat16(),
+        lambda metric: metric.double(),
+        lambda metric: metric.to(torch.half),
+        lambda metric: metric.set_dtype(torch.half).half(),
+    ],
+    ids=["set_dtype", "half", "bfloat16", "double", "to", "both"],
+)
+def test_casts_leave_counts_whole(case: Case, lower: Callable[[Metric], Any]) -> None:
+    """fp16 stops counting at 2,048; states of integers do not, also after a reset."""
+    preds = torch.zeros(2500, LOCATIONS)
+    preds[:, 2] = 1.0
+    hit, miss = torch.full((2500,), 2), torch.full((2500,), 3)
+    preds[:, 3] = -math.inf
+    expected = case.make()
+    metric = case.make()
+    lower(metric)
+    for m in (metric, expected):
+        m.update(preds, hit)
+    lower(metric)
+    for m in (metric, expected):
+        m.update(preds, miss)
+    assert same(state(metric), state(expected))
+    assert same(metric.compute(), expected.compute())
+    assert metric.num_queries == 5000
+    metric.reset()
+    metric.update(preds, hit)
+    assert metric.num_queries == 2500
+    assert all(value.dtype == torch.int64 for value in metric.metric_state.values())
+
+
+def test_half_of_five_thousand() -> None:
+    """2,500 hits and 2,500 misses in half precision are exactly one half."""
+    metric = AccuracyAtK(1)
+    metric.set_dtype(torch.half)
+    metric.half()
+    preds = torch.tensor([[1.0, 0.0]]).expand(2500, -1)
+    metric.update(preds, torch.zeros(2500, dtype=torch.long))
+    metric.update(preds, torch.ones(2500, dtype=torch.long))
+    assert metric.compute() == 0.5
+    assert metric.num_queries == 5000
+
+
+@BY_CASE
+def test_checkpoints_hold_nothing_unless_asked(case: Case) -> None:
+    """`state_dict` is empty by default; made persistent, a run continues where it stopped."""
+    preds, target = batch()
+    metric = updated(case.make(), preds, target)
+    assert metric.state_dict() == {}
+    metric.load_state_dict({}, strict=True)
+    metric.persistent(True)
+    saved = metric.state_dict()
+    assert len(saved) == 1
+    resumed = case.make()
+    resumed.persistent(True)
+    resumed.load_state_dict(saved, strict=True)
+    for m in (metric, resumed):
+        m.update(preds.flip(0), target)
+    assert same(state(metric), state(resumed))
+    assert same(metric.compute(), resumed.compute())
+
+
+@BY_CASE
+@pytest.mark.parametrize("used", [False, True])
+def test_copies_are_whole_and_independent(case: Case, used: bool) -> None:
+    """Pickled, deep-copied, cloned and saved metrics go on by themselves."""
+    preds, target = batch()
+    metric = case.make()
+    if used:
+        metric.update(preds, target)
+        metric.compute()
+    buffer = io.BytesIO()
+    torch.save(metric, buffer)
+    buffer.seek(0)
+    copies = [
+        pickle.loads(pickle.dumps(metric)),
+        copy.deepcopy(metric),
+        metric.clone(),
+        torch.load(buffer, weights_only=False),
+    ]
+    before = state(metric)
+    metric.update(preds.flip(0), target)
+    expected = state(metric)
+    for one in copies:
+        assert same(state(one), before)
+        one.update(preds.flip(0), target)
+        assert same(state(one), expected)
+        assert same(one.compute(), metric.compute())
+        assert repr(one) == repr(metric)
+
+
+@BY_CASE
+def test_merging_metrics_equals_one_metric(case: Case) -> None:
+    """States of two metrics merge to the state of one that saw both halves."""
+    preds, target = batch(n=10)
+    whole = updated(case.make(), preds, target)
+    one = updated(case.make(), preds[:3], target[:3])
+    other = updated(case.make(), preds[3:], target[3:])
+    one.merge_state(other)
+    assert same(state(one), state(whole))
+    assert same(one.compute(), whole.compute())
+    assert one.num_queries == whole.num_queries
+
+
+# Values ------------------------------------------------------------------------------------------
+
+
+@BY_CASE
+def test_values_are_single_floats(case: Case) -> None:
+    """`compute` and `forward` return a 0-dim float32 tensor, whatever the dtype of the scores."""
+    preds, target = batch()
+    for dtype in (torch.float16, torch.float64):
+        metric = case.make()
+        for value in (metric(preds.to(dtype), target), metric.compute()):
+            assert value.shape == ()
+            assert value.dtype == torch.float32
+            assert 0 <= value <= 1
+
+
+def test_a_vector_only_on_request() -> None:
+    """`LocationF1(average=None)` alone returns one value a location."""
+    value = updated(EACH_LOCATION.make(), *batch()).compute()
+    assert value.shape == (LOCATIONS,)
+    assert value.dtype == torch.float32
+
+
+@BY_CASE
+def test_nan_before_data(case: Case) -> None:
+    """Without data there is no number: NaN, with torchmetrics' own warning, and no queries."""
+    metric = case.make()
+    with pytest.warns(UserWarning, match="before the ``update`` method"):
+        value = metric.compute()
+    assert value.isnan()
+    assert value.shape == ()
+    assert metric.num_queries == 0
+
+
+@BY_CASE
+def test_nan_when_nothing_counts(case: Case) -> None:
+    """A batch that is all masked counts nothing, silently."""
+    preds, target = batch()
+    mask = torch.zeros(len(target), dtype=torch.bool)
+    metric = updated(case.make(), preds, target, mask=mask)
+    assert metric.num_queries == 0
+    assert metric.compute().isnan()
+    assert all((value == 0).all() for value in metric.metric_state.values())
+    assert metric(preds, target, mask=mask).isnan()
+
+
+@BY_CASE
+def test_the_number_of_queries(case: Case) -> None:
+    """`num_queries` is a plain int that counts what counted."""
+    preds, target = batch(n=9)
+    mask = torch.tensor([True] * 5 + [False] * 4)
+    metric = case.make()
+    metric.update(preds, target, mask=mask)
+    ignored = metric.ignore_index
+    expected = sum(t != ignored for t in target[:5].tolist())
+    assert metric.num_queries == expected
+    assert type(metric.num_queries) is int
+    metric.reset()
+    assert metric.num_queries == 0
+
+
+@BY_CASE
+def test_flags(case: Case) -> None:
+    """What torchmetrics and trackers ask a metric class."""
+    metric = case.make()
+    assert metric.higher_is_better is True
+    assert metric.is_differentiable is False
+    assert metric.full_state_update is False
+    assert metric.plot_lower_bound == 0.0
+    assert metric.plot_upper_bound == 1.0
+
+
+@BY_CASE
+@pytest.mark.filterwarnings(BEFORE_DATA)
+def test_a_tracker_finds_the_best_epoch(case: Case) -> None:
+    """`MetricTracker` needs `higher_is_better` and keeps the best of two epochs."""
+    preds = torch.eye(LOCATIONS)[torch.tensor([2, 3])]
+    tracker = MetricTracker(case.make())
+    for target in (torch.tensor([3, 2]), torch.tensor([2, 3])):
+        tracker.increment()
+        tracker.update(preds, target)
+    best, step = tracker.best_metric(return_step=True)
+    assert best == max(tracker.compute_all().tolist())
+    assert step in (0, 1)
+
+
+@BY_CASE
+def test_forward_updates_once(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`forward` returns the batch's value, adds the batch to the rest, and ranks it once."""
+    calls = []
+    original = Ranking.from_scores.__func__  # type: ignore[attr-defined]
+
+    def counted(cls: type[Ranking], *args: Any, **kwargs: Any) -> Ranking:
+        calls.append(1)
+        ranking: Ranking = original(cls, *args, **kwargs)
+        return ranking
+
+    first, second = batch(), batch()
+    by_update = updated(case.make(), *first)
+    alone = updated(case.make(), *second).compute()
+    by_update.update(*second)
+    metric = updated(case.make(), *first)
+    monkeypatch.setattr(Ranking, "from_scores", classmethod(counted))
+    value = metric(*second)
+    assert len(calls) <= 1
+    assert same(value, alone)
+    assert same(state(metric), state(by_update))
+    assert same(metric.compute(), by_update.compute())
+
+
+@BY_CASE
+def test_reset_forgets_everything(case: Case) -> None:
+    """After `reset` a metric is as new."""
+    metric = updated(case.make(), *batch())
+    metric.compute()
+    metric.reset()
+    assert same(state(metric), state(case.make()))
+    later = batch()
+    assert same(updated(metric, *later).compute(), updated(case.make(), *later).compute())
+
+
+@BY_CASE
+def test_compute_twice_and_between(case: Case) -> None:
+    """`compute` changes nothing, and what comes after it counts."""
+    one, other = batch(), batch()
+    metric, expected = case.make(), case.make()
+    metric.update(*one)
+    assert same(metric.compute(), metric.compute())
+    metric.update(*other)
+    expected.update(*one)
+    expected.update(*other)
+    assert same(metric.compute(), expected.compute())
+
+
+@BY_CASE
+def test_inference_mode_and_after(case: Case) -> None:
+    """Updates and a reset inside inference mode go on outside of it, and the other way round."""
+    one, other = batch(), batch()
+    expected = updated(case.make(), *one)
+    expected.update(*other)
+    metric = updated(case.make(), *other)
+    with torch.inference_mode():
+        metric.reset()
+        metric.update(*one)
+        metric.compute()
+    metric.update(*other)
+    assert same(metric.compute(), expected.compute())
+    with torch.inference_mode():
+        made_inside = case.make()
+        made_inside(*one)
+    made_inside(*other)
+    assert same(made_inside.compute(), expected.compute())
+    made_inside.reset()
+    made_inside.update(*one)
+    assert same(state(pickle.loads(pickle.dumps(made_inside))), state(updated(case.make(), *one)))
+
+
+@BY_CASE
+def test_inputs_are_left_alone(case: Case) -> None:
+    """Scores, ids and mask are read and never written."""
+    preds, target = batch()
+    mask = torch.ones(len(target), dtype=torch.bool)
+    copies = [t.clone() for t in (preds, target, mask)]
+    case.make()(preds, target, mask=mask)
+    assert all(torch.equal(a, b) for a, b in zip((preds, target, mask), copies, strict=True))
+
+
+@BY_CASE
+def test_without_validation_the_numbers_are_the_same(case: Case) -> None:
+    """`validate_args=False` drops checks, not results, and the state's name stays."""
+    one, other = batch(), batch()
+    checked, unchecked = case.make(), case.make(validate_args=False)
+    for data in (one, other):
+        checked.update(*data)
+        unchecked.update(*data)
+    assert same(checked.compute(), unchecked.compute())
+
+
+@BY_CASE
+def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
+    """One candidate, three places."""
+    preds, target = torch.zeros(2, 1), torch.zeros(2, dtype=torch.long)
+    if case.name == "LocationF1":
+        case = Case("LocationF1", {"num_locations": 1})
+    value = updated(case.make(ignore_index=None), preds, target).compute()
+    divisor = case.options["k"] if case.name in ("PrecisionAtK", "F1AtK") else 1
+    expected = {"PrecisionAtK": 1 / divisor, "F1AtK": 2 / (divisor + 1)}.get(case.name, 1.0)
+    if case.options.get("denominator") == "retrieved":
+        expected = 1.0
+    assert value.item() == pytest.approx(expected)
+
+
+# Names -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: NDCGAtK(k=3), "NDCGAtK(k=3)"),
+        (lambda: NDCGAtK(3), "NDCGAtK(k=3)"),
+        (lambda: AccuracyAtK(10), "AccuracyAtK(k=10)"),
+        (lambda: nextloc_metrics.HitRateAtK(10), "AccuracyAtK(k=10)"),
+        (lambda: MRR(), "MRR()"),
+        (lambda: MRR(5), "MRR(k=5)"),
+        (lambda: LocationF1(7), "LocationF1(num_locations=7)"),
+    ],
+)
+def test_repr_is_the_call(make: Callable[[], Metric], text: str) -> None:
+    """A metric prints as the call that makes it."""
+    assert repr(make()) == text
+
+
+@BY_CASE
+def test_repr_shows_what_was_chosen(case: Case) -> None:
+    """Every option that differs from its default can be read."""
+    text = repr(case.make())
+    assert text.startswith(case.name + "(")
+    for name, value in case.options.items():
+        assert f"{name}={value!r}" in text
+    assert repr(eval(text, vars(nextloc_metrics))) == text
+
+
+def may_merge(one: Case, other: Case) -> bool:
+    """Whether two metrics update alike, so that torchmetrics may well share their state."""
+    read_by_compute = {"average"} if one.name == "LocationF1" else set()
+    return one.name == other.name and all(
+        one.options.get(option) == other.options.get(option)
+        for option in {*one.options, *other.options} - read_by_compute
+    )
+
+
+def test_state_names_tell_every_pair_apart() -> None:
+    """Metrics that update differently share no name of a state, so they can never be merged."""
+    names = {str(case): set(case.make().metric_state) for case in CASES}
+    for one, other in itertools.combinations(CASES, 2):
+        if not may_merge(one, other):
+            assert names[str(one)].isdisjoint(names[str(other)]), (str(one), str(other))
+
+
+# Every pair of classes; the collection of all metrics below has every pair of options too.
+PAIRED = [c for c in CASES if not {"ties", "empty_target_action"} & set(c.options)]
+
+
+@pytest.mark.parametrize(
+    ("number", "pair"),
+    list(enumerate(itertools.combinations(PAIRED, 2))),
+    ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_every_pair_in_a_plain_collection(number: int, pair: tuple[Case, Case]) -> None:
+    """Side by side in one collection, two metrics equal separate instances."""
+    one, other = (case.make() for case in pair)
+    first, rest = FIRST_BATCHES[number % len(FIRST_BATCHES)], batch()
+    together = MetricCollection({"one": pair[0].make(), "other": pair[1].make()})
+    for data in (first(), rest):
+        for m in (one, other, together):
+            m.update(*data)
+    assert same(together.compute(), {"one": one.compute(), "other": other.compute()})
+
+
+def only_misses() -> tuple[Tensor, ...]:
+    """Every relevant location is scored -inf; id 2 so that no `ignore_index` leaves it out."""
+    preds = torch.zeros(4, LOCATIONS)
+    preds[:, 2] = -math.inf
+    return preds, torch.full((4,), 2), torch.ones(4, dtype=torch.bool)
+
+
+def only_hits() -> tuple[Tensor, ...]:
+    """Every relevant location is scored best."""
+    preds = torch.zeros(4, LOCATIONS)
+    preds[:, 2] = 1.0
+    return preds, torch.full((4,), 2), torch.ones(4, dtype=torch.bool)
+
+
+def nothing_counted() -> tuple[Tensor, ...]:
+    """Every query is masked."""
+    return torch.zeros(4, LOCATIONS), torch.full((4,), 2), torch.zeros(4, dtype=torch.bool)
+
+
+FIRST_BATCHES: list[Callable[[], tuple[Tensor, ...]]] = [only_misses, only_hits, nothing_counted]
+
+
+@pytest.mark.parametrize("first", FIRST_BATCHES)
+@pytest.mark.parametrize("path", ["update", "forward", "clone", "compute", "reset", "values"])
+def test_all_metrics_in_one_plain_collection(
+    first: Callable[[], tuple[Tensor, ...]], path: str
+) -> None:
+    """Every pair at once: whatever the first batch and the way through torchmetrics."""
+    cases = {f"m{i}": case for i, case in enumerate([*CASES, EACH_LOCATION])}
+    separate = {key: case.make() for key, case in cases.items()}
+    together = MetricCollection({key: case.make() for key, case in cases.items()})
+    if path == "reset":
+        together.update(*batch())
+        together.compute()
+        together.reset()
+    for data in (first(), batch(), batch()):
+        for metric in separate.values():
+            metric.update(*data)
+        if path == "forward":
+            values = together(*data)
+            expected = {key: updated(case.make(), *data).compute() for key, case in cases.items()}
+            assert same(dict(sorted(values.items())), dict(sorted(expected.items())))
+        else:
+            together.update(*data)
+        if path == "clone":
+            together = together.clone()
+        if path == "compute":
+            together.compute()
+        if path == "values":
+            assert len([metric.compute() for metric in together.values()]) == len(cases)
+    computed = {key: metric.compute() for key, metric in separate.items()}
+    assert same(dict(sorted(together.compute().items())), dict(sorted(computed.items())))
+
+
+# A user's own metric -----------------------------------------------------------------------------
+
+
+class FoundFirst(RankingMetric):
+    """A score of two lines: whether some relevant location stands alone on the first place."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """One where the first place is sure."""
+        return ((ranking.above[:, 0] == 0) & (ranking.tied[:, 0] == 1)).double()
+
+
+class Within(RankingMetric):
+    """A score with an option of its own."""
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        super().__init__(k=k, **kwargs)
+        self.within = k
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Whether the relevant location is surely within the first places."""
+        return (ranking.above[:, 0] + ranking.tied[:, 0] <= self.within).double()
+
+
+def test_a_metric_of_ones_own() -> None:
+    """A subclass of two lines is a whole metric, also in collections."""
+    preds, target = torch.tensor([[3.0, 1.0], [2.0, 2.0], [0.0, 1.0]]), torch.tensor([0, 0, 0])
+    metric = updated(FoundFirst(), preds, target)
+    assert metric.compute().item() == pytest.approx(1 / 3)
+    assert metric.num_queries == 3
+    assert repr(metric) == "FoundFirst()"
+    masked = updated(FoundFirst(ignore_index=0), preds, target)
+    assert masked.compute().isnan()
+    collection = RankingCollection({"first": FoundFirst(), "mrr": MRR()})
+    collection.update(preds, target)
+    assert collection.compute()["first"].item() == pytest.approx(1 / 3)
+    assert same(pickle.loads(pickle.dumps(metric)).compute(), metric.compute())
+
+
+def test_options_of_ones_own_metric_keep_it_apart() -> None:
+    """An option given to `RankingMetric` shows in the name of the state and in `repr`."""
+    one, other = Within(1), Within(k=2)
+    assert set(one.metric_state).isdisjoint(other.metric_state)
+    assert repr(other) == "Within(k=2)"
+    plain = MetricCollection({"one": one, "other": other})
+    preds, target = torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([2])
+    plain.update(preds, target)
+    plain.update(preds, torch.tensor([0]))
+    assert plain.compute()["one"] == 0.0
+    assert plain.compute()["other"] == 0.5
+
+
+def test_empty_queries_in_ones_own_metric() -> None:
+    """`empty_target_action` is the base class's to carry out."""
+    preds, target = torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[0], [-1]])
+    for action, expected in {"skip": 1.0, "neg": 0.5, "pos": 1.0}.items():
+        metric = updated(FoundFirst(empty_target_action=action), preds, target)
+        assert metric.compute().item() == expected
+
+
+# Ranking -----------------------------------------------------------------------------------------
+
+
+def test_a_ranking_has_integer_places() -> None:
+    """Four int64 `[N, M]` tensors, best place first, what was not retrieved last."""
+    preds = torch.tensor([[0.0, 5.0, -math.inf, 2.0], [math.nan, 1.0, 1.0, 0.0]])
+    ranking = Ranking.from_scores(preds, torch.tensor([[0, 2, 1], [0, 1, -1]]))
+    for name in ("above", "tied", "relevant_above", "relevant_tied"):
+        field = getattr(ranking, name)
+        assert field.dtype == torch.int64
+        assert field.shape == (2, 3)
+    assert ranking.above.tolist() == [[0, 2, UNRETRIEVED], [1, UNRETRIEVED, UNRETRIEVED]]
+    assert ranking.tied.tolist() == [[1, 1, 1], [2, 1, 1]]
+    assert ranking.relevant_above[0, :2].tolist() == [0, 1]
+    assert ranking.relevant_above[1, 0] == 0
+    assert (ranking.relevant_tied == 1).all()
+    assert ranking.num_relevant.tolist() == [3, 2]
+    assert ranking.relevant[0].tolist() == [1, 0, 2]
+    assert ranking.gains.shape == (2, 3)
+    assert ranking.gains.double().tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert ranking.counted.tolist() == [True, True]
+    assert UNRETRIEVED == 2**62
+
+
+def test_a_ranking_of_lists() -> None:
+    """Places as written, a repeat keeping the places of the others."""
+    lists = torch.tensor([[4, 4, 7, -1], [7, -1, -1, -1]])
+    ranking = Ranking.from_lists(lists, torch.tensor([7, 4]))
+    assert ranking.above.tolist() == [[2], [UNRETRIEVED]]
+    assert ranking.tied.tolist() == [[1], [1]]
+    assert ranking.num_relevant.tolist() == [1, 1]
+
+
+def test_a_ranking_leaves_queries_out() -> None:
+    """`counted` is False for masked queries and for those whose ids are all ignored."""
+    preds = torch.zeros(4, 3)
+    target = torch.tensor([[0, 1], [1, 1], [1, 2], [-1, -1]])
+    mask = torch.tensor([False, True, True, True])
+    ranking = Ranking.from_scores(preds, target, mask, ignore_index=1)
+    assert ranking.counted.tolist() == [False, False, True, True]
+    assert ranking.num_relevant[2:].tolist() == [1, 0]
+
+
+def test_a_ranking_can_be_indexed() -> None:
+    """Rows by slice, mask and index make a ranking of those queries."""
+    preds, target = batch(n=6)
+    ranking = Ranking.from_scores(preds, target)
+    keep = torch.tensor([True, False, True, True, False, True])
+    assert len(ranking) == 6
+    for rows in (keep, keep.nonzero().flatten()):
+        part = ranking[rows]
+        direct = Ranking.from_scores(preds[keep], target[keep])
+        assert len(part) == 4
+        assert torch.equal(part.above, direct.above)
+        assert torch.equal(part.tied, direct.tied)
+        assert torch.equal(part.num_relevant, direct.num_relevant)
+    assert torch.equal(ranking[1:3].above, ranking.above[1:3])
+    assert len(ranking.to("cpu")) == 6
+
+
+@BY_CASE
+def test_metrics_take_rankings(case: Case) -> None:
+    """A ranking in place of `preds, target` gives the same bits."""
+    preds, target = batch()
+    metric = case.make()
+    ranking = Ranking.from_scores(preds, target, ignore_index=metric.ignore_index, top=8)
+    expected = updated(case.make(), preds, target)
+    assert same(state(updated(metric, ranking)), state(expected))
+    for one in (pickle.loads(pickle.dumps(ranking)), copy.deepcopy(ranking), ranking.to("cpu")):
+        assert same(state(updated(case.make(), one)), state(expected))
+    assert same(case.make()(ranking), expected.compute())
+
+
+@pytest.mark.parametrize("case", RANKING_CASES, ids=str)
+def test_places_alone_are_enough(case: Case) -> None:
+    """No score of a ranking needs the candidates on the first places."""
+    preds, target = batch()
+    ranking = Ranking.from_scores(preds, target)
+    expected = updated(case.make(), preds, target)
+    assert same(state(updated(case.make(), ranking)), state(expected))
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_ranking_survives_the_handling_of_batches(used: bool) -> None:
+    """Lightning and torch copy a batch and replace its tensors, also after a metric saw it."""
+    utilities = pytest.importorskip(
+        "lightning_utilities.core.apply_func", reason="the check needs lightning-utilities"
+    )
+    preds, target = batch()
+    ranking = Ranking.from_scores(preds, target, top=1)
+    metrics = [Case("MRR"), Case("AccuracyAtK", {"k": 2}), Case("LocationF1", {"num_locations": 6})]
+    if used:
+        for case in metrics:
+            updated(case.make(), ranking)
+    data = {"ranking": ranking, "n": 3}
+    whole = utilities.apply_to_collection(data, Tensor, lambda t: t.clone())["ranking"]
+    part = utilities.apply_to_collection(data, Tensor, lambda t: t[:3])["ranking"]
+    for case in metrics:
+        assert same(state(updated(case.make(), whole)), state(updated(case.make(), preds, target)))
+        expected = updated(case.make(), preds[:3], target[:3])
+        assert same(state(updated(case.make(), part)), state(expected))
+
+
+def test_breaking_ties_keeps_the_ranking() -> None:
+    """`break_ties` returns changed places and leaves the ranking as it was."""
+    ranking = Ranking.from_scores(torch.zeros(1, 5), torch.tensor([[1, 3]]))
+    best, worst = ranking.break_ties("optimistic"), ranking.break_ties("pessimistic")
+    assert best.above.tolist() == [[0, 1]]
+    assert worst.above.tolist() == [[3, 4]]
+    assert best.tied.tolist() == worst.tied.tolist() == [[1, 1]]
+    assert best.relevant_above.tolist() == worst.relevant_above.tolist() == [[0, 1]]
+    assert ranking.tied.tolist() == [[5, 5]]
+    assert torch.equal(ranking.break_ties("expected").above, ranking.above)
+
+
+def test_optimists_put_the_largest_gains_first() -> None:
+    """Within a tied block gains fall under optimists and rise under pessimists."""
+    ranking = Ranking.from_scores(torch.zeros(1, 3), torch.tensor([[1.0, 3.0, 2.0]]))
+    assert ranking.break_ties("optimistic").gains.tolist() == [[3, 2, 1]]
+    assert ranking.break_ties("pessimistic").gains.tolist() == [[1, 2, 3]]
+
+
+# Cost --------------------------------------------------------------------------------------------
+
+
+class Watch(TorchDispatchMode):
+    """Records the largest tensor any operation made, and the operations on large tensors."""
+
+    def __init__(self, large: int) -> None:
+        super().__init__()
+        self.large = large
+        self.largest_bytes = 0
+        self.on_large: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Look at one operation."""
+        result = func(*args, **(kwargs or {}))
+        flat = torch.utils._pytree.tree_leaves((args, kwargs))
+        if any(isinstance(x, Tensor) and x.numel() >= self.large for x in flat):
+            self.on_large.append(func.overloadpacket.__name__)
+        for x in torch.utils._pytree.tree_leaves(result):
+            if isinstance(x, Tensor):
+                own = min(x.numel() * x.element_size(), x.untyped_storage().nbytes())
+                self.largest_bytes = max(self.largest_bytes, own)
+        return result
+
+
+def test_a_hundred_thousand_locations() -> None:
+    """The preset of 100,000 locations sorts nothing and holds nothing larger than the scores."""
+    locations, n = 100_000, 4
+    preds, target = torch.randn(n, locations), torch.randint(locations, (n,))
+    with Watch(large=locations) as watch:
+        metrics = next_location_metrics(locations)
+        metrics.update(preds, target)
+        values = metrics.compute()
+    forbidden = {"sort", "argsort", "topk", "one_hot", "scatter", "cumsum", "softmax"}
+    assert not forbidden & set(watch.on_large)
+    assert watch.largest_bytes <= 2 * preds.numel() * preds.element_size()
+    assert all(0 <= value <= 1 for value in values.values())
+    size = sum(v.numel() for m in metrics.values() for v in m.metric_state.values())
+    assert size <= 4 * locations + 100
+
+
+def test_memory_of_a_hundred_thousand_locations() -> None:
+    """Scoring 64 rows of 100,000 locations takes little more than the scores themselves."""
+    code = """
+    import resource, torch
+    from nextloc_metrics import next_location_metrics
+    torch.set_num_threads(1)
+    warm = next_location_metrics(10)
+    warm.update(torch.randn(4, 10), torch.tensor([1, 2, 3, 4])); warm.compute()
+    preds, target = torch.randn(64, 100_000), torch.arange(64)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    metrics = next_location_metrics(100_000)
+    metrics.update(preds, target)
+    metrics.compute()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    pytest.importorskip("resource", reason="peak memory is read from the POSIX resource module")
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
+    )
+    kilobytes = int(ran.stdout) / (1024 if sys.platform == "darwin" else 1)
+    assert kilobytes < 50_000
+
+
+def test_deterministic_algorithms() -> None:
+    """Nothing needs an operation that torch calls nondeterministic."""
+    preds, target = batch()
+    metrics = next_location_metrics(LOCATIONS)
+    torch.use_deterministic_algorithms(True)
+    try:
+        metrics.update(preds, target)
+        metrics.update(preds, torch.nn.functional.one_hot(target, LOCATIONS).bool())
+        values = metrics.compute()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    again = next_location_metrics(LOCATIONS)
+    again.update(preds, target)
+    again.update(preds, target)
+    assert same(values, again.compute())
+
+
+def test_the_default_dtype_changes_nothing() -> None:
+    """Whatever `torch.set_default_dtype` says, the numbers are the same."""
+    preds, target = batch()
+    expected = functional.ndcg_at_k(preds, target, 3)
+    torch.set_default_dtype(torch.float64)
+    try:
+        got = functional.ndcg_at_k(preds, target, 3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert got == expected
+    assert updated(NDCGAtK(3), preds, target).compute() == expected

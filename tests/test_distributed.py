@@ -1,0 +1,361 @@
+"""Several processes give the same bits as one: real groups of processes, over gloo."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DistributedSampler
+from torchmetrics import Metric
+
+import ddp_evaluation
+import distributed_workers as work
+import nextloc_metrics
+from distributed_workers import Share, same
+from nextloc_metrics import Ranking
+from nextloc_metrics.distributed import PaddedDataset, padding_mask
+
+# How the rows are shared: the number of rows of every batch of every process. A batch without
+# rows is an update; a process without batches is never updated. Negative sizes are all masked.
+SHARED = {
+    1: {"40+1+60": [[40, 1, 60]]},
+    2: {
+        "40+1/60": [[40, 1], [60]],
+        "30/30 masked": [[30], [-30]],
+        "30 masked/30": [[-30], [30]],
+        "never/101": [[], [101]],
+    },
+    3: {
+        "100/0/1": [[100], [0], [1]],
+        "0/0/5": [[0], [0], [5]],
+        "never/never/5": [[], [], [5]],
+        "3+0+27/20 masked/never": [[3, 0, 27], [-20], []],
+    },
+}
+
+
+def _shares(sizes: list[list[int]]) -> list[Share]:
+    """Lay the batches out over the rows, one after the other."""
+    start, shares = 0, []
+    for batches in sizes:
+        share: Share = []
+        for size in batches:
+            share.append((start, start + abs(size), size < 0))
+            start += abs(size)
+        shares.append(share)
+    return shares
+
+
+@cache
+def _expected(shares: tuple[tuple[int, int], ...]) -> dict[str, Any]:
+    """What one process without a group says of these rows, all in one batch."""
+    values = {}
+    for several in (False, True):
+        parts = [work.rows(start, stop, several=several) for start, stop in shares]
+        batch = {key: torch.cat([rows[key] for rows in parts]) for key in parts[0]}
+        for label, metric in work.evaluated(several).items():
+            work.add(metric, batch)
+            values[f"{label}, several={several}"] = metric.compute()
+    return values
+
+
+def _real(shares: list[Share]) -> tuple[tuple[int, int], ...]:
+    """List the stretches of rows that count, neighbours as one."""
+    edges = [(a, b) for share in shares for a, b, masked in share if b > a and not masked]
+    starts = [a for a, _ in edges if a not in {b for _, b in edges}]
+    stops = [b for _, b in edges if b not in {a for a, _ in edges}]
+    return tuple(zip(starts, stops, strict=True))
+
+
+def test_every_public_metric_is_evaluated():
+    """No metric class of the public names is left out of these tests."""
+    public = {
+        value
+        for name in nextloc_metrics.__all__
+        if isinstance(value := getattr(nextloc_metrics, name), type) and issubclass(value, Metric)
+    }
+    assert public - {nextloc_metrics.RankingMetric} == {
+        type(metric) for metric in work.single_metrics().values()
+    }
+
+
+@pytest.mark.parametrize("num_processes", SHARED)
+def test_processes_equal_one(num_processes: int):
+    """However the rows are shared, every process returns the bits that one process computes."""
+    shares = {name: _shares(sizes) for name, sizes in SHARED[num_processes].items()}
+    for values in work.run(work.evaluate, num_processes, shares):
+        for name, evaluated in values.items():
+            expected = _expected(_real(shares[name]))
+            assert evaluated.keys() == expected.keys()
+            for label, value in evaluated.items():
+                same(value, expected[label])
+
+
+def test_most_collectives_are_one():
+    """A collection sums all states at once; its members sum theirs each, as `log_dict` does."""
+    for counts in work.run(work.count_collectives, 2):
+        assert len(counts.pop("torchmetrics' own accuracy")) > 4  # so they are counted at all
+        for name, (together, one_by_one, cached) in counts.items():
+            assert together == ["all_reduce"], name
+            assert cached == [], name
+            assert set(one_by_one) <= {0, 1}, name
+        assert "more than thirty" in counts
+
+
+def test_large_states_are_not_copied():
+    """States over a megabyte are summed by themselves, and still at most three collectives."""
+    for counts in work.run(work.count_collectives_of_large_states, 2):
+        assert counts == {
+            "next_location_metrics": ["all_reduce"] * 2,
+            "decile_metrics": ["all_reduce"] * 2,
+        }
+
+
+def test_torchmetrics_options_keep_their_meaning():
+    """Every option of TorchMetrics about synchronisation does on two processes what it says."""
+    seen = work.run(work.keep_meaning, 2)
+    for rank, values in enumerate(seen):
+        mine, theirs = float(rank), float(1 - rank)  # each process' own accuracy
+        assert values["sync_on_compute=False"] == [mine] * 2
+        assert values["sync_on_compute=False, collectives"] == []
+        assert values["own dist_sync_fn"] == [mine + theirs] * 2
+        assert values["own dist_sync_fn, states seen"] == 2
+        assert values["sync, default"] == values["sync, own"] == [0.5, mine, 0.5]
+        assert values["dist_sync_on_step"] == [0.5, 1.0, 0.75]
+        assert values["forward"] == [mine, 1.0, 0.75]
+        assert values["dist_sync_on_step, collection"] == [0.5, 1.0, 0.75]
+        assert values["forward, collection"] == [mine, 1.0, 0.75]
+        assert values["merge_state"] == [0.75, 0.75]
+        assert values["reset"] == [0.5, 1.0]
+        assert values["compute_with_cache=False"] == [["all_reduce"], ["all_reduce"]]
+        assert values["distributed_available_fn"] == [mine] * 2
+        assert values["update between computes"] == [0.5, 0.75, 0.75]
+
+
+def test_groups_of_processes():
+    """`process_group` sums over that group, also where the members of a collection differ."""
+    for rank, values in enumerate(work.run(work.use_process_groups, 3)):
+        own_group = 0.25 if rank < 2 else 1.0
+        assert values["metric"] == own_group
+        assert values["collection"] == [own_group, own_group]
+        assert values["mixed"] == [own_group, 0.5]
+        assert values["mixed, collectives"] == ["all_reduce", "all_reduce"]
+
+
+@pytest.mark.parametrize("compute_groups", [True, False])
+def test_members_updated_by_themselves(compute_groups: bool):
+    """A member that one process alone updated by itself counts that update, and no other does."""
+    first, second = work.run(work.update_one_member, 2, compute_groups)
+    assert first == second
+    before = {"decile_1": 1 / 2, "decile_2": 0.0, "decile_1_again": 1 / 2, "mrr": 3 / 4}
+    assert first["before"] == before
+    assert first["mrr"] == {**before, "mrr": 7 / 8}
+    assert first["decile_1_again"] == {**before, "mrr": 7 / 8, "decile_1_again": 3 / 4}
+
+
+def test_different_members_updated_on_every_process():
+    """After a value was computed, each process may update another member: none is mixed up."""
+    expected = {"collectives": 1, "at_1": 2 / 6, "at_2": 1, "mrr": 3 / 4}
+    for values in work.run(work.update_different_members, 2):
+        assert values == pytest.approx(expected)
+
+
+def test_a_process_that_dies_leaves_an_error():
+    """Where a process ends in the middle, the others raise, and never return a wrong number."""
+    first, died = work.run(work.die_in_the_middle, 2, seconds=30, may_die=True)
+    assert died is None
+    for error in first.values():
+        assert any(word in error.lower() for word in ("timed out", "timeout", "connection")), error
+
+
+# Sharded candidates -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "widths", [pytest.param(x, id="+".join(map(str, x))) for y in work.SLICES.values() for x in y]
+)
+def test_slices_of_the_candidates_rank_as_all(widths: list[int]):
+    """Every process gets the places among all candidates, and rows it owns are counted once."""
+    found = work.run(work.rank_slices, len(widths), widths)
+    for name, batch in work.sharded_batches().items():
+        scores, target = batch.pop("scores"), batch.pop("target")
+        for top in work.TOPS:
+            whole = Ranking.from_scores(scores, target, **batch, top=top)
+            for process in found:
+                found_here = process[f"{name}, top={top}"]
+                if len(whole):
+                    same(found_here, work.parts(whole))
+                else:  # no message tells the number of candidates then
+                    same(found_here["above"], whole.above)
+        if f"{name}, values" in found[0]:
+            metrics = work.sharded_metrics()
+            metrics.update(scores, target, batch.get("mask"))
+            for process in found:
+                same(process[f"{name}, values"], metrics.compute())
+    for wrong in work.WRONG_IDS:
+        (message,) = {process[f"error {wrong}"] for process in found}
+        assert f"got {wrong}" in message
+
+
+def test_slices_of_a_group_of_processes():
+    """`process_group` exchanges scores within that group only."""
+    batch = work.rows(0, 40)
+    whole = work.parts(Ranking.from_scores(batch["preds"], batch["target"]))
+    *pair, other = work.run(work.rank_slices_in_a_group, 3)
+    assert other == {}
+    for found in pair:
+        same(found, whole)
+
+
+def test_slices_of_one_process():
+    """Without a process group one slice is all there is, and the same as scores."""
+    batch = work.rows(0, 40)
+    sharded = Ranking.from_sharded_scores(batch["preds"], batch["target"], 0, top=3)
+    whole = Ranking.from_scores(batch["preds"], batch["target"], top=3)
+    same(work.parts(sharded), work.parts(whole))
+
+
+@pytest.mark.parametrize("target", [torch.ones(2, 3), torch.ones(2, 3).bool(), [0, 1]])
+def test_slices_take_ids_only(target: Any):
+    """Relevance by column, of which a process has a part, is refused by name."""
+    with pytest.raises(TypeError, match=r"`target` must be an integer tensor of ids, got"):
+        Ranking.from_sharded_scores(torch.zeros(2, 3), target, 0)
+    with pytest.raises(TypeError, match=r"`local_scores` must be a floating tensor of scores"):
+        Ranking.from_sharded_scores(torch.zeros(2, 3).int(), torch.tensor([0, 1]), 0)
+
+
+def test_rows_of_a_ranking():
+    """Slices, masks and ids of rows keep those queries; what is not there is an error."""
+    batch = work.rows(0, 6)
+    ranking = Ranking.from_scores(batch["preds"], batch["target"], batch["mask"], top=3)
+    for rows in (slice(1, None, 2), torch.tensor([1, 3, 5]), torch.arange(6) % 2 == 1):
+        kept = Ranking.from_scores(
+            *(batch[key][1::2] for key in ("preds", "target", "mask")), top=3
+        )
+        same(work.parts(ranking[rows]), work.parts(kept))
+    assert len(ranking[2]) == len(ranking[-1]) == 1
+    assert torch.equal(ranking[-1].above, ranking[5].above)
+    assert len(ranking[:0]) == 0
+    for row in (6, -7):
+        with pytest.raises(IndexError):
+            ranking[row]
+    assert sum(len(row) for row in itertools.islice(iter(ranking), 100)) == 6
+
+
+# Rows counted once --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_masks_add_up_to_the_rows(drop_last: bool, shuffle: bool):
+    """`padding_mask` keeps every row of a `DistributedSampler` once, for 1-50 rows, 1-8 processes.
+
+    With `drop_last` there is nothing to mask, and the rows dropped stay dropped.
+    """
+    for num_rows, num_replicas in itertools.product(range(1, 51), range(1, 9)):
+        kept: list[int] = []
+        for rank in range(num_replicas):
+            share = list(
+                DistributedSampler(
+                    range(num_rows), num_replicas, rank, shuffle=shuffle, drop_last=drop_last
+                )
+            )
+            mask = padding_mask(num_rows, num_replicas, rank, drop_last)
+            assert len(mask) == len(share)
+            assert not drop_last or mask.all()
+            kept += torch.tensor(share, dtype=torch.long)[mask].tolist()
+        dropped = num_rows % num_replicas if drop_last else 0
+        assert len(set(kept)) == len(kept) == num_rows - dropped
+        assert dropped or sorted(kept) == list(range(num_rows))
+
+
+def test_the_example_of_padding_mask_is_what_the_sampler_does():
+    """Five rows on two processes: the second gets rows 1 and 3, and row 0 again."""
+    share = list(DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False))
+    assert share == [1, 3, 0]
+    assert padding_mask(5, 2, 1).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_padded_datasets_hold_every_row_once(drop_last: bool, shuffle: bool):
+    """A sampler over a `PaddedDataset` neither repeats nor drops: each row is real just once."""
+    for num_rows, num_replicas in itertools.product((1, 2, 3, 7, 8, 20, 21), range(1, 9)):
+        padded = PaddedDataset(range(100, 100 + num_rows), num_replicas)
+        shares = [
+            [
+                padded[index]
+                for index in DistributedSampler(
+                    padded, num_replicas, rank, shuffle=shuffle, drop_last=drop_last
+                )
+            ]
+            for rank in range(num_replicas)
+        ]
+        assert len({len(share) for share in shares}) == 1
+        real = sorted(row for share in shares for row, is_real in share if is_real)
+        assert real == list(range(100, 100 + num_rows))
+
+
+def test_padded_datasets_reach_the_workers_of_a_loader():
+    """A loader's worker process holds a pickled copy, has no group, and can read the padding."""
+    for pickled in work.run(work.pad, 2):
+        padded = pickle.loads(pickled)
+        assert padded[3] == (0, False)
+        with pytest.raises(IndexError):
+            padded[4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"num_rows": -1}, "num_rows"),
+        ({"num_rows": 2.0}, "num_rows"),
+        ({"num_replicas": 0}, "num_replicas"),
+        ({"rank": 2}, "rank"),
+        ({"rank": -1}, "rank"),
+    ],
+)
+def test_masks_refuse_impossible_numbers(arguments: dict[str, Any], name: str):
+    """An argument out of range is named, with its value."""
+    with pytest.raises(ValueError, match=rf"`{name}` must be .*, got"):
+        padding_mask(**{"num_rows": 5, "num_replicas": 2, "rank": 0, **arguments})
+
+
+def test_padded_datasets_refuse_rows_that_are_not_there():
+    """An index behind the padding, or a number of processes that cannot be, is an error."""
+    with pytest.raises(IndexError, match="from 0 to 3, got 4"):
+        PaddedDataset([1, 2, 3], 2)[4]
+    with pytest.raises(ValueError, match="`num_replicas` must be a positive integer, got 0"):
+        PaddedDataset([1, 2, 3], 0)
+    assert list(PaddedDataset([1, 2, 3])) == [(1, True), (2, True), (3, True)]
+
+
+# The example --------------------------------------------------------------------------------------
+
+
+def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[str]):
+    """`torchrun --nproc-per-node 2` prints what one process prints, to the last digit.
+
+    Starting Python three times takes most of it.
+    """
+    ddp_evaluation.main()
+    alone = capsys.readouterr().out
+    assert [line.split()[0] for line in alone.splitlines()] == [
+        *("acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1")
+    ]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    together = subprocess.run(
+        [*torchrun, "--nproc-per-node", "2", ddp_evaluation.__file__],
+        env={**os.environ, **work.LOOPBACK},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert together.stdout == alone, together.stderr

@@ -1,0 +1,366 @@
+"""Bad input: an error that says what is wrong, and a state that is as it was."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    Ranking,
+    RecallAtK,
+    functional,
+    next_location_metrics,
+    recommendation_metrics,
+)
+from strategies import CASES, LOCATIONS, Case, batch, same, state, updated
+
+WITH_K: list[Any] = [AccuracyAtK, MRR, NDCGAtK, MAPAtK, PrecisionAtK, RecallAtK, F1AtK]
+FUNCTIONS: list[Any] = [
+    functional.accuracy_at_k,
+    functional.mrr,
+    functional.ndcg_at_k,
+    functional.map_at_k,
+    functional.precision_at_k,
+    functional.recall_at_k,
+    functional.f1_at_k,
+]
+Wrong = (ValueError, TypeError)
+SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
+IDS = torch.tensor([1, 2, 0, 5])
+
+
+# Options -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [0, -1, -3, 2.5, 3.0, True, False, "5", (1, 5), math.nan])
+@pytest.mark.parametrize("metric", WITH_K)
+def test_k_must_be_a_positive_integer(metric: Any, k: Any) -> None:
+    """The message names `k`, the rule and the value."""
+    with pytest.raises(Wrong, match=rf"`k`.*positive integer.*{re.escape(repr(k))}"):
+        metric(k)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, True, "5"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions_check_k_too(function: Any, k: Any) -> None:
+    """Functions refuse what classes refuse."""
+    with pytest.raises(Wrong, match=rf"`k`.*{re.escape(repr(k))}"):
+        function(SCORES, IDS, k)
+
+
+@pytest.mark.parametrize("metric", [m for m in WITH_K if m is not MRR])
+def test_only_mrr_goes_without_k(metric: Any) -> None:
+    """`None` is no cut-off, which only MRR has."""
+    with pytest.raises(Wrong, match="`k`"):
+        metric(None)
+    with pytest.raises(TypeError, match="k"):
+        metric()
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.5, True, "5", None])
+def test_num_locations_must_be_a_positive_integer(number: Any) -> None:
+    """The message names `num_locations` and the value."""
+    with pytest.raises(Wrong, match=rf"`num_locations`.*{re.escape(repr(number))}"):
+        LocationF1(number)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "allowed"),
+    [
+        (lambda **o: AccuracyAtK(1, **o), "ties", ["expected", "optimistic", "pessimistic"]),
+        (lambda **o: MRR(**o), "ties", ["expected", "optimistic", "pessimistic"]),
+        (lambda **o: MRR(**o), "empty_target_action", ["skip", "neg", "pos", "error"]),
+        (lambda **o: NDCGAtK(3, **o), "gain", ["linear", "exponential"]),
+        (lambda **o: NDCGAtK(3, **o), "ideal", ["truncated", "full"]),
+        (lambda **o: MAPAtK(3, **o), "normalizer", ["min", "relevant"]),
+        (lambda **o: PrecisionAtK(3, **o), "denominator", ["k", "retrieved"]),
+        (lambda **o: F1AtK(3, **o), "average", ["queries", "pooled"]),
+        (lambda **o: LocationF1(3, **o), "average", ["weighted", "macro", "micro"]),
+    ],
+)
+@pytest.mark.parametrize("value", ["best", 3, True, ["min"]])
+def test_choices_name_what_is_allowed(
+    make: Callable[..., Any], name: str, allowed: list[str], value: Any
+) -> None:
+    """An unknown choice names the option, the value and every choice there is."""
+    with pytest.raises(Wrong, match=f"`{name}`") as raised:
+        make(**{name: value})
+    for text in [*allowed, repr(value)]:
+        assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None, 0.5])
+@pytest.mark.parametrize("name", ["normalized", "validate_args"])
+def test_switches_must_be_bool(name: str, value: Any) -> None:
+    """A switch is True or False."""
+    with pytest.raises(Wrong, match=rf"`{name}`.*{re.escape(repr(value))}"):
+        RecallAtK(3, **{name: value})
+
+
+@pytest.mark.parametrize("value", [2.5, "0", True, [0]])
+@pytest.mark.parametrize("make", [MRR, lambda **o: LocationF1(3, **o), next_location_metrics])
+def test_ignore_index_must_be_an_integer(make: Any, value: Any) -> None:
+    """An id that is ignored is an id."""
+    more = {"num_locations": 3} if make is next_location_metrics else {}
+    with pytest.raises(Wrong, match=rf"`ignore_index`.*{re.escape(repr(value))}"):
+        make(ignore_index=value, **more)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_unknown_keyword_is_named(case: Case) -> None:
+    """A misspelt option is an error that says which."""
+    with pytest.raises((TypeError, ValueError), match="top_kk"):
+        case.make(top_kk=3)
+
+
+@pytest.mark.parametrize(
+    ("k", "named"), [((), r"\(\)"), ((1, 0), "0"), ((1, 2.5), r"2\.5"), ((5, 5), "5"), ("15", "1")]
+)
+@pytest.mark.parametrize("preset", [lambda k: next_location_metrics(9, k), recommendation_metrics])
+def test_presets_check_their_k(preset: Any, k: Any, named: str) -> None:
+    """No k, a bad k and a k twice are errors."""
+    with pytest.raises(Wrong, match=f"`k`.*{named}"):
+        preset(k)
+
+
+# Input -------------------------------------------------------------------------------------------
+
+BAD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "target beyond the candidates": (
+        SCORES, torch.tensor([1, 6, 0, 0]), {}, r"`target`.*6",
+    ),
+    "negative target": (SCORES, torch.tensor([1, -1, 0, 0]), {}, r"`target`.*-1"),
+    "target of -100": (SCORES, torch.tensor([1, -100, 0, 0]), {}, r"`target`.*-100"),
+    "relevant id beyond": (SCORES, torch.tensor([[1, 6]] * 4), {}, r"`target`.*6"),
+    "relevant id below the padding": (SCORES, torch.tensor([[1, -2]] * 4), {}, r"`target`.*-2"),
+    "floating ids": (SCORES, torch.tensor([1.0, 2.0, 0.0, 0.0]), {}, r"`target`"),
+    "bool ids": (SCORES, torch.tensor([True, False, True, True]), {}, r"`target`"),
+    "too few targets": (SCORES, torch.tensor([1, 2, 0]), {}, r"`target`.*3"),
+    "too many targets": (SCORES, torch.tensor([1, 2, 0, 0, 0]), {}, r"`target`.*5"),
+    "target of too many dimensions": (
+        SCORES, torch.zeros(4, 2, 2, dtype=torch.long), {}, r"`target`",
+    ),
+    "relevance of other width": (SCORES, torch.zeros(4, 5), {}, r"`target`.*5"),
+    "bool relevance of other width": (
+        SCORES, torch.zeros(4, 5, dtype=torch.bool), {}, r"`target`.*5",
+    ),
+    "negative relevance": (SCORES, torch.full((4, 6), -0.5), {}, r"`target`.*-0\.5"),
+    "NaN relevance": (SCORES, torch.full((4, 6), math.nan), {}, r"`target`.*nan"),
+    "integer 0/1 relevance": (
+        SCORES, torch.tensor([[1, 0, 0, 1, 0, 0]] * 4), {}, r"`target`.*bool",
+    ),
+    "no candidates": (torch.zeros(4, 0), IDS, {}, r"`preds`"),
+    "scores without dimensions": (torch.tensor(0.5), torch.tensor(0), {}, r"`preds`"),
+    "bool scores": (SCORES > 0.3, IDS, {}, r"`preds`.*bool"),
+    "complex scores": (SCORES.to(torch.complex64), IDS, {}, r"`preds`.*complex"),
+    "visit counts": (
+        torch.randint(3, (4, 100)), IDS, {}, r"`preds`.*pass scores as `\.float\(\)`",
+    ),
+    "mask of another shape": (
+        SCORES, IDS, {"mask": torch.ones(3, dtype=torch.bool)}, r"`mask`.*3",
+    ),
+    "mask of integers": (SCORES, IDS, {"mask": torch.ones(4, dtype=torch.long)}, r"`mask`.*int64"),
+    "mask of floats": (SCORES, IDS, {"mask": torch.ones(4)}, r"`mask`.*float"),
+    "mask of another kind": (SCORES, IDS, {"mask": [True] * 4}, r"`mask`.*list"),
+    "preds as lists": (SCORES.tolist(), IDS, {}, r"`preds`.*list"),
+    "preds as an array": (SCORES.numpy(), IDS, {}, r"`preds`.*ndarray"),
+    "target as lists": (SCORES, IDS.tolist(), {}, r"`target`.*list"),
+    "no target": (SCORES, None, {}, r"`target`"),
+}  # fmt: skip
+BAD_INPUT = pytest.mark.parametrize(
+    ("preds", "target", "more", "message"), BAD.values(), ids=BAD.keys()
+)
+KINDS = [
+    Case("AccuracyAtK", {"k": 3}),
+    Case("MRR"),
+    Case("F1AtK", {"k": 3, "average": "pooled"}),
+    Case("PrecisionAtK", {"k": 3, "denominator": "retrieved"}),
+    Case("LocationF1", {"num_locations": LOCATIONS}),
+]
+
+
+@BAD_INPUT
+@pytest.mark.parametrize("case", KINDS, ids=str)
+@pytest.mark.parametrize("way", ["update", "forward"])
+def test_bad_input_is_named_and_changes_nothing(
+    case: Case, way: str, preds: Any, target: Any, more: Any, message: str
+) -> None:
+    """`update` and `forward` refuse bad input and leave what was accumulated."""
+    metric = updated(case.make(), *batch())
+    value, before, queries = metric.compute(), state(metric), metric.num_queries
+    with pytest.raises(Wrong, match=f"(?s){message}"):
+        (metric.update if way == "update" else metric)(preds, target, **more)
+    assert same(state(metric), before)
+    assert metric.num_queries == queries
+    assert same(metric.compute(), value)
+    expected = updated(case.make(), *batch_of_ones())
+    metric.reset()
+    metric.update(*batch_of_ones())
+    assert same(metric.compute(), expected.compute())
+
+
+def batch_of_ones() -> tuple[Tensor, Tensor]:
+    """Two queries that are fine."""
+    return torch.ones(2, LOCATIONS), torch.tensor([0, 3])
+
+
+@BAD_INPUT
+def test_bad_input_changes_no_member_of_a_collection(
+    preds: Any, target: Any, more: Any, message: str
+) -> None:
+    """The preset is all or nothing."""
+    for way in ("update", "forward"):
+        metrics = next_location_metrics(LOCATIONS)
+        metrics.update(*batch())
+        before = {key: state(metric) for key, metric in metrics.items()}
+        with pytest.raises(Wrong, match=f"(?s){message}"):
+            (metrics.update if way == "update" else metrics)(preds, target, **more)
+        assert all(same(state(metric), before[key]) for key, metric in metrics.items())
+
+
+@BAD_INPUT
+def test_functions_refuse_the_same(preds: Any, target: Any, more: Any, message: str) -> None:
+    """Functions check what metrics check."""
+    with pytest.raises(Wrong, match=f"(?s){message}"):
+        functional.mrr(preds, target, **more)
+
+
+def test_bad_first_input_leaves_a_new_metric_new() -> None:
+    """A metric whose first batch was refused works on."""
+    for way in ("update", "forward"):
+        metric = AccuracyAtK(1)
+        with pytest.raises(ValueError, match="`target`"):
+            (metric.update if way == "update" else metric)(SCORES, torch.tensor([9, 0, 0, 0]))
+        metric.update(SCORES, torch.tensor([1, 1, 0, 0]))
+        assert metric.compute() == 0.5
+
+
+def test_an_empty_query_is_an_error_on_request() -> None:
+    """`empty_target_action="error"` refuses a query without a relevant location."""
+    good = torch.tensor([[0], [1]])
+    for case in KINDS[:4]:
+        metric = updated(case.make(empty_target_action="error"), SCORES[:2], good)
+        before = state(metric)
+        for way in (metric.update, metric):
+            with pytest.raises(ValueError, match="relevant"):
+                way(SCORES[:2], torch.tensor([[0], [-1]]))
+            assert same(state(metric), before)
+        metric.update(SCORES[:2], torch.tensor([[0], [-1]]), mask=torch.tensor([True, False]))
+        assert metric.num_queries == 3
+
+
+def test_an_ignored_query_is_no_empty_query() -> None:
+    """A query all of whose ids are ignored is left out, whatever is done with empty ones."""
+    target = torch.tensor([[0, 0], [1, 0], [1, 1], [1, -1]])
+    for action in ("skip", "neg", "pos", "error"):
+        metric = MRR(ignore_index=1, empty_target_action=action)
+        metric.update(SCORES, target)
+        assert metric.num_queries == 2
+
+
+def test_location_f1_knows_its_locations() -> None:
+    """More locations scored, or listed, than there are is an error with both numbers."""
+    metric = updated(LocationF1(10), torch.rand(4, 10), torch.tensor([0, 3, 9, 9]))
+    before = state(metric)
+    for way in (metric.update, metric):
+        with pytest.raises(ValueError, match=r"(?s)(11.*10|10.*11)"):
+            way(torch.rand(4, 11), torch.tensor([0, 1, 2, 3]))
+        with pytest.raises(ValueError, match=r"(?s)(12.*10|10.*12)"):
+            way(torch.tensor([[12, 3], [1, 2]]), torch.tensor([1, 2]))
+        with pytest.raises(ValueError, match=r"(?s)(12.*10|10.*12)"):
+            way(torch.tensor([[2, 3], [1, 2]]), torch.tensor([1, 12]))
+        assert same(state(metric), before)
+
+
+def test_location_f1_needs_one_relevant_location() -> None:
+    """Two relevant locations have no confusion matrix."""
+    metric = LocationF1(LOCATIONS)
+    with pytest.raises(ValueError, match="one relevant"):
+        metric.update(SCORES, torch.tensor([[0, 1], [2, -1], [3, -1], [0, -1]]))
+    assert metric.num_queries == 0
+
+
+def test_a_ranking_that_kept_too_little() -> None:
+    """A metric that needs the best candidate refuses a `Ranking` without it."""
+    ranking = Ranking.from_scores(SCORES, IDS)
+    metric = LocationF1(LOCATIONS)
+    with pytest.raises(ValueError, match="top"):
+        metric.update(ranking)
+    assert metric.num_queries == 0
+
+
+def test_a_list_has_no_number_of_locations() -> None:
+    """Ids of any size are fine in lists."""
+    lists = torch.tensor([[10**12, 5], [7, 10**15]])
+    target = torch.tensor([5, 10**15])
+    assert updated(MRR(), lists, target).compute() == 0.5
+
+
+def test_long_lists_of_different_ids_are_lists() -> None:
+    """A hundred ids, few of them repeats, are no visit counts."""
+    lists = torch.stack([torch.randperm(1000)[:100] for _ in range(4)])
+    metric = updated(MRR(), lists, lists[:, 1])
+    assert metric.compute() == 0.5
+
+
+def test_long_padding_is_no_repeat() -> None:
+    """Short lists padded to many columns are lists."""
+    lists = torch.full((4, 100), -1)
+    lists[:, :3] = torch.tensor([4, 2, 1])
+    assert updated(MRR(), lists, torch.full((4,), 2)).compute() == 0.5
+
+
+def test_masked_queries_may_hold_anything() -> None:
+    """Nothing of a masked query is looked at."""
+    mask = torch.tensor([True, False, False, False])
+    scores = SCORES.clone()
+    scores[1:] = math.nan
+    for target in (torch.tensor([1, -100, 10**6, -(10**12)]), torch.tensor([[1], [-9], [77], [6]])):
+        for case in KINDS:
+            assert updated(case.make(), scores, target, mask=mask).num_queries == 1
+    relevance = torch.full((4, 6), -1.0)
+    relevance[0] = torch.tensor([0.0, 1, 0, 0, 0, 0])
+    relevance[2] = math.nan
+    assert updated(MRR(), scores, relevance, mask=mask).compute() == 1
+
+
+def test_without_validation_nothing_is_refused() -> None:
+    """`validate_args=False` drops the checks that read values, as a negative relevance."""
+    relevance = torch.tensor([[0.0, 1.0, -1.0, 0.0, 0.0, 0.0]]).repeat(4, 1)
+    metric = MRR(validate_args=False)
+    metric.update(SCORES, relevance)
+    assert metric.compute() == 1.0
+
+
+def test_rankings_check_their_input_too() -> None:
+    """The constructors refuse the other form of `preds`."""
+    with pytest.raises(Wrong, match="`preds`"):
+        Ranking.from_scores(torch.tensor([[1, 2, 3]]), torch.tensor([1]))
+    with pytest.raises(Wrong, match="`preds`"):
+        Ranking.from_lists(SCORES, IDS)
+
+
+def test_rankings_check_the_policy_for_ties() -> None:
+    """A policy that does not exist breaks no ties."""
+    with pytest.raises(Wrong, match="best"):
+        Ranking.from_scores(SCORES, IDS).break_ties("best")
+
+
+@pytest.mark.parametrize("reduction", ["sum", None, True])
+def test_reduction_is_mean_or_none(reduction: Any) -> None:
+    """The functions know two reductions."""
+    with pytest.raises(Wrong, match=rf"`reduction`.*{re.escape(repr(reduction))}"):
+        functional.mrr(SCORES, IDS, reduction=reduction)

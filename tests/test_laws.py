@@ -1,0 +1,529 @@
+"""Laws that hold for every input, which say more than many examples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torchmetrics import Metric
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    Ranking,
+    RecallAtK,
+    next_location_metrics,
+    recommendation_metrics,
+    scoring,
+)
+from strategies import (
+    CASES,
+    DIRTY,
+    LOCATIONS,
+    RANKING_CASES,
+    Case,
+    batch,
+    graded_relevant,
+    id_lists,
+    one_relevant,
+    padded_ids,
+    same,
+    scores,
+    several_relevant,
+    split,
+    state,
+    updated,
+)
+
+KS = (1, 2, 3, 5, 8)
+# Laws that go through the whole table of metrics need fewer examples, and those that are
+# parametrised over it need only a few each.
+over_all_metrics = settings(max_examples=12)
+for_each_metric = settings(max_examples=4)
+
+
+made: dict[str, Metric] = {}
+
+
+def fed(cases: list[Case], preds: Tensor, target: Tensor) -> list[Metric]:
+    """Each metric of a table after one update, the batch ranked once to save time."""
+    form = Ranking.from_scores if preds.is_floating_point() else Ranking.from_lists
+    ranking = form(preds, target, top=8)
+    metrics = [made.setdefault(str(case), case.make()) for case in cases]
+    for metric in metrics:
+        metric.reset()
+        metric.update(ranking)
+    return metrics
+
+
+def states(cases: list[Case], preds: Tensor, target: Tensor) -> list[dict[str, Tensor]]:
+    """What each metric of a table has accumulated after one update."""
+    return [state(metric) for metric in fed(cases, preds, target)]
+
+
+def values(cases: list[Case], preds: Tensor, target: Tensor) -> list[float]:
+    """The value of each metric of a table after one update."""
+    return [metric.compute().item() for metric in fed(cases, preds, target)]
+
+
+def one_f1(locations: int) -> list[Case]:
+    """`LocationF1` in a table of its own: only it cares which of two equal scores has which id."""
+    return [Case("LocationF1", {"num_locations": locations})]
+
+
+# Only the order of the scores matters ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "increasing",
+    [
+        lambda s: s - 100,
+        lambda s: 3 * s,
+        lambda s: s.double().log_softmax(-1),
+        lambda s: s.double().sigmoid(),
+        lambda s: s.double().exp(),
+        lambda s: s.double() ** 3,
+        lambda s: torch.unique(s, return_inverse=True)[1].float() - 50,
+    ],
+    ids=["s-100", "3s", "log_softmax", "sigmoid", "exp", "cube", "levels"],
+)
+@over_all_metrics
+@given(several_relevant())
+def test_increasing_maps_change_nothing(increasing: Any, batch: tuple[Tensor, Tensor]) -> None:
+    """Logits, log-probabilities, probabilities and ranks give the same bits."""
+    preds, relevant = batch
+    mapped = increasing(preds)
+    target = torch.zeros(len(preds), dtype=torch.long)
+    assert same_all(states(RANKING_CASES, preds, relevant), states(RANKING_CASES, mapped, relevant))
+    f1 = one_f1(preds.shape[1])
+    assert same_all(states(f1, preds, target), states(f1, mapped, target))
+
+
+def same_all(one: list[dict[str, Tensor]], other: list[dict[str, Tensor]]) -> bool:
+    """Whether two lists of states agree bit for bit."""
+    return all(same(a, b) for a, b in zip(one, other, strict=True))
+
+
+@over_all_metrics
+@given(graded_relevant(DIRTY), st.randoms(use_true_random=False))
+def test_permuting_candidates_changes_nothing(batch: tuple[Tensor, Tensor], random: Any) -> None:
+    """Candidates have no order of their own, whatever their ids."""
+    preds, relevance = batch
+    columns = list(range(preds.shape[1]))
+    random.shuffle(columns)
+    assert same_all(
+        states(RANKING_CASES, preds, relevance),
+        states(RANKING_CASES, preds[:, columns], relevance[:, columns]),
+    )
+
+
+@over_all_metrics
+@given(id_lists(), st.randoms(use_true_random=False))
+def test_renaming_locations_changes_nothing(batch: tuple[Tensor, Tensor], random: Any) -> None:
+    """The ids of a list are names."""
+    lists, relevant = batch
+    names = list(range(5))
+    random.shuffle(names)
+    renamed = torch.tensor([*names, -1])
+    assert same_all(
+        states(RANKING_CASES, lists, relevant),
+        states(RANKING_CASES, renamed[lists], renamed[relevant]),
+    )
+
+
+@over_all_metrics
+@given(several_relevant(), st.randoms(use_true_random=False))
+def test_the_order_of_relevant_ids_changes_nothing(
+    batch: tuple[Tensor, Tensor], random: Any
+) -> None:
+    """Relevant ids are a set: their order, their repeats and where their padding stands."""
+    preds, relevant = batch
+    ids = padded_ids(relevant)
+    columns = list(range(ids.shape[1])) * 2
+    random.shuffle(columns)
+    assert same_all(
+        states(RANKING_CASES, preds, ids), states(RANKING_CASES, preds, ids[:, columns])
+    )
+
+
+# Batches -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@for_each_metric
+@given(data=st.data())
+def test_any_split_into_batches_gives_the_same_bits(case: Case, data: st.DataObject) -> None:
+    """The state, and so the value, does not depend on how the rows came."""
+    preds, target = batch(n=11)
+    mask = torch.rand(11) < 0.8
+    whole = updated(case.make(), preds, target, mask=mask)
+    parts = case.make()
+    order = torch.tensor(data.draw(st.permutations(range(11))))
+    sizes = data.draw(st.lists(st.integers(1, 5), max_size=6))
+    for p, t, m in split(sizes, preds[order], target[order], mask[order]):
+        parts.update(p, t, mask=m)
+    assert same(whole.metric_state, parts.metric_state)
+    assert same(whole.compute(), parts.compute())
+    assert whole.num_queries == parts.num_queries
+
+
+@over_all_metrics
+@given(graded_relevant(DIRTY), st.integers(0, 4))
+def test_several_relevant_split_into_batches(batch: tuple[Tensor, Tensor], cut: int) -> None:
+    """A batch of graded queries, cut in two."""
+    preds, relevance = batch
+    for case in RANKING_CASES:
+        metric = case.make()
+        for part in split([cut] if cut else [], preds, relevance):
+            metric.update(*part)
+        assert same(state(metric), states([case], preds, relevance)[0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_an_empty_batch_changes_nothing(case: Case) -> None:
+    """A batch of no queries is a batch."""
+    metric = case.make()
+    metric.update(torch.zeros(0, LOCATIONS), torch.zeros(0, dtype=torch.long))
+    assert metric.num_queries == 0
+    assert metric.compute().isnan()
+    preds, target = batch()
+    metric.update(preds, target)
+    metric.update(preds[:0], target[:0])
+    assert same(state(metric), state(updated(case.make(), preds, target)))
+
+
+# Within and between scores -----------------------------------------------------------------------
+
+
+@given(graded_relevant(DIRTY))
+def test_scores_never_fall_with_k(batch: tuple[Tensor, Tensor]) -> None:
+    """A longer look never finds less: scores whose divisor does not grow with k."""
+    ranking = Ranking.from_scores(*batch)
+    has_some = ranking.num_relevant > 0
+    rising: dict[str, Any] = {
+        "hits": lambda k: scoring.hits(ranking, k),
+        "accuracy": lambda k: scoring.accuracy(ranking, k),
+        "reciprocal rank": lambda k: scoring.reciprocal_rank(ranking, k),
+        "recall": lambda k: scoring.recall(ranking, k),
+        "full ndcg": lambda k: scoring.ndcg(ranking, k, "linear", "full"),
+        "ap over n": lambda k: scoring.average_precision(ranking, k, "relevant"),
+    }
+    for name, score in rising.items():
+        values = torch.stack([score(k)[has_some] for k in KS])
+        assert (values.diff(dim=0) >= -1e-12).all(), name
+
+
+@given(one_relevant(DIRTY))
+def test_ndcg_and_map_of_one_relevant_never_fall_with_k(batch: tuple[Tensor, Tensor]) -> None:
+    """With one relevant location every score but precision and F1 rises with k."""
+    ranking = Ranking.from_scores(*batch)
+    for score in (scoring.ndcg, scoring.average_precision):
+        values = torch.stack([score(ranking, k) for k in KS])
+        assert (values.diff(dim=0) >= -1e-12).all()
+
+
+@over_all_metrics
+@given(graded_relevant(DIRTY))
+def test_scores_are_fractions(batch: tuple[Tensor, Tensor]) -> None:
+    """Every value lies in [0, 1] or, without data, is NaN."""
+    for value in values(RANKING_CASES, *batch):
+        assert math.isnan(value) or 0 <= value <= 1
+
+
+@settings(max_examples=30)
+@given(graded_relevant(DIRTY), st.data())
+def test_a_nan_never_helps(batch: tuple[Tensor, Tensor], data: st.DataObject) -> None:
+    """Whatever score becomes NaN, no metric rises."""
+    preds, relevance = batch
+    n, c = preds.shape
+    worse = preds.clone()
+    cells = st.tuples(st.integers(0, n - 1), st.integers(0, c - 1))
+    for row, column in data.draw(st.lists(cells, min_size=1, max_size=3)):
+        worse[row, column] = math.nan
+    before, after = values(RANKING_CASES, preds, relevance), values(RANKING_CASES, worse, relevance)
+    for case, was, became in zip(RANKING_CASES, before, after, strict=True):
+        assert became <= was + 1e-7 or math.isnan(became), str(case)
+
+
+@over_all_metrics
+@given(graded_relevant(DIRTY), st.data())
+def test_scoring_a_relevant_location_minus_infinity_never_helps(
+    batch: tuple[Tensor, Tensor], data: st.DataObject
+) -> None:
+    """A model that rules a right answer out cannot gain by it, at equal relevance."""
+    preds, relevance = batch
+    relevant = relevance > 0
+    n, c = preds.shape
+    row, column = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, c - 1))
+    assume(relevant[row, column] and not preds[row, column].isnan())
+    worse = preds.clone()
+    worse[row, column] = -math.inf
+    # A shorter list has a smaller divisor, so precision over what was retrieved may rise.
+    cases = [case for case in RANKING_CASES if "denominator" not in case.options]
+    before, after = values(cases, preds, relevant), values(cases, worse, relevant)
+    for case, was, became in zip(cases, before, after, strict=True):
+        assert became <= was + 1e-7, str(case)
+
+
+@given(graded_relevant(DIRTY))
+def test_optimists_exceed_expectation_and_pessimists_fall_below(
+    batch: tuple[Tensor, Tensor],
+) -> None:
+    """The tie policies come in their order, query by query."""
+    ranking = Ranking.from_scores(*batch)
+    ranking = ranking[ranking.num_relevant > 0]
+    best, worst = ranking.break_ties("optimistic"), ranking.break_ties("pessimistic")
+    for k in KS:
+        for score in (
+            scoring.hits,
+            scoring.accuracy,
+            scoring.reciprocal_rank,
+            scoring.ndcg,
+            scoring.average_precision,
+            scoring.precision,
+            scoring.recall,
+            scoring.f1,
+        ):
+            expected = score(ranking, k)
+            assert (score(best, k) >= expected - 1e-12).all()
+            assert (score(worst, k) <= expected + 1e-12).all()
+        for gain in ("linear", "exponential"):
+            expected = scoring.ndcg(ranking, k, gain)
+            assert (scoring.ndcg(best, k, gain) >= expected - 1e-12).all()
+            assert (scoring.ndcg(worst, k, gain) <= expected + 1e-12).all()
+
+
+@given(graded_relevant(DIRTY))
+def test_without_ties_the_policies_agree(batch: tuple[Tensor, Tensor]) -> None:
+    """Settled ties stay settled: a second policy changes nothing."""
+    ranking = Ranking.from_scores(*batch).break_ties("pessimistic")
+    again = ranking.break_ties("optimistic")
+    for name in ("above", "tied", "relevant_above", "relevant_tied"):
+        assert torch.equal(getattr(ranking, name), getattr(again, name))
+
+
+@over_all_metrics
+@given(one_relevant(DIRTY))
+def test_one_relevant_location_makes_metrics_equal(batch: tuple[Tensor, Tensor]) -> None:
+    """MAP@k is MRR@k and recall is accuracy, bit for bit, on any ties."""
+    for k in KS:
+        for ties in ("expected", "optimistic", "pessimistic"):
+            pairs: list[tuple[Metric, Metric]] = [
+                (MAPAtK(k, ties=ties), MRR(k, ties=ties)),
+                (RecallAtK(k, ties=ties), AccuracyAtK(k, ties=ties)),
+                (RecallAtK(k, normalized=True, ties=ties), AccuracyAtK(k, ties=ties)),
+            ]
+            for one, other in pairs:
+                assert same(state(updated(one, *batch)), state(updated(other, *batch)))
+                assert same(one.compute(), other.compute())
+
+
+@given(one_relevant(DIRTY))
+def test_the_order_of_metrics_of_one_relevant_location(batch: tuple[Tensor, Tensor]) -> None:
+    """Acc@1 <= MRR@k <= NDCG@k <= Acc@k, and at k = 1 all four are one."""
+    ranking = Ranking.from_scores(*batch)
+    first = scoring.accuracy(ranking, 1)
+    for k in KS:
+        mrr, ndcg = scoring.reciprocal_rank(ranking, k), scoring.ndcg(ranking, k)
+        assert (first <= mrr + 1e-12).all()
+        assert (mrr <= ndcg + 1e-12).all()
+        assert (ndcg <= scoring.accuracy(ranking, k) + 1e-12).all()
+    at_1: list[Metric] = [AccuracyAtK(1), MRR(1), NDCGAtK(1), MAPAtK(1), PrecisionAtK(1)]
+    values = [updated(metric, *batch).compute() for metric in at_1]
+    assert all(same(values[0], value) for value in values)
+
+
+# Forms of the same batch -------------------------------------------------------------------------
+
+
+@over_all_metrics
+@given(one_relevant(DIRTY))
+def test_forms_of_one_relevant_location_agree(batch: tuple[Tensor, Tensor]) -> None:
+    """One id, padded ids, bool and 0/1 relevance give the same bits."""
+    preds, ids = batch
+    relevant = torch.nn.functional.one_hot(ids, preds.shape[1]).bool()
+    cases = [*RANKING_CASES, *one_f1(preds.shape[1])]
+    expected = states(cases, preds, ids)
+    padded = torch.stack([ids, torch.full_like(ids, -1), ids], 1)
+    for target in (ids[:, None], padded, padded.flip(1), relevant, relevant.float()):
+        assert same_all(states(cases, preds, target), expected)
+
+
+@over_all_metrics
+@given(several_relevant(DIRTY))
+def test_forms_of_several_relevant_locations_agree(batch: tuple[Tensor, Tensor]) -> None:
+    """Padded ids, bool and 0/1 relevance in every float dtype give the same bits."""
+    preds, relevant = batch
+    expected = states(RANKING_CASES, preds, relevant)
+    for target in (
+        padded_ids(relevant),
+        padded_ids(relevant, extra=4),
+        relevant.float(),
+        relevant.double(),
+        relevant.half(),
+    ):
+        assert same_all(states(RANKING_CASES, preds, target), expected)
+
+
+@over_all_metrics
+@given(several_relevant(), st.sampled_from([3, 4, 6]))
+def test_lists_equal_scores_where_they_hold_the_first_k(
+    batch: tuple[Tensor, Tensor], length: int
+) -> None:
+    """A list of the best three, or more, gives the bits the scores give."""
+    preds, relevant = batch
+    preds = preds + torch.arange(preds.shape[1]) * 1e-3
+    lists = preds.argsort(dim=-1, descending=True)[:, :length]
+    complete = lists.shape[1] == preds.shape[1]
+    cases = [case for case in RANKING_CASES if "k" in case.options or complete]
+    for target in (relevant, padded_ids(relevant)):
+        assert same_all(states(cases, lists, target), states(cases, preds, target))
+    ids = lists[:, 0]
+    f1 = one_f1(preds.shape[1])
+    assert same_all(states(f1, lists, ids), states(f1, preds, ids))
+
+
+@over_all_metrics
+@given(id_lists(), st.integers(1, 3))
+def test_padding_of_lists_changes_nothing(batch: tuple[Tensor, Tensor], extra: int) -> None:
+    """More -1 behind the lists or the relevant ids say nothing new."""
+    lists, relevant = batch
+    pad = torch.full((len(lists), extra), -1)
+    assert same_all(
+        states(RANKING_CASES, lists, relevant),
+        states(RANKING_CASES, torch.cat([lists, pad], 1), torch.cat([relevant, pad], 1)),
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_time_steps_equal_the_flattened_form(case: Case) -> None:
+    """`[B, T, C]` scores, `[B, T]` targets and mask are `B x T` queries."""
+    preds, target = torch.randint(4, (3, 5, LOCATIONS)).float(), torch.randint(LOCATIONS, (3, 5))
+    mask = torch.rand(3, 5) < 0.7
+    deep = updated(case.make(), preds, target, mask=mask)
+    flat = updated(case.make(), preds.flatten(0, 1), target.flatten(), mask=mask.flatten())
+    assert same(state(deep), state(flat))
+    assert same(deep.compute(), flat.compute())
+
+
+@pytest.mark.parametrize("case", [*RANKING_CASES, *one_f1(LOCATIONS)], ids=str)
+@for_each_metric
+@given(data=st.data())
+def test_mask_and_ignore_index_equal_filtering(case: Case, data: st.DataObject) -> None:
+    """Leaving rows out by mask, by ignored id, or beforehand gives the same bits."""
+    preds, target = batch(n=9)
+    keep = torch.tensor(data.draw(st.lists(st.booleans(), min_size=9, max_size=9)))
+    expected = state(updated(case.make(), preds[keep], target[keep]))
+    assert same(state(updated(case.make(), preds, target, mask=keep)), expected)
+    for ignored in (-100, LOCATIONS, -1):
+        marked = torch.where(keep, target, ignored)
+        assert same(state(updated(case.make(ignore_index=ignored), preds, marked)), expected)
+    anything = torch.where(keep, target, torch.tensor(10**6))
+    assert same(state(updated(case.make(), preds, anything, mask=keep)), expected)
+    nothing = torch.where(keep[:, None], preds, math.nan)
+    assert same(state(updated(case.make(), nothing, target, mask=keep)), expected)
+
+
+@over_all_metrics
+@given(several_relevant(DIRTY), st.integers(0, 5))
+def test_an_ignored_id_is_never_relevant(batch: tuple[Tensor, Tensor], ignored: int) -> None:
+    """Ignoring an id equals striking it from the relevant ones, if that leaves any."""
+    preds, relevant = batch
+    ignored %= preds.shape[1]
+    struck = relevant.clone()
+    struck[:, ignored] = False
+    keep = struck.any(1) | ~relevant.any(1)
+    for case in RANKING_CASES:
+        metric = updated(case.make(ignore_index=ignored), preds, relevant)
+        expected = updated(case.make(), preds, struck, mask=keep)
+        assert same(state(metric), state(expected))
+        ids = updated(case.make(ignore_index=ignored), preds, padded_ids(relevant))
+        assert same(state(ids), state(expected))
+
+
+# Dtypes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_dtypes_change_nothing(case: Case) -> None:
+    """Scores in any float dtype that holds them, ids in any integer dtype, give the same bits."""
+    preds, target = batch(n=12)
+    expected = state(updated(case.make(), preds, target))
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        assert same(state(updated(case.make(), preds.to(dtype), target)), expected)
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32):
+        assert same(state(updated(case.make(), preds, target.to(dtype))), expected)
+    lists = torch.stack([torch.randperm(LOCATIONS) for _ in range(12)])
+    by_lists = state(updated(case.make(), lists, target))
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        assert same(state(updated(case.make(), lists.to(dtype), target.to(dtype))), by_lists)
+
+
+@over_all_metrics
+@given(scores(rows=3, columns=6, values=st.floats(-10, 10, width=32)))
+def test_low_precision_equals_its_own_upcast(preds: Tensor) -> None:
+    """bf16 and fp16 scores are what they are: their values as float32 rank alike."""
+    target = torch.tensor([0, 2, 5])
+    cases = [*RANKING_CASES, *one_f1(6)]
+    for dtype in (torch.bfloat16, torch.float16):
+        low = preds.to(dtype)
+        assert same_all(states(cases, low, target), states(cases, low.float(), target))
+
+
+def test_large_ids_of_a_small_dtype() -> None:
+    """A uint8 id of 200 is location 200, in scores and in lists."""
+    preds = torch.zeros(1, 256)
+    preds[0, 200] = 1.0
+    target = torch.tensor([200], dtype=torch.uint8)
+    assert updated(AccuracyAtK(1), preds, target).compute() == 1
+    assert updated(LocationF1(256), preds, target).compute() == 1
+    lists = torch.tensor([[7, 200, 255]], dtype=torch.uint8)
+    assert updated(MRR(), lists, target).compute() == 0.5
+
+
+def test_strided_scores_are_read_as_they_are() -> None:
+    """A transposed or expanded view of scores ranks as its copy does."""
+    preds, target = torch.randint(4, (LOCATIONS, 8)).float().t(), torch.randint(LOCATIONS, (8,))
+    row = torch.randint(4, (1, LOCATIONS)).float().expand(8, -1)
+    cases = [*RANKING_CASES, *one_f1(LOCATIONS)]
+    for view in (preds, row):
+        assert same_all(states(cases, view, target), states(cases, view.contiguous(), target))
+
+
+# Presets -----------------------------------------------------------------------------------------
+
+
+@given(one_relevant(DIRTY))
+def test_the_presets_equal_separate_metrics(batch: tuple[Tensor, Tensor]) -> None:
+    """Ranking once for all members gives each member its own bits."""
+    preds, target = batch
+    locations = preds.shape[1]
+    ours = updated(next_location_metrics(locations, k=(1, 5)), preds, target).compute()
+    separate: dict[str, Metric] = {
+        "acc_at_1": AccuracyAtK(1),
+        "acc_at_5": AccuracyAtK(5),
+        "mrr": MRR(),
+        "ndcg_at_10": NDCGAtK(10),
+        "f1": LocationF1(locations),
+    }
+    expected = {key: updated(metric, preds, target).compute() for key, metric in separate.items()}
+    assert same(ours, expected)
+
+
+@given(graded_relevant(DIRTY))
+def test_the_preset_of_several_k_equals_presets_of_one_k(batch: tuple[Tensor, Tensor]) -> None:
+    """Every metric is reported at every k, none at the first or the last only."""
+    both = updated(recommendation_metrics(k=(2, 3)), *batch).compute()
+    for k in (2, 3):
+        alone = updated(recommendation_metrics(k=(k,)), *batch).compute()
+        assert all(same(both[key], alone[key]) for key in alone)
+    assert len(both) == 12

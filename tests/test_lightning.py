@@ -1,0 +1,199 @@
+"""A real Trainer: every epoch logs the value a person computes by hand, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from nextloc_metrics import MRR, LocationF1, RankingCollection, next_location_metrics
+
+lightning = pytest.importorskip("lightning", reason="the check runs a Lightning Trainer")
+
+LOCATIONS = 12
+# The ranks at which the validation queries land in epoch 0; one place worse each epoch.
+RANKS = {"near": [1, 1, 2, 4, 9], "far": [3, 6, 10]}
+# What Lightning has to say about speed is no concern here; any other warning is an error.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
+    pytest.mark.filterwarnings("ignore:.*The number of training batches.*"),
+    pytest.mark.filterwarnings("ignore:.*GPU available but not used.*"),
+    pytest.mark.filterwarnings("ignore:.*litlogger.*"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+class Ranks(Dataset[tuple[Tensor, Tensor]]):
+    """Queries given by the rank of location 5."""
+
+    def __init__(self, ranks: list[int]) -> None:
+        self.ranks = ranks
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+        return torch.tensor(self.ranks[i]), torch.tensor(5)
+
+
+def scores(ranks: Tensor) -> Tensor:
+    """Scores without ties that put location 5 at the given ranks."""
+    others = -torch.arange(LOCATIONS - 1.0)
+    rows = []
+    for rank in ranks.tolist():
+        row = others.tolist()
+        row.insert(5, -(rank - 1) + 0.5)
+        rows.append(row)
+    return torch.tensor(rows)
+
+
+class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
+    """A model that gets one place worse each epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.near = next_location_metrics(LOCATIONS, prefix="near/")
+        self.far = next_location_metrics(LOCATIONS, prefix="far/")
+        self.alone = MRR()
+        self.test_f1 = LocationF1(LOCATIONS)
+        self.logged: list[dict[str, float]] = []
+
+    def training_step(self, batch: Any, _: int) -> Tensor:
+        """Train nothing."""
+        loss: Tensor = self.layer(torch.ones(1, 1)).sum()
+        return loss
+
+    def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
+        """Log a collection a loader, and one metric by itself."""
+        ranks, target = batch
+        preds = scores(ranks + self.current_epoch)
+        metrics: RankingCollection = (self.near, self.far)[dataloader_idx]
+        metrics.update(preds, target)
+        self.log_dict(metrics, add_dataloader_idx=False, on_step=False, on_epoch=True)
+        if dataloader_idx == 0:
+            self.alone(preds, target)
+            self.log("alone", self.alone, add_dataloader_idx=False, on_step=False, on_epoch=True)
+
+    def on_validation_end(self) -> None:
+        """Keep what was logged, the sanity check's apart."""
+        if not self.trainer.sanity_checking:
+            logged = self.trainer.logged_metrics
+            self.logged.append({key: float(value) for key, value in logged.items()})
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """Log in the test loop too."""
+        ranks, target = batch
+        preds = scores(ranks)
+        self.log_dict(self.near.to(preds.device), on_epoch=True)
+        self.near.update(preds, target)
+        self.test_f1.update(preds, target)
+        self.log("test_f1", self.test_f1)
+
+    def configure_optimizers(self) -> Any:
+        """Plain gradient descent."""
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def trainer(folder: Path, **more: Any) -> Any:
+    """A Trainer on the CPU that keeps quiet."""
+    return lightning.Trainer(
+        default_root_dir=folder,
+        accelerator="cpu",
+        devices=1,
+        max_epochs=2,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **more,
+    )
+
+
+def loader(ranks: list[int], size: int = 2) -> DataLoader[tuple[Tensor, Tensor]]:
+    """Batches of two, the last one smaller."""
+    return DataLoader(Ranks(ranks), batch_size=size)
+
+
+def by_hand(ranks: list[int]) -> dict[str, float]:
+    """What the preset says of queries without ties at the given ranks."""
+    n = len(ranks)
+    right = ranks.count(1)
+    return {
+        "acc_at_1": right / n,
+        "acc_at_5": sum(rank <= 5 for rank in ranks) / n,
+        "acc_at_10": sum(rank <= 10 for rank in ranks) / n,
+        "mrr": sum(1 / rank for rank in ranks) / n,
+        "ndcg_at_10": sum(1 / math.log2(rank + 1) for rank in ranks if rank <= 10) / n,
+        "f1": 2 * right / (n + right),
+    }
+
+
+def test_two_epochs_with_two_validation_loaders(tmp_path: Path) -> None:
+    """Sanity check, two epochs, two loaders: each epoch's values by hand, nothing carried over."""
+    model = Model()
+    trainer(tmp_path, num_sanity_val_steps=1).fit(
+        model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])]
+    )
+    assert len(model.logged) == 2
+    for epoch, logged in enumerate(model.logged):
+        expected = {}
+        for name, ranks in RANKS.items():
+            values = by_hand([rank + epoch for rank in ranks])
+            expected.update({f"{name}/{key}": value for key, value in values.items()})
+        expected["alone"] = expected["near/mrr"]
+        assert {key: logged[key] for key in expected} == pytest.approx(expected)
+        assert set(logged) == set(expected)
+    assert all(metric.num_queries == 0 for metric in model.near.values())
+
+
+def test_the_test_loop_after_fitting(tmp_path: Path) -> None:
+    """`trainer.test` starts from nothing, whatever validation saw."""
+    model = Model()
+    run = trainer(tmp_path, limit_train_batches=1)
+    run.fit(model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])
+    (values,) = run.test(model, loader(RANKS["far"]), verbose=False)
+    expected = {f"near/{key}": value for key, value in by_hand(RANKS["far"]).items()}
+    assert values == pytest.approx({**expected, "test_f1": expected["near/f1"]})
+
+
+def test_checkpoints_of_models_with_metrics(tmp_path: Path) -> None:
+    """Metrics add nothing to a checkpoint, and one saved without them loads strictly."""
+    model = Model()
+    run = trainer(tmp_path, limit_train_batches=1)
+    run.fit(model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])
+    path = tmp_path / "model.ckpt"
+    run.save_checkpoint(path)
+    saved = torch.load(path, weights_only=False)["state_dict"]
+    assert sorted(saved) == ["layer.bias", "layer.weight"]
+    Model().load_state_dict(saved, strict=True)
+
+
+def test_values_of_single_steps(tmp_path: Path) -> None:
+    """`forward` in a step logs the batch's value on the step and the epoch's at its end."""
+
+    class Steps(Model):
+        """Logs on the step too."""
+
+        steps: list[float] = []  # noqa: RUF012
+
+        def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
+            """Log the values of the batch."""
+            ranks, target = batch
+            values = self.near(scores(ranks), target)
+            self.steps.append(float(values["near/mrr"]))
+            self.log_dict(self.near, on_step=True, on_epoch=True)
+
+    model = Steps()
+    run = trainer(tmp_path, limit_train_batches=1, num_sanity_val_steps=0)
+    run.validate(model, loader(RANKS["near"]), verbose=False)
+    assert model.steps == pytest.approx([1.0, (1 / 2 + 1 / 4) / 2, 1 / 9])
+    expected = by_hand(RANKS["near"])["mrr"]
+    assert float(run.logged_metrics["near/mrr_epoch"]) == pytest.approx(expected)

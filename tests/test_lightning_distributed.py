@@ -1,0 +1,315 @@
+"""Lightning on one and on two processes: its default samplers, its loops, its precisions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import lightning as L  # noqa: N812  # as Lightning's own documentation has it
+import pytest
+import torch
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics import Metric
+
+import distributed_workers as work
+from nextloc_metrics import MRR, Grouped, Ranking, decile_metrics, next_location_metrics
+from nextloc_metrics.distributed import PaddedDataset
+
+pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}") for text in work.LIGHTNINGS_OWN]
+
+
+def _trainer(num_processes: int = 1, **kwargs: Any) -> L.Trainer:
+    return L.Trainer(
+        accelerator="cpu",
+        devices=num_processes,
+        strategy="ddp" if num_processes > 1 else "auto",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        **kwargs,
+    )
+
+
+@contextlib.contextmanager
+def _process(rank: int, num_processes: int) -> Iterator[None]:
+    """Tell Lightning what torchrun would: which process this is."""
+    ranks = {"LOCAL_RANK": str(rank), "NODE_RANK": "0"} if num_processes > 1 else {}
+    with mock.patch.dict(os.environ, ranks), warnings.catch_warnings():
+        for text in work.LIGHTNINGS_OWN:
+            warnings.filterwarnings("ignore", text)
+        yield
+
+
+# `trainer.test` with the default sampler ----------------------------------------------------------
+
+NUM_ROWS = 21
+
+
+class Evaluated(L.LightningModule):
+    """A model whose scores are in the data, evaluated with everything there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.metrics = next_location_metrics(work.LOCATIONS, prefix="test/")
+        self.deciles = decile_metrics(work.bins(), 2, prefix="test/")
+        self.by_user = Grouped(MRR(), work.GROUPS, average="groups")
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """Count a batch; a `PaddedDataset` tells which of its rows are real."""
+        (scores, target, user), is_real = batch if len(batch) == 2 else (batch, None)
+        self.metrics.update(scores, target, mask=is_real)
+        self.deciles.update(scores, target, mask=is_real)
+        self.by_user.update(scores, target, mask=is_real, groups=user)
+        self.log_dict(self.metrics)
+        self.log_dict(self.deciles)
+        self.log("test/mrr_of_users", self.by_user)
+
+    def on_test_epoch_end(self) -> None:
+        """Tell how many queries this process has counted."""
+        self.num_queries = self.metrics["mrr"].num_queries
+
+
+@contextlib.contextmanager
+def _sent_by_metrics() -> Iterator[list[list[str]]]:
+    """List the collectives of every metric that sums its state over the processes."""
+    sent = []
+    original = Metric._sync_dist
+
+    def counted(metric: Metric, *args: Any, **kwargs: Any) -> None:
+        with work.collectives() as called:
+            original(metric, *args, **kwargs)
+        sent.append(called)
+
+    with mock.patch.object(Metric, "_sync_dist", counted):
+        yield sent
+
+
+def _rows() -> TensorDataset:
+    batch = work.rows(work.ROWS - NUM_ROWS, work.ROWS)
+    return TensorDataset(batch["preds"], batch["target"], batch["groups"])
+
+
+def evaluate(rank: int, num_processes: int) -> dict[str, Any]:
+    """Run `trainer.test` on rows that are padded and marked, and on rows that are not."""
+    seen: dict[str, Any] = {}
+    for name, rows in {"padded": PaddedDataset(_rows()), "plain": _rows()}.items():
+        with _process(rank, num_processes), _sent_by_metrics() as sent:
+            model, trainer = Evaluated(), _trainer(num_processes)
+            trainer.test(model, DataLoader(rows, batch_size=4), verbose=False)
+        seen[name] = {
+            "values": dict(trainer.callback_metrics),
+            "queries": model.num_queries,
+            "sent": sent,
+        }
+    return seen
+
+
+def test_21_rows_on_two_processes_are_21_rows():
+    """`trainer.test` says the same on two processes as on one, and as the metrics themselves.
+
+    Rows that are not marked are 22 there, and a collective a metric is all that is sent.
+    """
+    alone = evaluate(0, 1)
+    direct = Evaluated()
+    scores, target, user = _rows().tensors
+    for metrics in (direct.metrics, direct.deciles):
+        metrics.update(scores, target)
+    direct.by_user.update(scores, target, groups=user)
+    values = {**direct.metrics.compute(), **direct.deciles.compute()}
+    values["test/mrr_of_users"] = direct.by_user.compute()
+    assert "test/acc_at_5" in values
+
+    both = work.run(evaluate, 2, 2)
+    for name in ("padded", "plain"):
+        work.same(alone[name]["values"], values)
+        assert alone[name]["queries"] == NUM_ROWS
+    for each in both:
+        work.same(each["padded"]["values"], values)
+        assert each["padded"]["sent"] == [["all_reduce"]] * len(values)
+        assert not torch.equal(each["plain"]["values"]["test/mrr"], values["test/mrr"])
+    assert sum(each["padded"]["queries"] for each in both) == 21
+    assert sum(each["plain"]["queries"] for each in both) == 22
+
+
+# Two epochs ---------------------------------------------------------------------------------------
+
+SCORES = [0.1, 0.4, 0.3, 0.2]  # the order is 1, 2, 3, 0 in even epochs, 0, 3, 2, 1 in odd ones
+
+
+def _targets(*targets: int) -> PaddedDataset[Any]:
+    target = torch.tensor(targets)
+    return PaddedDataset(TensorDataset(torch.tensor(SCORES).repeat(len(target), 1), target))
+
+
+class Trained(L.LightningModule):
+    """A model that turns its order around with every epoch, and during the sanity check."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.first = next_location_metrics(4, k=(1, 2), prefix="first/")
+        self.second = MRR()
+        self.training_mrr = MRR()
+        self.seen: list[dict[str, Tensor]] = []
+
+    def _scores(self, scores: Tensor) -> Tensor:
+        return scores if (self.current_epoch + self.trainer.sanity_checking) % 2 == 0 else -scores
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """Count a batch of the training data."""
+        (scores, target), is_real = batch
+        self.training_mrr.update(self._scores(scores), target, mask=is_real)
+        self.log("training/mrr", self.training_mrr, on_step=False, on_epoch=True)
+        return self.weight.square()
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Count a batch of the first loader by a collection, of the second by a metric."""
+        (scores, target), is_real = batch
+        if dataloader_idx == 0:
+            self.first.update(self._scores(scores), target, mask=is_real)
+            self.log_dict(self.first, add_dataloader_idx=False)
+        else:
+            self.second.update(self._scores(scores), target, mask=is_real)
+            self.log("second/mrr", self.second, add_dataloader_idx=False)
+
+    def on_validation_end(self) -> None:
+        """Remember what this epoch has logged."""
+        if not self.trainer.sanity_checking:
+            self.seen.append(dict(self.trainer.callback_metrics))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Nothing is learnt, but Lightning trains."""
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def fit(rank: int, num_processes: int) -> list[dict[str, float]]:
+    """Run two epochs, and return what each has logged."""
+    with _process(rank, num_processes):
+        model = Trained()
+        trainer = _trainer(num_processes, max_epochs=2, num_sanity_val_steps=2)
+        trainer.fit(
+            model,
+            DataLoader(_targets(1, 1, 0), batch_size=1, shuffle=True),
+            [
+                DataLoader(_targets(1, 2, 0), batch_size=1),
+                DataLoader(_targets(3), batch_size=1),  # one row: a process has none of its own
+            ],
+        )
+        model.seen[-1].update(trainer.callback_metrics)  # that of training comes last
+    return [{name: float(value) for name, value in seen.items()} for seen in model.seen]
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_two_epochs_by_hand(num_processes: int):
+    """Every epoch logs its own values: not the sanity check's, not the epoch before's.
+
+    Two loaders for validation, `log_dict` of a collection and `log` of a metric, no warning.
+    """
+    first = {  # ranks 1, 2, 4
+        "first/acc_at_1": 1 / 3,
+        "first/acc_at_2": 2 / 3,
+        "first/mrr": (1 + 1 / 2 + 1 / 4) / 3,
+        "first/ndcg_at_10": (1 + 0.6309297536 + 0.4306765581) / 3,  # 1 / log2(3), 1 / log2(5)
+        "first/f1": (2 * 1 / (3 + 1)) / 3,  # decides for 1 three times: F1 of 1 is 1/2, support 1
+        "second/mrr": 1 / 3,
+    }
+    second = {  # ranks 4, 3, 1
+        "first/acc_at_1": 1 / 3,
+        "first/acc_at_2": 1 / 3,
+        "first/mrr": (1 / 4 + 1 / 3 + 1) / 3,
+        "first/ndcg_at_10": (0.4306765581 + 1 / 2 + 1) / 3,
+        "first/f1": (2 * 1 / (3 + 1)) / 3,
+        "second/mrr": 1 / 2,
+        "training/mrr": (1 / 4 + 1 / 4 + 1) / 3,
+    }
+    runs = work.run(fit, 2, 2) if num_processes == 2 else [fit(0, 1)]
+    for one, other in runs:
+        assert {**one, "training/mrr": 0} == pytest.approx({**first, "training/mrr": 0})
+        assert other == pytest.approx(second)
+
+
+# Precisions and places ----------------------------------------------------------------------------
+
+
+class Bilinear(L.LightningModule):
+    """Scores in whatever precision the trainer puts its table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.linspace(1, 1.01, work.LOCATIONS))
+        self.metrics = next_location_metrics(work.LOCATIONS)
+        self.deciles = decile_metrics(work.bins(), 2)
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Count a batch; scores this close are tied in bfloat16."""
+        (target,) = batch
+        scores = self.table.expand(len(target), -1)
+        self.dtype_of_scores = scores.dtype
+        for metrics in (self.metrics, self.deciles):
+            metrics.update(scores, target)
+            self.log_dict(metrics)
+
+
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true", "32-true"])
+def test_precisions_of_the_trainer(precision: str):
+    """The states stay integers in every precision, and the values those of the scores as given."""
+    target = torch.full((5,), work.LOCATIONS - 1)  # the best
+    model, trainer = Bilinear(), _trainer(precision=precision)
+    table = model.table.detach().clone()
+    trainer.validate(model, DataLoader(TensorDataset(target), batch_size=3), verbose=False)
+    assert all(state.dtype == torch.int64 for state in work.states(model.metrics))
+    scores = table.to(model.dtype_of_scores).expand(len(target), -1)
+    expected: dict[str, Tensor] = {}
+    for metrics in (Bilinear().metrics, Bilinear().deciles):
+        metrics.update(scores, target)
+        expected.update(metrics.compute())
+    work.same(dict(trainer.callback_metrics), expected)
+    tied = 5 if precision == "bf16-true" else 1
+    assert float(expected["acc_at_1"]) == pytest.approx(1 / tied)
+
+
+class InADict(L.LightningModule):
+    """A metric in a plain dict, which Lightning does not know of and does not move."""
+
+    def __init__(self, by_name: bool) -> None:
+        super().__init__()
+        self.held = {"mrr": MRR()}
+        self.by_name = by_name
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Count a batch."""
+        self.held["mrr"].update(*batch)
+        if self.by_name:
+            self.log("mrr", self.held["mrr"])
+
+    def on_validation_epoch_end(self) -> None:
+        """Compute by hand, and start anew by hand."""
+        self.log("mrr", self.held["mrr"].compute())
+        self.held["mrr"].reset()
+
+
+def test_a_metric_in_a_plain_dict():
+    """It works where it is computed by hand; Lightning refuses to log it as a metric."""
+    loader = DataLoader(_targets(1, 2, 0).dataset, batch_size=2)
+    trainer = _trainer()
+    for _ in range(2):
+        trainer.validate(InADict(by_name=False), loader, verbose=False)
+        assert float(trainer.callback_metrics["mrr"]) == pytest.approx((1 + 1 / 2 + 1 / 4) / 3)
+    with pytest.raises(MisconfigurationException, match="attribute"):
+        _trainer().validate(InADict(by_name=True), loader, verbose=False)
+
+
+def test_a_metric_that_was_not_moved_says_so():
+    """A metric on another device than its input names both, and the remedy."""
+    ranking = Ranking.from_scores(torch.tensor([SCORES]), torch.tensor([1])).to("meta")
+    message = r"MRR\(\) is on cpu and its input on meta; move the metric with `.to\(device\)`"
+    for metrics in (MRR(), next_location_metrics(4)):
+        with pytest.raises(ValueError, match=message if isinstance(metrics, MRR) else "on meta"):
+            metrics.update(ranking)

@@ -1,0 +1,183 @@
+"""Real check-ins and real predictions of a language model, read from beside the project."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score, ndcg_score, top_k_accuracy_score
+from torch import Tensor
+
+import oracle
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    functional,
+    next_location_metrics,
+)
+from strategies import updated
+
+LOCATIONS = 3818
+UNKNOWN = 1
+
+
+@pytest.fixture(scope="module")
+def lists(data: Path) -> tuple[Tensor, Tensor]:
+    """The ranked lists of a language model and what was visited."""
+    file = data / "llm_mob" / "foursquare_top10.npz"
+    if not file.is_file():
+        pytest.skip("needs ../shared/data/llm_mob/foursquare_top10.npz")
+    stored = np.load(file)
+    # In 29 of the lists the only entry is -100: no answer, which a library of rankings pads.
+    return torch.from_numpy(stored["preds"]).clamp(min=-1), torch.from_numpy(stored["targets"])
+
+
+def read(file: Path) -> dict[str, list[int]]:
+    """The visits of every user in time."""
+    if not file.is_file():
+        pytest.skip(f"needs ../shared/data/foursquare_nyc/{file.name}")
+    visits: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    with gzip.open(file, "rt", newline="") as lines:
+        for row in csv.DictReader(lines):
+            visits[row["user_id"]].append(
+                (int(row["start_day"]), int(row["start_min"]), int(row["location_id"]))
+            )
+    return {user: [place for _, _, place in sorted(seen)] for user, seen in visits.items()}
+
+
+@pytest.fixture(scope="module")
+def markov(data: Path) -> tuple[Tensor, Tensor]:
+    """Scores of a first-order Markov chain for test check-ins: how often one followed another."""
+    train = read(data / "foursquare_nyc" / "foursquare_train.csv.gz")
+    test = read(data / "foursquare_nyc" / "foursquare_test.csv.gz")
+    followed: dict[int, Counter[int]] = defaultdict(Counter)
+    for seen in train.values():
+        for here, there in itertools.pairwise(seen):
+            followed[here][there] += 1
+    steps = [step for seen in test.values() for step in itertools.pairwise(seen)]
+    steps = steps[::9]
+    scores = torch.zeros(len(steps), LOCATIONS)
+    for row, (here, _) in zip(scores, steps, strict=True):
+        for there, times in followed[here].items():
+            row[there] = times
+    return scores, torch.tensor([there for _, there in steps])
+
+
+# Lists of a language model -----------------------------------------------------------------------
+
+
+def test_figures_of_the_language_model(lists: tuple[Tensor, Tensor]) -> None:
+    """The published lists, a repeat counting once and keeping its place."""
+    expected = [
+        (AccuracyAtK(1), 0.232271),
+        (AccuracyAtK(5), 0.573594),
+        (AccuracyAtK(10), 0.692447),
+        (NDCGAtK(10), 0.451073),
+        (MRR(10), 0.374989),
+    ]
+    for metric, value in expected:
+        for first in range(0, len(lists[0]), 1000):
+            metric.update(lists[0][first : first + 1000], lists[1][first : first + 1000])
+        assert metric.compute().item() == pytest.approx(value, abs=5.1e-7), metric
+        assert metric.num_queries == 12_141
+
+
+def test_lists_against_the_oracle(lists: tuple[Tensor, Tensor]) -> None:
+    """Two thousand lists, query by query, with repeats and short ones among them."""
+    preds, target = lists[0][:2000], lists[1][:2000]
+    queries = oracle.queries(preds, target)
+    assert any(query is not None and query.length < 10 for query in queries)
+    for metric, options in [
+        (MRR(), {}),
+        (NDCGAtK(5), {"k": 5}),
+        (MAPAtK(10), {"k": 10}),
+        (PrecisionAtK(10, denominator="retrieved"), {"k": 10, "denominator": "retrieved"}),
+        (RecallAtK(3), {"k": 3}),
+        (F1AtK(5), {"k": 5}),
+    ]:
+        expected = oracle.value(type(metric).__name__, queries, **options)
+        assert updated(metric, preds, target).compute().item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_f1_of_lists_equals_sklearn(lists: tuple[Tensor, Tensor]) -> None:
+    """The first of every list is its decision."""
+    preds, target = lists
+    for average in ("weighted", "macro", "micro"):
+        ours = updated(LocationF1(LOCATIONS, average=average), preds, target).compute().item()
+        # A list without a first entry decides nothing: sklearn is told of a label nobody visits.
+        labels = sorted({*target.tolist(), *preds[:, 0].tolist()} - {-1})
+        theirs = f1_score(target, preds[:, 0], average=average, labels=labels, zero_division=0)
+        assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+# New York check-ins ------------------------------------------------------------------------------
+
+
+def test_markov_chain_against_the_oracle(markov: tuple[Tensor, Tensor]) -> None:
+    """Counts of transitions tie in nearly every query; the oracle walks every place."""
+    scores, target = markov[0][:60], markov[1][:60]
+    queries = oracle.queries(scores, target)
+    cases: list[tuple[Any, dict[str, Any]]] = [
+        (AccuracyAtK, {"k": 1}),
+        (AccuracyAtK, {"k": 10}),
+        (AccuracyAtK, {"k": 10, "ties": "optimistic"}),
+        (AccuracyAtK, {"k": 10, "ties": "pessimistic"}),
+        (MRR, {}),
+        (MRR, {"ties": "pessimistic"}),
+        (NDCGAtK, {"k": 10}),
+        (MAPAtK, {"k": 10}),
+        (RecallAtK, {"k": 100}),
+    ]
+    for make, options in cases:
+        got = updated(make(**options), scores, target).compute().item()
+        assert got == pytest.approx(oracle.value(make.__name__, queries, **options), abs=1e-6)
+
+
+def test_markov_chain_against_sklearn(markov: tuple[Tensor, Tensor]) -> None:
+    """scikit-learn's NDCG averages ties too; its accuracy and F1 agree where both are defined."""
+    scores, target = markov
+    relevance = torch.nn.functional.one_hot(target[:300], LOCATIONS)
+    theirs = ndcg_score(relevance.numpy(), scores[:300].numpy(), k=10)
+    assert functional.ndcg_at_k(scores[:300], target[:300], 10).item() == pytest.approx(theirs)
+    decided = scores.argmax(-1)
+    ours = next_location_metrics(LOCATIONS)(scores, target)["f1"].item()
+    assert ours == pytest.approx(f1_score(target, decided, average="weighted", zero_division=0))
+    untied = scores - torch.arange(LOCATIONS) * 1e-5
+    theirs = top_k_accuracy_score(target, untied.numpy(), k=10, labels=range(LOCATIONS))
+    assert functional.accuracy_at_k(untied, target, 10).item() == pytest.approx(theirs)
+
+
+def test_what_ties_are_worth(markov: tuple[Tensor, Tensor]) -> None:
+    """On real check-ins the tie policy decides the figure: twice the accuracy, by optimism."""
+    scores, target = markov
+    worst, fair, best = (
+        updated(AccuracyAtK(10, ties=ties), scores, target).compute().item()
+        for ties in ("pessimistic", "expected", "optimistic")
+    )
+    assert worst + 0.005 < fair < best - 0.25
+    chosen = (scores.topk(10).indices == target[:, None]).any(-1).double().mean().item()
+    assert worst <= chosen <= best
+
+
+def test_unknown_locations_left_out(markov: tuple[Tensor, Tensor]) -> None:
+    """Ignoring the id of never-seen locations equals removing their queries."""
+    scores, target = markov
+    known = target != UNKNOWN
+    assert 0 < int((~known).sum()) < len(target)
+    ignoring = next_location_metrics(LOCATIONS, ignore_index=UNKNOWN)(scores, target)
+    removed = next_location_metrics(LOCATIONS)(scores[known], target[known])
+    assert all(torch.equal(ignoring[key], removed[key]) for key in removed)
+    assert ignoring["acc_at_10"] > next_location_metrics(LOCATIONS)(scores, target)["acc_at_10"]

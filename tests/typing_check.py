@@ -1,0 +1,107 @@
+"""The public interface as a user's typed program uses it: `mypy --strict` must accept it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    HitRateAtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    RecallAtK,
+    functional,
+    next_location_metrics,
+    recommendation_metrics,
+    scoring,
+)
+
+
+class Surely(RankingMetric):
+    """A user's own metric."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Whether the first relevant location stands alone on the first place."""
+        return ((ranking.above[:, 0] == 0) & (ranking.tied[:, 0] == 1)).double()
+
+
+def metrics() -> list[Metric]:
+    """Every class with its options."""
+    return [
+        AccuracyAtK(5, ties="pessimistic", ignore_index=0, validate_args=False),
+        HitRateAtK(k=5, empty_target_action="neg"),
+        MRR(),
+        MRR(k=10, ties="optimistic"),
+        NDCGAtK(10, gain="exponential", ideal="full"),
+        MAPAtK(10, normalizer="relevant"),
+        PrecisionAtK(10, denominator="retrieved"),
+        RecallAtK(10, normalized=True),
+        F1AtK(10, average="pooled"),
+        LocationF1(100, average=None),
+        LocationF1(num_locations=100, average="macro", ignore_index=-100),
+        Surely(),
+    ]
+
+
+def use(preds: Tensor, target: Tensor) -> dict[str, float]:
+    """Update, forward, compute and read."""
+    metric = AccuracyAtK(5)
+    metric.update(preds, target)
+    metric.update(preds, target, mask=target > 0)
+    metric.update(Ranking.from_scores(preds, target, target > 0, ignore_index=0, top=1)[:2])
+    count: int = metric.num_queries
+    batch_value: Tensor = metric(preds, target)
+    return {"count": float(count), "batch": float(batch_value), "all": float(metric.compute())}
+
+
+def places(preds: Tensor, lists: Tensor, target: Tensor) -> Tensor:
+    """Rankings and the scores of their queries."""
+    by_scores: Ranking = Ranking.from_scores(preds, target)
+    by_lists: Ranking = Ranking.from_lists(lists, target, validate_args=False)
+    settled: Ranking = by_scores.break_ties("optimistic").to(torch.device("cpu"))
+    number: int = len(settled)
+    above: Tensor = by_lists.above
+    scores: list[Tensor] = [
+        scoring.hits(settled, 5),
+        scoring.accuracy(settled, 5),
+        scoring.reciprocal_rank(settled),
+        scoring.ndcg(settled, 5, gain="exponential", ideal="full"),
+        scoring.average_precision(settled, 5, normalizer="relevant"),
+        scoring.precision(settled, 5),
+        scoring.recall(settled, 5, normalized=True),
+        scoring.f1(settled, 5),
+    ]
+    return torch.stack(scores)[:, :number] + above.sum()
+
+
+def collections() -> dict[str, Tensor]:
+    """Presets, clones and plain collections."""
+    preset: RankingCollection = next_location_metrics(100, k=(1, 5), ndcg_k=5, prefix="val/")
+    other: RankingCollection = recommendation_metrics(k=(5,))
+    own = RankingCollection({"surely": Surely(), "mrr": MRR()}, prefix="own/")
+    plain = MetricCollection({"acc": AccuracyAtK(1), "mrr": MRR()})
+    values: dict[str, Tensor] = preset.compute()
+    return {**values, **other.compute(), **own.compute(), **plain.compute()}
+
+
+def functions(preds: Tensor, target: Tensor) -> list[Tensor]:
+    """Every function."""
+    return [
+        functional.accuracy_at_k(preds, target, 5, ties="expected"),
+        functional.mrr(preds, target, reduction="none"),
+        functional.mrr(preds, target, 10, mask=target > 0),
+        functional.ndcg_at_k(preds, target, 5, gain="linear", ideal="truncated"),
+        functional.map_at_k(preds, target, 5, normalizer="min"),
+        functional.precision_at_k(preds, target, 5, denominator="k"),
+        functional.recall_at_k(preds, target, 5, normalized=False, ignore_index=0),
+        functional.f1_at_k(preds, target, 5, empty_target_action="neg"),
+    ]
