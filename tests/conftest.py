@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+from nextloc_metrics import accelerate
 
 settings.register_profile(
     "nextloc",
@@ -16,6 +19,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("nextloc")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _accelerated() -> None:
+    """Run the tests on the compiled loops where the environment variable ACCELERATE is set."""
+    if os.environ.get("ACCELERATE"):
+        accelerate()
 
 
 @pytest.fixture(autouse=True)

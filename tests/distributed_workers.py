@@ -381,8 +381,10 @@ def count_collectives_of_large_states(rank: int) -> dict[str, list[str]]:
     counts: dict[str, list[str]] = {}
     for name, metrics in large.items():
         metrics.update(torch.tensor([[5, 6, 7]]), torch.tensor([7 - rank]))
+        before = states(metrics)
         with collectives() as counts[name]:
             metrics.compute()
+        assert all(map(torch.equal, before, states(metrics))), f"{name}: the state has changed"
     return counts
 
 
@@ -650,6 +652,11 @@ def rank_slices_in_a_group(rank: int) -> dict[str, Any]:
         batch["preds"][:, rank * 4 : rank * 4 + 4], batch["target"], rank * 4, process_group=pair
     )
     return parts(ranking)
+
+
+def length(rank: int, padded: PaddedDataset[int]) -> int:
+    """Tell how long a dataset is here that was made and pickled where there is no group."""
+    return len(padded)
 
 
 def pad(rank: int) -> bytes:

@@ -312,6 +312,11 @@ def test_padded_datasets_reach_the_workers_of_a_loader():
             padded[4]
 
 
+def test_padded_datasets_reach_processes_started_later():
+    """Made before the processes start, as with Lightning's `ddp_spawn`, it pads for all of them."""
+    assert work.run(work.length, 2, PaddedDataset([0, 1, 2])) == [4, 4]
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

@@ -78,6 +78,9 @@ class RankingCollection(MetricCollection):
                 f"{sorted(ignored, key=str)}; give all of them the same."
             )
         super().add_metrics(metrics, *additional_metrics)
+        if isinstance(self._enable_compute_groups, list):
+            for group in self._enable_compute_groups:
+                _check_group([self._modules[name] for name in group])
         if isinstance(metrics, Mapping):
             for name in metrics:  # MetricCollection sorts them
                 if name in self._modules:
@@ -119,8 +122,8 @@ class RankingCollection(MetricCollection):
     def _summed_at_once(self) -> Iterator[None]:
         """Lend the members sums over the processes, from one collective for every process group."""
         members: dict[Any, list[RankingTally]] = {}
-        for member in self.values(copy_state=False):
-            if isinstance(member, RankingTally) and member.will_all_reduce:
+        for member in self._rankers():
+            if member.will_all_reduce:
                 members.setdefault(member.process_group, []).append(member)
         lent = [member for group in members for member in _lend_sums(members[group], group)]
         try:
@@ -171,24 +174,41 @@ class RankingCollection(MetricCollection):
         return list(self._modules.values())  # type: ignore[arg-type]
 
 
+def _check_group(members: list[Any]) -> None:
+    for member in members[1:]:
+        if member.state_name != members[0].state_name:
+            raise ValueError(
+                "the members of a compute group must count the same, got "
+                f"{members[0].state_name} and {member.state_name}; leave `compute_groups` out."
+            )
+
+
 def _lend_sums(members: list[RankingTally], process_group: Any) -> list[RankingTally]:
     """Sum the members' states over the processes, and return the members that were lent theirs."""
-    # Members of one name count the same, so one state stands for them. Whether it does must be
-    # known to all processes alike, including those that were never updated.
+    if all(member._computed is not None for member in members):
+        return []
+    # Members of one name count the same, so one state stands for them. Whether it does, and whether
+    # a value is out of date, must be known to all processes alike, however each was updated.
     states = {member.state_name: member.state for member in reversed(members)}
     differs = [not torch.equal(member.state, states[member.state_name]) for member in members]
+    outdated = [member._computed is None for member in members]
     copied = {name: x for name, x in states.items() if x.nbytes <= _LARGEST_COPIED_STATE}
-    parts = [torch.tensor(differs, device=members[0].state.device).long(), *copied.values()]
+    flags = torch.tensor([differs, outdated], device=members[0].state.device).long()
+    parts = [flags, *copied.values()]
     (total,) = all_reduce(torch.cat([part.flatten() for part in parts]), process_group)
-    differ, *summed = torch.split(total, [part.numel() for part in parts])
+    flags, *summed = torch.split(total, [part.numel() for part in parts])
     sums = dict(zip(copied, summed, strict=True))
     for name, state in states.items():
         if name not in copied:
             (sums[name],) = all_reduce(state, process_group)
-    lent = [member for member, count in zip(members, differ.tolist(), strict=True) if count == 0]
-    for member in lent:
-        summed_state = sums[member.state_name].view_as(member.state)
-        member.dist_sync_fn = partial(_lent_sum, summed_state)
+    lent = []
+    for member, differ, is_outdated in zip(members, *flags.view(2, -1).tolist(), strict=True):
+        if is_outdated:
+            member._computed = None
+        if not differ:
+            summed_state = sums[member.state_name].view_as(member.state)
+            member.dist_sync_fn = partial(_lent_sum, summed_state)
+            lent.append(member)
     return lent
 
 

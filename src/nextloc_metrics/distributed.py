@@ -49,11 +49,7 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
     def __len__(self) -> int:
         """Return the number of rows, rounded up to a multiple of the number of processes."""
-        replicas = self.num_replicas
-        if replicas is None:
-            available = torch.distributed.is_available() and torch.distributed.is_initialized()
-            replicas = torch.distributed.get_world_size() if available else 1
-        return -(-self._num_rows // replicas) * replicas
+        return -(-self._num_rows // self._replicas) * self._replicas
 
     def __getitem__(self, index: int) -> tuple[Row, bool]:
         """Return a row, and whether it is its first time."""
@@ -61,9 +57,20 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
             raise IndexError(f"`index` must be from 0 to {len(self) - 1}, got {index}.")
         return self.dataset[index % self._num_rows], index < self._num_rows
 
+    def __getstate__(self) -> dict[str, object]:
+        # the workers of a loader have no process group to ask
+        return {**self.__dict__, "num_replicas": self._replicas}
+
     @property
     def _num_rows(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
+
+    @property
+    def _replicas(self) -> int:
+        if self.num_replicas is not None:
+            return self.num_replicas
+        available = torch.distributed.is_available() and torch.distributed.is_initialized()
+        return torch.distributed.get_world_size() if available else 1
 
 
 def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = False) -> Tensor:

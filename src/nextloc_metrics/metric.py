@@ -139,10 +139,9 @@ class RankingTally(Metric, ABC):
 
     @property
     def will_all_reduce(self) -> bool:
-        """Whether `compute` is about to sum the state over processes in the default way."""
+        """Whether `compute`, without a cached value, sums the state over processes by default."""
         return bool(
-            self._computed is None
-            and self._to_sync
+            self._to_sync
             and not self._is_synced
             and self.dist_sync_fn is all_reduce
             and self.distributed_available_fn()
@@ -161,9 +160,8 @@ class RankingTally(Metric, ABC):
         key = prefix + self.state_name
         found = state_dict.pop(key, None)
         if found is None:
-            if strict and self._persistent[self.state_name]:
-                others = sorted(name for name in state_dict if name.startswith(prefix))
-                error_msgs.append(f"the state `{key}` is missing; instead there is {others}.")
+            if self._persistent[self.state_name]:
+                missing_keys.append(key)
         elif found.dtype != torch.int64 or found.shape != self.state.shape:
             error_msgs.append(
                 f"the state `{key}` must be {describe(self.state)}, got {describe(found)}."

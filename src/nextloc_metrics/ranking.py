@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar, cast
 
 import torch
@@ -63,8 +62,6 @@ class Ranking:
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
         groups: int64 `[N]`, every query's group, where given.
-        derived: what metrics have made of this ranking, so that those that need the same make it
-            once.
     """
 
     above: Tensor
@@ -80,7 +77,6 @@ class Ranking:
     ignore_index: int | None = None
     first: FirstPlaces | None = None
     groups: Tensor | None = None
-    derived: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     @classmethod
     def from_scores(
@@ -133,9 +129,7 @@ class Ranking:
             ignore_index=ignore_index,
             validate_args=validate_args,
         )
-        scores = preds.detach().reshape(-1, num_candidates)
-        if scores.element_size() == 1:
-            scores = scores.float()  # no comparisons are defined for 8-bit floats
+        scores = _comparable(preds).reshape(-1, num_candidates)
         own = scores.gather(1, relevant.ids.clamp(min=0))
         retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
         own = own.masked_fill(~retrieved, torch.inf)
@@ -264,7 +258,7 @@ class Ranking:
             validate_args=validate_args,
         )
         num_local = local_scores.shape[-1]
-        scores = local_scores.detach().reshape(len(relevant.ids), num_local)
+        scores = _comparable(local_scores).reshape(len(relevant.ids), num_local)
         if num_local == 0:
             scores = scores.new_full((len(scores), 1), -torch.inf)
         own, known, num_candidates, found = exchange_scores(
@@ -461,16 +455,21 @@ class Ranking:
             )
         return self.first
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        self.__dict__["_derived"] = {}  # what follows from other values: copies of batches set them
+
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what was made of this ranking under a key, and make it the first time."""
-        if key not in self.derived:
-            self.derived[key] = make()
-        return cast("Made", self.derived[key])
+        derived: dict[Hashable, Any] = self.__dict__["_derived"]
+        if key not in derived:
+            derived[key] = make()
+        return cast("Made", derived[key])
 
-    @cached_property
+    @property
     def answerable(self) -> Tensor:
         """Which queries count and have a relevant location, bool `[N]`."""
-        return self.counted & (self.num_relevant > 0)
+        return self.once("answerable", lambda: self.counted & (self.num_relevant > 0))
 
     @property
     def device(self) -> torch.device:
@@ -484,6 +483,8 @@ class Ranking:
     def __getitem__(self, rows: Any) -> Ranking:
         """Keep some of the queries: a slice, a bool mask or ids of rows."""
         if isinstance(rows, int):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"there are {len(self)} queries, got row {rows}.")
             rows = slice(rows, rows + 1 or None)
         kept = self._map(lambda tensor: tensor[rows])
         return replace(kept, shape=kept.num_relevant.shape)
@@ -513,6 +514,11 @@ def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record
         if isinstance(value := getattr(record, each.name), Tensor):
             changed[each.name] = function(value)
     return replace(record, **changed)
+
+
+def _comparable(scores: Tensor) -> Tensor:
+    """Return scores that can be compared, which 8-bit floats can't, without their graph."""
+    return (scores.float() if scores.element_size() == 1 else scores).detach()
 
 
 def _check_lists(lists: Tensor, by_id: Tensor, counted: Tensor) -> None:

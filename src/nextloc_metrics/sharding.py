@@ -38,30 +38,31 @@ def exchange_scores(
     local = ids - offset
     is_here = (local >= 0) & (local < num_local)
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
-    columns = [own, is_here, torch.full_like(ids[:, :1], num_local)]
+    columns = [own, is_here]
     if top:
         best, first = highest(scores, best_candidate(scores), top)
         columns += [best[0][:, None], best[1][:, None] + offset]
         if first is not None:
             missing = (0, top + 1 - first[0].shape[1])
             columns += [pad(first[0], missing, value=-torch.inf), pad(first[1] + offset, missing)]
-    # float64 holds every score and id exactly, and one message carries them all
-    message = torch.cat([column.double() for column in columns], 1)
-    slices = torch.split(
-        _all_gather(message, process_group), [column.shape[1] for column in columns], 2
-    )
-    own, is_here, sizes = slices[0].sum(0), slices[1].sum(0) > 0, slices[2]
+    # float64 holds every score and id exactly, and one message carries them all; its last row, the
+    # number of candidates
+    message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 1))
+    message[-1] = num_local
+    gathered = _all_gather(message, process_group)
+    num_candidates = int(gathered[:, -1, 0].sum())
+    slices = torch.split(gathered[:, :-1], [column.shape[1] for column in columns], 2)
     found = None
     if top:
         # [S, N, T] -> [N, S * T]
-        side_by_side = [part.transpose(0, 1).flatten(1) for part in slices[3:]]
+        side_by_side = [part.transpose(0, 1).flatten(1) for part in slices[2:]]
         pairs = [
             (values.to(scores.dtype), numbers.long())
             for values, numbers in zip(side_by_side[::2], side_by_side[1::2], strict=True)
         ]
-        found = merge(pairs[0], pairs[1] if len(pairs) > 1 else None, top)
-    num_candidates = int(sizes[:, 0].sum()) if len(scores) else num_local
-    return own.to(scores.dtype), is_here, num_candidates, found
+        first = pairs[1] if len(pairs) > 1 else None
+        found = merge(pairs[0], first, min(top, num_candidates - 1))
+    return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, found
 
 
 def _all_gather(message: Tensor, process_group: Any) -> Tensor:
