@@ -333,3 +333,14 @@ def test_places_far_down(rank: int) -> None:
     assert scoring.reciprocal_rank(tied).item() == pytest.approx(expected, rel=1e-11)
     expected = sum(1 / math.log2(place + 1) for place in places) / 7
     assert scoring.ndcg(tied, 10**6).item() == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("levels", [3, 40, 100_000])
+def test_very_many_relevant_locations(levels: int) -> None:
+    """Up to 170 relevant locations of 200, with oddities among the scores."""
+    preds = torch.randint(levels, (3, 200)).float()
+    preds[torch.rand(3, 200) < 0.03] = math.nan
+    preds[torch.rand(3, 200) < 0.03] = -math.inf
+    relevance = torch.randint(1, 4, (3, 200)) * (torch.rand(3, 200) < 0.8).float()
+    check_scores(preds, relevance, brute=False)
+    check_scores(preds, padded_ids(relevance > 0), brute=False)

@@ -46,10 +46,14 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
             check_positive("num_replicas", num_replicas)
         self.dataset = dataset
         self.num_replicas = num_replicas
+        self._world_size = 1  # as far as is known: a process may copy this before it has a group
 
     def __len__(self) -> int:
         """Return the number of rows, rounded up to a multiple of the number of processes."""
-        return -(-self._num_rows // self._replicas) * self._replicas
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self._world_size = torch.distributed.get_world_size()
+        replicas = self._world_size if self.num_replicas is None else self.num_replicas
+        return -(-self._num_rows // replicas) * replicas
 
     def __getitem__(self, index: int) -> tuple[Row, bool]:
         """Return a row, and whether it is its first time."""
@@ -58,19 +62,12 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
         return self.dataset[index % self._num_rows], index < self._num_rows
 
     def __getstate__(self) -> dict[str, object]:
-        # the workers of a loader have no process group to ask
-        return {**self.__dict__, "num_replicas": self._replicas}
+        len(self)  # the workers of a loader get a copy, and have no group to ask
+        return self.__dict__
 
     @property
     def _num_rows(self) -> int:
         return len(self.dataset)  # type: ignore[arg-type]
-
-    @property
-    def _replicas(self) -> int:
-        if self.num_replicas is not None:
-            return self.num_replicas
-        available = torch.distributed.is_available() and torch.distributed.is_initialized()
-        return torch.distributed.get_world_size() if available else 1
 
 
 def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = False) -> Tensor:

@@ -260,7 +260,7 @@ class Ranking:
         num_local = local_scores.shape[-1]
         scores = _comparable(local_scores).reshape(len(relevant.ids), num_local)
         if num_local == 0:
-            scores = scores.new_full((len(scores), 1), -torch.inf)
+            scores = scores.new_full((len(scores), 1), -torch.inf)  # above and tied with nothing
         own, known, num_candidates, found = exchange_scores(
             scores, num_local, relevant.ids, offset, top, process_group
         )
@@ -271,8 +271,6 @@ class Ranking:
             )
         retrieved = known & (own > -torch.inf)
         counts = torch.stack(count_above_and_tied(scores, own.masked_fill(~retrieved, torch.inf)))
-        if num_local == 0:
-            counts.zero_()
         above, tied = sum_over_processes(counts, process_group)
         return cls.from_places(
             relevant,
