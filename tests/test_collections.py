@@ -28,6 +28,7 @@ from nextloc_metrics import (
     PrecisionAtK,
     Ranking,
     RankingCollection,
+    RankingMetric,
     RecallAtK,
     next_location_metrics,
     recommendation_metrics,
@@ -434,3 +435,23 @@ def test_the_first_batch_cannot_merge_members() -> None:
         metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([1]))
         assert metrics.compute()["at_1"] == 0.0
         assert metrics.compute()["at_2"] == 0.5
+
+
+def test_classes_of_one_name_are_never_merged() -> None:
+    """Two classes that a function made under one name count apart, in either collection."""
+
+    def make(places: int) -> RankingMetric:
+        class Within(RankingMetric):
+            def score(self, ranking: Ranking) -> Tensor:
+                return (ranking.above[:, 0] < places).double()
+
+        return Within()
+
+    for collection in (RankingCollection, MetricCollection):
+        metrics = collection({"one": make(1), "two": make(2)})
+        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]))  # a miss for both
+        metrics.update(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([1]))
+        assert {name: float(value) for name, value in metrics.compute().items()} == {
+            "one": 0.0,
+            "two": 0.5,
+        }

@@ -51,6 +51,16 @@ class RankingTally(Metric, ABC):
     ignore_index: int | None
     validate_args: bool
 
+    _names: ClassVar[dict[str, int]] = {}
+    _namesake: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Tell classes of one name apart, such as those that a function makes."""
+        super().__init_subclass__(**kwargs)
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        number = RankingTally._names[name] = RankingTally._names.get(name, 0) + 1
+        cls._namesake = f"#{number}" if number > 1 else ""
+
     def __init__(
         self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
     ) -> None:
@@ -70,7 +80,8 @@ class RankingTally(Metric, ABC):
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
         # a dot would part the name in two where modules are looked up by path
-        self.state_name = (owner + self._describe(read_by_update)).replace(".", "/")
+        name = owner + self._describe(read_by_update) + self._namesake
+        self.state_name = name.replace(".", "/")
         self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
 
     @property
