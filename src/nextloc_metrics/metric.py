@@ -214,11 +214,10 @@ class RankingTally(Metric, ABC):
         declared: dict[str, Any] = {}
         for kind in cls.__mro__:
             if issubclass(kind, RankingTally) and "__init__" in vars(kind):
-                for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[
-                    1:
-                ]:
+                _self, *parameters = inspect.signature(kind.__init__).parameters.values()
+                for parameter in parameters:
                     if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                        declared.setdefault(name, parameter.default)
+                        declared.setdefault(parameter.name, parameter.default)
         return declared
 
     def _describe(self, options: Iterable[str]) -> str:
