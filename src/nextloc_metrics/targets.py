@@ -85,6 +85,8 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
             f"`mask` must be a bool tensor of shape {tuple(queries)}, one value a query, "
             f"got {describe(mask)}."
         )
+    if mask.device != device:
+        raise ValueError(f"`mask` must be on the device of `target`, {device}, got {mask.device}.")
     return mask.reshape(-1)
 
 
