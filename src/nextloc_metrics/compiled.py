@@ -203,7 +203,8 @@ def _spread(work: Callable[[int, int], None], rows: int, elements: int) -> None:
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a fork
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive one
 
 
 def _workers(threads: int) -> ThreadPoolExecutor:

@@ -54,7 +54,7 @@ class DecileMetric(RankingTally):
     ) -> None:
         if not isinstance(bins, PopularityBins):
             raise TypeError(f"`bins` must be a PopularityBins, got {type(bins).__name__}.")
-        if isinstance(decile, bool) or not any(
+        if not any(  # True equals 1, and is no bin
             type(decile) is type(known) and decile == known for known in (None, *self.deciles(bins))
         ):
             raise ValueError(
