@@ -1,8 +1,10 @@
 """The counts of `counting`, by compiled loops: one pass over the scores, in any float dtype.
 
-Scores are compared by their bits. Read as an integer of two's complement whose magnitude is that
-of the float, they keep their order, -0 equals 0, and a NaN can be put above all; integers, unlike
-floats, leave the compiler free to vectorise a maximum.
+Scores are compared by their bits, as integers of the float's width: unlike floats, these leave the
+compiler free to vectorise a maximum, and 16 bits need no conversion. Floats that are not negative
+have the order of their bits; negative ones the reverse order, so against a negative score both
+sides have all bits but the sign flipped. What bits alone get wrong is mended a row at a time, where
+it occurs: -0, which equals 0, and a negative NaN, which must count as above.
 """
 
 import os
@@ -22,38 +24,61 @@ from nextloc_metrics.counting import FEW_RELEVANT
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11
 
+# How many scores are looked at together when one of them is looked for.
+_STEP = 1 << 6
+
 # Below this many scores, handing out work takes longer than doing it.
-_SERIAL_ELEMENTS = 1 << 17
+_SERIAL_ELEMENTS = 1 << 20
+
+
+@numba.njit(nogil=True)
+def _count(block, at, flip):  # type: ignore[no-untyped-def]
+    """How many are above and how many equal; sums are cast back, or they widen to 64 bits."""
+    kind = block.dtype.type
+    above, equal = kind(0), kind(0)
+    at = kind(at ^ flip)
+    for i in range(len(block)):
+        value = kind(block[i] ^ flip)
+        above = kind(above + kind(value > at))
+        equal = kind(equal + kind(value == at))
+    return above, equal
+
+
+@numba.njit(nogil=True)
+def _extremes(block, sign):  # type: ignore[no-untyped-def]
+    """The highest and the lowest bits, and the highest magnitude of a negative score."""
+    kind = block.dtype.type
+    highest, lowest, magnitude = block[0], block[0], sign
+    for i in range(len(block)):
+        highest = max(highest, block[i])
+        lowest = min(lowest, block[i])
+        magnitude = max(magnitude, kind(block[i] ^ sign))
+    return highest, lowest, magnitude
+
+
+@numba.njit(nogil=True)
+def _first_equal(row, begin, value):  # type: ignore[no-untyped-def]
+    """The first place from `begin` on that holds the value; the number of places without one."""
+    kind = row.dtype.type
+    start, found = begin, kind(0)
+    while start + _STEP <= len(row) and not found:
+        step = row[start : start + _STEP]
+        for i in range(_STEP):
+            found = kind(found | kind(step[i] == value))
+        start += _STEP
+    if found:
+        start -= _STEP
+    while start < len(row) and row[start] != value:
+        start += 1
+    return start
 
 
 @numba.njit(inline="always")
 def _order(bits, kind, largest, infinity):  # type: ignore[no-untyped-def]
+    """An integer in the order of the scores, a NaN the largest."""
     magnitude = kind(bits & largest)
     value = kind(-magnitude) if bits < 0 else magnitude
     return largest if magnitude > infinity else value
-
-
-@numba.njit(nogil=True)
-def _count(block, at, largest, infinity):  # type: ignore[no-untyped-def]
-    kind = block.dtype.type
-    above, tied = kind(0), kind(0)
-    for i in range(len(block)):
-        value = _order(block[i], kind, largest, infinity)
-        above += kind(value > at)
-        tied += kind(value == at)
-    return above, tied
-
-
-@numba.njit(nogil=True)
-def _count_and_maximum(block, at, largest, infinity):  # type: ignore[no-untyped-def]
-    kind = block.dtype.type
-    above, tied, highest = kind(0), kind(0), kind(-largest)
-    for i in range(len(block)):
-        value = _order(block[i], kind, largest, infinity)
-        above += kind(value > at)
-        tied += kind(value == at)
-        highest = max(highest, value)
-    return above, tied, highest
 
 
 @numba.njit(nogil=True)
@@ -99,30 +124,57 @@ def _search_rows(  # type: ignore[no-untyped-def]
             tied[row, j] = equal[place]
 
 
+@numba.njit(nogil=True)
+def _first_best(row, highest, high_block, lowest, low_block, sign):  # type: ignore[no-untyped-def]
+    """The first place of the maximum, of scores without NaN."""
+    if highest > 0:
+        return _first_equal(row, high_block, highest)
+    if highest == 0:
+        return min(_first_equal(row, 0, highest), _first_equal(row, 0, sign))
+    return _first_equal(row, low_block, lowest)
+
+
+@numba.njit(nogil=True)
+def _first_nan(row, largest, infinity):  # type: ignore[no-untyped-def]
+    place = 0
+    while (row[place] & largest) <= infinity:
+        place += 1
+    return place
+
+
 @numba.njit(nogil=True, cache=True)
 def _survey_rows(  # type: ignore[no-untyped-def]
     scores, stride, columns, largest, infinity, own, first, last, find_best, above, tied, best
 ):
     kind = scores.dtype.type
-    for row in range(first, last):
-        start = row * stride
-        highest, best_block = kind(-largest), 0
+    sign = kind(~largest)
+    for i in range(first, last):
+        row = scores[i * stride : i * stride + columns]
+        highest, lowest, high_block, low_block = row[0], row[0], 0, 0
+        has_nan = False
         for begin in range(0, columns, _BLOCK):
-            block = scores[start + begin : start + min(begin + _BLOCK, columns)]
+            block = row[begin : begin + _BLOCK]
+            high, low, magnitude = _extremes(block, sign)
+            if high > highest:
+                highest, high_block = high, begin
+            if low < lowest:
+                lowest, low_block = low, begin
+            negative_nans = 0
+            if magnitude > infinity:
+                comparable = _count(block, kind(sign | infinity), largest)
+                negative_nans = len(block) - comparable[0] - comparable[1]
+            has_nan |= high > infinity or magnitude > infinity
             for j in range(own.shape[1]):
-                at = _order(own[row, j], kind, largest, infinity)
-                if find_best and j == 0:
-                    more, same, maximum = _count_and_maximum(block, at, largest, infinity)
-                    if maximum > highest:
-                        highest, best_block = maximum, begin
-                else:
-                    more, same = _count(block, at, largest, infinity)
-                above[row, j] += more
-                tied[row, j] += same
-        if find_best:
-            best[row] = best_block
-            while _order(scores[start + best[row]], kind, largest, infinity) != highest:
-                best[row] += 1
+                at = kind(0) if own[i, j] == sign else own[i, j]
+                more, equal = _count(block, at, largest if at < 0 else kind(0))
+                above[i, j] += more + negative_nans
+                tied[i, j] += equal
+                if at == 0:
+                    tied[i, j] += _count(block, sign, kind(0))[1]
+        if find_best and has_nan:
+            best[i] = _first_nan(row, largest, infinity)
+        elif find_best:
+            best[i] = _first_best(row, highest, high_block, lowest, low_block, sign)
 
 
 class _Format(NamedTuple):
