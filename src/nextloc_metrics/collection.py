@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from nextloc_metrics.metric import RankingTally, all_reduce, rank
+from nextloc_metrics.metric import RankingTally, all_reduce, rank, tally_all
 from nextloc_metrics.ranking import Ranking
 
 # Larger states are summed by themselves rather than copied into a buffer.
@@ -166,8 +166,7 @@ class RankingCollection(MetricCollection):
         different = {(type(member), member.state_name): member for member in self._rankers()}
         for member in different.values():
             member.check(ranking)
-        for member in different.values():  # a user's own score may raise too
-            member.tally_once(ranking)
+        tally_all(different.values(), ranking)  # a user's own score may raise too
         return ranking
 
     def _rankers(self) -> list[RankingTally]:

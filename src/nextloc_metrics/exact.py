@@ -10,21 +10,22 @@ MOST_QUERIES = 1 << 31  #: more scores of 1 than this do not fit
 
 
 def to_fixed_point(values: Tensor) -> Tensor:
-    """Round float64 values to the nearest multiple of 2^-32, as int64."""
-    return (values * ONE).round().long()
+    """Round float64 values of at least 0 to the nearest multiple of 2^-32, as int64."""
+    return (values * ONE + 0.5).long()
 
 
 def tally(scores: Tensor, counted: Tensor) -> Tensor:
     """Sum up a batch of scores.
 
     Args:
-        scores: float64 `[N]`, in [0, 1], and 0 where not counted.
+        scores: float64 `[..., N]`, in [0, 1], and 0 where not counted.
         counted: bool `[N]`, which of them to count.
 
     Returns:
-        int64 `[3]`: the sum of the scores, of their squares, and their number.
+        int64 `[..., 3]`: the sum of the scores, of their squares, and their number.
     """
-    return _columns(scores, counted).sum(1)
+    total, squares = _columns(scores).sum(-1)
+    return torch.stack([total, squares, counted.sum().expand_as(total)], -1)
 
 
 def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) -> Tensor:
@@ -36,12 +37,12 @@ def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) ->
         scores: float64 `[N]`, in [0, 1], and 0 where not counted.
         counted: bool `[N]`, which of them to count.
     """
-    columns = _columns(scores, counted)
-    return columns.new_zeros(num_groups, 3).index_add(0, group, columns.T)
+    columns = torch.stack([*_columns(scores), counted.long()], 1)
+    return columns.new_zeros(num_groups, 3).index_add(0, group, columns)
 
 
-def _columns(scores: Tensor, counted: Tensor) -> Tensor:
-    return to_fixed_point(torch.stack([scores, scores * scores, counted.double() / ONE]))
+def _columns(scores: Tensor) -> Tensor:
+    return to_fixed_point(torch.stack([scores, scores * scores]))
 
 
 def mean(state: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from nextloc_metrics import exact
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
-from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.ranking import Ranking
 
 
@@ -50,8 +49,8 @@ class Grouped(RankingTally):
     ) -> None:
         if not isinstance(metric, RankingMetric):
             raise TypeError(f"`metric` must be a RankingMetric, got {metric!r}.")
-        if isinstance(metric, F1AtK) and metric.average == "pooled":
-            raise TypeError("`metric` must be the mean of a score, and pooled F1 is not.")
+        if not metric.is_mean_of_scores:
+            raise TypeError(f"`metric` must be the mean of a score, and {metric!r} is not.")
         check_positive("num_groups", num_groups)
         if average is not None:
             check_choice("average", average, Literal["groups"])

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, get_args
 from zlib import crc32
 
@@ -185,9 +185,14 @@ class RankingTally(Metric, ABC):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
+    @property
+    def tally_key(self) -> Hashable:
+        """What metrics have in common whose tallies are the same."""
+        return type(self), self.state_name
+
     def tally_once(self, ranking: Ranking) -> Tensor:
-        """Return `tally`, of metrics whose state would be the same only the first."""
-        return ranking.once((type(self), self.state_name), lambda: self.tally(ranking))
+        """Return `tally`, made by the first of the metrics whose tallies are the same."""
+        return ranking.once(self.tally_key, lambda: self.tally(ranking))
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""
@@ -279,25 +284,15 @@ class RankingMetric(RankingTally):
     def score(self, ranking: Ranking) -> Tensor:
         """Return float64 `[N]`: one score in [0, 1] a query."""
 
+    @property
+    def is_mean_of_scores(self) -> bool:
+        """Whether the value is the mean of `score`, and nothing else."""
+        return type(self).tally is RankingMetric.tally
+
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
-        if ranking.device.type == "mps":
-            ranking = ranking.to("cpu")  # no float64 there
-        scores = self.score(ranking.break_ties(self.ties))
-        if self.empty_target_action == "skip":
-            counted = ranking.answerable
-        else:
-            value = 1.0 if self.empty_target_action == "pos" else 0.0
-            scores = scores.masked_fill(ranking.num_relevant == 0, value)
-            counted = ranking.counted
-        scores = scores.masked_fill(~counted, 0)
-        if self.validate_args and scores.numel():
-            low, high = (float(bound) for bound in scores.aminmax())
-            if not (low >= 0 and high <= 1 + 1e-9):  # NaN too
-                raise ValueError(
-                    f"`score` of {self!r} must return values in [0, 1], got {low} to {high}."
-                )
-        return scores, counted
+        scores, counted = score_queries([self], ranking)
+        return scores[0], counted
 
     def empty_tally(self) -> Tensor:
         """Return zeros for the sum of scores, of their squares, and the number of queries."""
@@ -305,7 +300,7 @@ class RankingMetric(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up the scores of a batch, exactly."""
-        return exact.tally(*self.score_queries(ranking)).to(ranking.device)
+        return tally_together([self], ranking)[0]
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
@@ -346,6 +341,57 @@ def rank(
     return Ranking.from_predictions(
         preds, target, mask, ignore_index=ignore_index, validate_args=validate_args, top=top
     )
+
+
+def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
+    """Score the queries by metrics of one `empty_target_action`.
+
+    Returns:
+        The scores float64 `[len(metrics), N]`, 0 where left out, and which count, bool `[N]`.
+    """
+    if ranking.device.type == "mps":
+        ranking = ranking.to("cpu")  # no float64 there
+    scores = torch.stack([metric.score(ranking.break_ties(metric.ties)) for metric in metrics])
+    first = metrics[0]
+    if first.empty_target_action == "skip":
+        counted = ranking.answerable
+    else:
+        value = 1.0 if first.empty_target_action == "pos" else 0.0
+        scores = scores.masked_fill(ranking.num_relevant == 0, value)
+        counted = ranking.counted
+    scores = scores.masked_fill(~counted, 0)
+    if scores.numel() and any(metric.validate_args for metric in metrics):
+        low, high = (float(bound) for bound in scores.aminmax())
+        if not _are_scores(low, high):
+            for metric, row in zip(metrics, scores, strict=True):
+                low, high = float(row.amin()), float(row.amax())
+                if metric.validate_args and not _are_scores(low, high):
+                    raise ValueError(
+                        f"`score` of {metric!r} must return values in [0, 1], got {low} to {high}."
+                    )
+    return scores, counted
+
+
+def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
+    """Sum up the scores of metrics of one `empty_target_action`, int64 `[len(metrics), 3]`."""
+    return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
+
+
+def tally_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
+    """Make every metric's tally of a batch, once; means of scores are summed up together."""
+    together: dict[str, list[RankingMetric]] = {}
+    for metric in metrics:
+        if isinstance(metric, RankingMetric) and metric.is_mean_of_scores:
+            together.setdefault(metric.empty_target_action, []).append(metric)
+        else:
+            metric.tally_once(ranking)
+    for group in together.values():
+        for metric, tally in zip(group, tally_together(group, ranking), strict=True):
+            ranking.once(metric.tally_key, tally.clone)
+
+
+def _are_scores(low: float, high: float) -> bool:
+    return low >= 0 and high <= 1 + 1e-9  # a NaN compares false
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:

@@ -286,6 +286,11 @@ class F1AtK(RankingMetric):
         """Take every query's harmonic mean of precision and recall."""
         return scoring.f1(ranking, self.k)
 
+    @property
+    def is_mean_of_scores(self) -> bool:
+        """Not where it is pooled."""
+        return self.average == "queries"
+
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up F1 scores; pooled, the hits and what they are divided by."""
         if self.average == "queries":

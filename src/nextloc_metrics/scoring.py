@@ -29,6 +29,7 @@ Gain = Literal["linear", "exponential"]
 Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
+Name = Literal["harmonic", "discount"]
 
 # Up to here H and L come from tables; beyond, from expansions.
 _TABLE_LENGTH = 1 << 16
@@ -42,7 +43,7 @@ def hits(ranking: Ranking, k: int) -> Tensor:
 
     The one score that is a number of locations, at most `min(n, k)`, instead of a fraction.
     """
-    return row_sum(_places_within(ranking.above, ranking.tied, k) / ranking.tied)
+    return ranking.once(("hits", k), lambda: row_sum(_chance_within(ranking, k)))
 
 
 def accuracy(ranking: Ranking, k: int) -> Tensor:
@@ -51,12 +52,12 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
     The chance that none of the `r` relevant ones of the first block takes one of its first `m`
     places is C(e - r, m) / C(e, m), a product of `r` fractions.
     """
-    tied, relevant_tied = ranking.tied[:, 0], ranking.relevant_tied[:, 0]
-    within = _places_within(ranking.above[:, 0], tied, k)
-    one_relevant = within / tied
+    one_relevant = _chance_within(ranking, k)[:, 0]
     most = ranking.above.shape[1]
     if most == 1:
         return one_relevant
+    tied, relevant_tied = ranking.tied[:, 0], ranking.relevant_tied[:, 0]
+    within = _places_within(ranking, k)[:, 0]
     step = torch.arange(most, device=tied.device)
     left = (tied - within)[:, None] - step
     missed = left.clamp(min=0) / (tied[:, None] - step).clamp(min=1)
@@ -70,13 +71,18 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
     q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
     """
-    above, tied, relevant_tied = (
-        places[:, 0] for places in (ranking.above, ranking.tied, ranking.relevant_tied)
-    )
-    within = _places_within(above, tied, k)
-    score = _harmonic_between(above, within, ranking.num_candidates if k is None else k) / tied
+    score = (_harmonic_within(ranking, k) / ranking.tied)[:, 0]
     if ranking.above.shape[1] == 1:
         return score
+    above, tied, relevant_tied, within = (
+        places[:, 0]
+        for places in (
+            ranking.above,
+            ranking.tied,
+            ranking.relevant_tied,
+            _places_within(ranking, k),
+        )
+    )
     rows = (relevant_tied > 1).nonzero()[:, 0]
     if rows.numel():
         several = _first_of_several(above[rows], tied[rows], relevant_tied[rows], within[rows])
@@ -95,14 +101,13 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
         # 2^g - 1, divided by a power of two that keeps it finite and cancels exactly
         scale = gains.amax(1, keepdim=True).floor()
         gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
-    within = _places_within(ranking.above, ranking.tied, k)
-    discounted = row_sum(gains * (_discount_between(ranking.above, within, k) / ranking.tied))
+    discounted = row_sum(gains * (_discount_within(ranking, k) / ranking.tied))
     if gains.shape[1] > 1:
         gains = gains.sort(dim=1, descending=True).values
     if ideal == "truncated":
         gains = gains[:, :k]
-    place = torch.arange(gains.shape[1], device=gains.device)
-    best = row_sum(gains * _discount_between(place, torch.ones_like(place), len(place)))
+    place = torch.arange(gains.shape[1] + 1, device=gains.device)
+    best = row_sum(gains * _discount_between(place[:-1], place[1:], len(place)))
     return discounted / torch.where(best > 0, best, 1.0)
 
 
@@ -113,11 +118,11 @@ def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") 
     c = (r - 1) / (e - 1), over min(n, k) (`normalizer="relevant"`: over n).
     """
     above, tied = ranking.above, ranking.tied
-    within = _places_within(above, tied, k)
-    precision = _harmonic_between(above, within, k)
+    precision = _harmonic_within(ranking, k)
     if above.shape[1] > 1:
         slope = (ranking.relevant_tied - 1).double() / (tied - 1).clamp(min=1)
-        precision = (ranking.relevant_above + 1 - slope * (above + 1)) * precision + slope * within
+        precision = (ranking.relevant_above + 1 - slope * (above + 1)) * precision
+        precision = precision + slope * _places_within(ranking, k)
     total = row_sum(precision / tied)
     relevant = ranking.num_relevant.clamp(min=1)
     return total / (relevant.clamp(max=k) if normalizer == "min" else relevant)
@@ -141,37 +146,71 @@ def f1(ranking: Ranking, k: int) -> Tensor:
     return 2 * hits(ranking, k) / (k + ranking.num_relevant)
 
 
-def _places_within(above: Tensor, tied: Tensor, k: int | None) -> Tensor:
-    """`m`: how many places of a tied block are among the first k, as float64."""
-    last = UNRETRIEVED if k is None else k
-    return torch.minimum((last - above).clamp(min=0), tied).double()
+def _last(ranking: Ranking, k: int | None) -> int:
+    """The last place that counts: k, or that of the last candidate."""
+    return min(place for place in (k, ranking.num_candidates, UNRETRIEVED) if place is not None)
 
 
-def _harmonic_between(above: Tensor, places: Tensor, k: int | None) -> Tensor:
-    """H(above + places) - H(above), for above + places up to k."""
-    tabled, x, y = _split_at_table("harmonic", above, places)
-    if k is not None and k <= _TABLE_LENGTH:
-        return tabled
+def _ends(ranking: Ranking, k: int | None) -> tuple[Tensor, Tensor]:
+    """How many of the first places are before each tied block's start, and before its end."""
+    last = _last(ranking, k)
+    return ranking.once(
+        ("ends", last),
+        lambda: (ranking.above.clamp(max=last), (ranking.above + ranking.tied).clamp(max=last)),
+    )
+
+
+def _places_within(ranking: Ranking, k: int | None) -> Tensor:
+    """`m`: how many places of each tied block are among the first k, as float64."""
+    start, end = _ends(ranking, k)
+    return (end - start).double()
+
+
+def _chance_within(ranking: Ranking, k: int) -> Tensor:
+    """The chance `m / e` of each relevant location to be among the first k."""
+    return ranking.once(("chance", k), lambda: _places_within(ranking, k) / ranking.tied)
+
+
+def _harmonic_within(ranking: Ranking, k: int | None) -> Tensor:
+    """H(A + m) - H(A): 1 / rank, summed over the places of each tied block among the first k."""
+    return ranking.once(
+        ("harmonic", k), lambda: _harmonic_between(*_ends(ranking, k), _last(ranking, k))
+    )
+
+
+def _discount_within(ranking: Ranking, k: int) -> Tensor:
+    """L(A + m) - L(A): the same sum of 1 / log2(rank + 1)."""
+    return ranking.once(
+        ("discount", k), lambda: _discount_between(*_ends(ranking, k), _last(ranking, k))
+    )
+
+
+def _harmonic_between(start: Tensor, end: Tensor, last: int) -> Tensor:
+    """H(end) - H(start), where no end is beyond `last`."""
+    if last <= _TABLE_LENGTH:
+        return _tabled_between("harmonic", start, end)
+    tabled, x, y = _split_at_table("harmonic", start, end)
     # by Euler and Maclaurin; the logarithm of a quotient keeps its digits however far x is
     return tabled + torch.log1p((y - x) / x) + (1 / y - 1 / x) / 2 - (1 / y**2 - 1 / x**2) / 12
 
 
-def _discount_between(above: Tensor, places: Tensor, k: int) -> Tensor:
-    """L(above + places) - L(above), for above + places up to k."""
-    tabled, x, y = _split_at_table("discount", above, places)
-    if k <= _TABLE_LENGTH:
-        return tabled
+def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
+    """L(end) - L(start), where no end is beyond `last`."""
+    if last <= _TABLE_LENGTH:
+        return _tabled_between("discount", start, end)
+    tabled, x, y = _split_at_table("discount", start, end)
     return tabled + _discount_beyond_table(x, y)
 
 
-def _split_at_table(
-    name: Literal["harmonic", "discount"], above: Tensor, places: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _tabled_between(name: Name, start: Tensor, end: Tensor) -> Tensor:
+    table = _table(name, start.device)
+    return table[end] - table[start]
+
+
+def _split_at_table(name: Name, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Look the part within the table up, and return the ends of the part beyond it."""
-    table = _table(name, above.device)
-    end = above + places.long()
-    tabled = table[end.clamp(max=_TABLE_LENGTH)] - table[above.clamp(max=_TABLE_LENGTH)]
-    return tabled, above.clamp(min=_TABLE_LENGTH).double(), end.clamp(min=_TABLE_LENGTH).double()
+    tabled = _tabled_between(name, start.clamp(max=_TABLE_LENGTH), end.clamp(max=_TABLE_LENGTH))
+    return tabled, start.clamp(min=_TABLE_LENGTH).double(), end.clamp(min=_TABLE_LENGTH).double()
 
 
 def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
@@ -227,7 +266,7 @@ def _gauss_legendre() -> list[tuple[float, float]]:
 _tables: dict[tuple[str, torch.device], Tensor] = {}
 
 
-def _table(name: Literal["harmonic", "discount"], device: torch.device) -> Tensor:
+def _table(name: Name, device: torch.device) -> Tensor:
     """H or L of 0..65,536, summed once in float64 on the CPU."""
     if (name, device) not in _tables:
         with torch.inference_mode(False):
