@@ -16,7 +16,7 @@ FEW_RELEVANT = 64
 
 # Elements a work buffer holds: small enough to stay in a core's cache, large enough to vectorise.
 _BUFFER_ELEMENTS = 1 << 18
-_BUFFER_COLUMNS = 1 << 12
+_BUFFER_COLUMNS = 1 << 14
 
 
 _compiled: ModuleType | None = None
@@ -95,21 +95,24 @@ def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 def _compare_each_in_cache(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     # Comparisons written as 0.0 and 1.0 into a buffer that stays in cache vectorise, and so does
-    # their sum; sums of booleans do neither. Sums of at most 4,096 ones are exact in float32.
+    # their sum; sums of booleans do neither. Sums of up to 2^24 ones are exact in float32.
     num_queries, num_candidates = scores.shape
-    below, below_or_tied = torch.zeros(2, *own.shape, dtype=torch.int64)
+    num_relevant = own.shape[1]
     columns = min(num_candidates, _BUFFER_COLUMNS)
     rows = max(1, _BUFFER_ELEMENTS // columns)
-    buffer = torch.empty(min(rows, num_queries), columns, dtype=torch.float32)
+    buffer = torch.empty(min(rows, num_queries), columns)
+    starts = range(0, num_candidates, columns)
+    sums = torch.empty(2, num_relevant, len(starts), num_queries)
     for row in range(0, num_queries, rows):
-        for column in range(0, num_candidates, columns):
+        for i, column in enumerate(starts):
             block = scores[row : row + rows, column : column + columns]
             answers = buffer[: block.shape[0], : block.shape[1]]
-            for j in range(own.shape[1]):
+            for j in range(num_relevant):
                 at = own[row : row + rows, j : j + 1]
-                for compare, counts in ((torch.lt, below), (torch.le, below_or_tied)):
+                for side, compare in enumerate((torch.lt, torch.le)):
                     compare(block, at, out=answers)
-                    counts[row : row + rows, j] += answers.sum(1).long()
+                    torch.sum(answers, 1, out=sums[side, j, i, row : row + rows])
+    below, below_or_tied = sums.sum(2, dtype=torch.float64).long().transpose(1, 2)
     return below, below_or_tied
 
 
