@@ -15,6 +15,9 @@ from nextloc_metrics import exact
 from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.targets import describe
 
+# What TorchMetrics and `update` set for every batch.
+_PLAIN = (Tensor, int, type(None))
+
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 
@@ -211,7 +214,10 @@ class RankingTally(Metric, ABC):
                 f"`{name}` of {self!r} is fixed, since its state was counted with it; make a new "
                 f"{type(self).__name__} instead."
             )
-        super().__setattr__(name, value)
+        if name in self.__dict__ and type(value) in _PLAIN:
+            object.__setattr__(self, name, value)  # no parameter or module, for which to search
+        else:
+            super().__setattr__(name, value)
 
     @classmethod
     def _declared_options(cls) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
     within = _places_within(ranking, k)[:, 0]
     step = torch.arange(most, device=tied.device)
     left = (tied - within)[:, None] - step
-    missed = left.clamp(min=0) / (tied[:, None] - step).clamp(min=1)
+    missed = left.clamp(min=0).double() / (tied[:, None] - step).clamp(min=1)
     missed = row_product(torch.where(step < relevant_tied[:, None], missed, 1.0))
     return torch.where(relevant_tied == 1, one_relevant, 1 - missed)
 
@@ -71,7 +71,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
     q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
     """
-    score = (_harmonic_within(ranking, k) / ranking.tied)[:, 0]
+    score = (_harmonic_within(ranking, k) / _tied(ranking))[:, 0]
     if ranking.above.shape[1] == 1:
         return score
     above, tied, relevant_tied, within = (
@@ -101,14 +101,13 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
         # 2^g - 1, divided by a power of two that keeps it finite and cancels exactly
         scale = gains.amax(1, keepdim=True).floor()
         gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
-    discounted = row_sum(gains * (_discount_within(ranking, k) / ranking.tied))
+    discounted = row_sum(gains * (_discount_within(ranking, k) / _tied(ranking)))
     if gains.shape[1] > 1:
         gains = gains.sort(dim=1, descending=True).values
     if ideal == "truncated":
         gains = gains[:, :k]
-    place = torch.arange(gains.shape[1] + 1, device=gains.device)
-    best = row_sum(gains * _discount_between(place[:-1], place[1:], len(place)))
-    return discounted / torch.where(best > 0, best, 1.0)
+    best = row_sum(gains * _discounts(gains.shape[1], gains.device))
+    return discounted / best.masked_fill(best == 0, 1)
 
 
 def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") -> Tensor:
@@ -123,7 +122,7 @@ def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") 
         slope = (ranking.relevant_tied - 1).double() / (tied - 1).clamp(min=1)
         precision = (ranking.relevant_above + 1 - slope * (above + 1)) * precision
         precision = precision + slope * _places_within(ranking, k)
-    total = row_sum(precision / tied)
+    total = row_sum(precision / _tied(ranking))
     relevant = ranking.num_relevant.clamp(min=1)
     return total / (relevant.clamp(max=k) if normalizer == "min" else relevant)
 
@@ -154,21 +153,24 @@ def _last(ranking: Ranking, k: int | None) -> int:
 def _ends(ranking: Ranking, k: int | None) -> tuple[Tensor, Tensor]:
     """How many of the first places are before each tied block's start, and before its end."""
     last = _last(ranking, k)
-    return ranking.once(
-        ("ends", last),
-        lambda: (ranking.above.clamp(max=last), (ranking.above + ranking.tied).clamp(max=last)),
-    )
+    end = ranking.once("end", lambda: ranking.above + ranking.tied)
+    return ranking.once(("ends", last), lambda: (ranking.above.clamp(max=last), end.clamp(max=last)))
+
+
+def _tied(ranking: Ranking) -> Tensor:
+    """`e`, as float64."""
+    return ranking.once("tied", ranking.tied.double)
 
 
 def _places_within(ranking: Ranking, k: int | None) -> Tensor:
-    """`m`: how many places of each tied block are among the first k, as float64."""
+    """`m`: how many places of each tied block are among the first k."""
     start, end = _ends(ranking, k)
-    return (end - start).double()
+    return end - start
 
 
 def _chance_within(ranking: Ranking, k: int) -> Tensor:
     """The chance `m / e` of each relevant location to be among the first k."""
-    return ranking.once(("chance", k), lambda: _places_within(ranking, k) / ranking.tied)
+    return ranking.once(("chance", k), lambda: _places_within(ranking, k) / _tied(ranking))
 
 
 def _harmonic_within(ranking: Ranking, k: int | None) -> Tensor:
@@ -200,6 +202,15 @@ def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
         return _tabled_between("discount", start, end)
     tabled, x, y = _split_at_table("discount", start, end)
     return tabled + _discount_beyond_table(x, y)
+
+
+def _discounts(places: int, device: torch.device) -> Tensor:
+    """1 / log2(rank + 1) of the first places."""
+    if places <= _TABLE_LENGTH:
+        table = _table("discount", device)
+        return table[1 : places + 1] - table[:places]
+    place = torch.arange(places + 1, device=device)
+    return _discount_between(place[:-1], place[1:], places)
 
 
 def _tabled_between(name: Name, start: Tensor, end: Tensor) -> Tensor:
