@@ -137,6 +137,13 @@ class RankingCollection(MetricCollection):
         """How many of the first places a `Ranking` must keep for all members."""
         return max((member.top for member in self._rankers()), default=0)
 
+    @property
+    def depth(self) -> int | None:
+        """How many of the first places the members look at; None for all."""
+        depths = [member.depth for member in self._rankers()]
+        known = [depth for depth in depths if depth is not None]
+        return max(known, default=None) if len(known) == len(depths) else None
+
     def rank(
         self,
         preds: Tensor | Ranking,
@@ -156,6 +163,7 @@ class RankingCollection(MetricCollection):
             ignore_index=next((member.ignore_index for member in members), None),
             validate_args=any(member.validate_args for member in members),
             top=self.top,
+            depth=self.depth,
         )
         return ranking.with_groups(groups)
 

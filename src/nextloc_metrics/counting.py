@@ -18,6 +18,9 @@ FEW_RELEVANT = 64
 _BUFFER_ELEMENTS = 1 << 18
 _BUFFER_COLUMNS = 1 << 14
 
+# Maxima of narrower blocks cost more than they spare.
+_NARROWEST_BLOCK = 16
+
 
 _compiled: ModuleType | None = None
 
@@ -54,7 +57,7 @@ def survey(
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
-        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
         find_best: whether to find the best candidate.
 
     Returns:
@@ -72,16 +75,39 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
-        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
 
     Returns:
         `above` and `tied`, int64 `[N, M]`; `tied` includes the relevant location itself.
     """
-    if own.shape[1] <= FEW_RELEVANT:
-        below, below_or_tied = _compare_each(scores, own)
+    if own.shape[1] == 1 or scores.device.type != "cpu":
+        below, below_or_tied = _count_below(scores, own)
     else:
-        below, below_or_tied = _search_sorted(scores, own)
+        wanted = ~own.isnan()
+        most = int(wanted.sum(1).max()) if len(own) else 0
+        highest = own.masked_fill(~wanted, -torch.inf).topk(most, dim=1)
+        counts = torch.zeros(2, *own.shape, dtype=torch.int64)
+        for side, counted in enumerate(_count_below(scores, highest.values)):
+            counts[side].scatter_(1, highest.indices, counted)
+        below, below_or_tied = counts
     return scores.shape[1] - below_or_tied, below_or_tied - below
+
+
+def score_within(scores: Tensor, depth: int) -> Tensor:
+    """Return scores `[N, 1]` that at least `depth` candidates have or exceed, cheap to find.
+
+    These are the lowest of the `depth` best among the maxima of blocks; -inf for few candidates.
+    """
+    blocks = 4 * depth
+    width = scores.shape[1] // blocks
+    if width < _NARROWEST_BLOCK:
+        return scores.new_full((len(scores), 1), -torch.inf)
+    maxima = scores[:, : blocks * width].reshape(len(scores), blocks, width).amax(2)
+    return maxima.topk(depth, dim=1).values[:, -1:]
+
+
+def _count_below(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    return (_compare_each if own.shape[1] <= FEW_RELEVANT else _search_sorted)(scores, own)
 
 
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

@@ -569,7 +569,7 @@ def _places_within_bins(
     within = Ranking.from_places(
         Relevant(
             every_bin(ranking.relevant).masked_fill(~inside, -1),
-            every_bin(ranking.gains).masked_fill(~inside, 0),
+            every_bin(ranking.gains).masked_fill(~inside, 0) if ranking.graded else None,
             every_bin(ranking.counted),
         ),
         every_bin(above).masked_fill(~inside, UNRETRIEVED),

@@ -78,6 +78,11 @@ class Grouped(RankingTally):
         """What the metric needs."""
         return self.metric.top
 
+    @property
+    def depth(self) -> int | None:
+        """What the metric looks at."""
+        return self.metric.depth
+
     def update(
         self,
         preds: Tensor | Ranking,

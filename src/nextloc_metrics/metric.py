@@ -93,6 +93,11 @@ class RankingTally(Metric, ABC):
         return 0
 
     @property
+    def depth(self) -> int | None:
+        """How many of the first places this metric looks at; None for all."""
+        return None
+
+    @property
     def state(self) -> Tensor:
         """The integer tensor that this process has summed up so far."""
         return getattr(self, self.state_name)  # type: ignore[no-any-return]
@@ -134,7 +139,9 @@ class RankingTally(Metric, ABC):
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
     ) -> Ranking:
         """Find where the relevant locations landed; the arguments are those of `update`."""
-        return rank(preds, target, mask, self.ignore_index, self.validate_args, self.top)
+        return rank(
+            preds, target, mask, self.ignore_index, self.validate_args, self.top, self.depth
+        )
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
@@ -150,6 +157,11 @@ class RankingTally(Metric, ABC):
             )
         if self.top:
             ranking.first_places(self.top)
+        if ranking.depth is not None and (self.depth is None or self.depth > ranking.depth):
+            raise ValueError(
+                f"{self!r} looks at {self.depth or 'all'} places, and its Ranking was made for the "
+                f"first {ranking.depth}; make it with `depth={self.depth}`."
+            )
 
     @property
     def will_all_reduce(self) -> bool:
@@ -336,6 +348,7 @@ def rank(
     ignore_index: int | None,
     validate_args: bool,
     top: int,
+    depth: int | None,
 ) -> Ranking:
     """Return `preds` where it is a `Ranking`, or make one of `preds` and `target`."""
     if isinstance(preds, Ranking):
@@ -345,7 +358,13 @@ def rank(
     if target is None:
         raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
     return Ranking.from_predictions(
-        preds, target, mask, ignore_index=ignore_index, validate_args=validate_args, top=top
+        preds,
+        target,
+        mask,
+        ignore_index=ignore_index,
+        validate_args=validate_args,
+        top=top,
+        depth=depth,
     )
 
 

@@ -102,7 +102,7 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
         scale = gains.amax(1, keepdim=True).floor()
         gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
     discounted = row_sum(gains * (_discount_within(ranking, k) / _tied(ranking)))
-    if gains.shape[1] > 1:
+    if ranking.graded and gains.shape[1] > 1:
         gains = gains.sort(dim=1, descending=True).values
     if ideal == "truncated":
         gains = gains[:, :k]
@@ -153,8 +153,8 @@ def _last(ranking: Ranking, k: int | None) -> int:
 def _ends(ranking: Ranking, k: int | None) -> tuple[Tensor, Tensor]:
     """How many of the first places are before each tied block's start, and before its end."""
     last = _last(ranking, k)
-    end = ranking.once("end", lambda: ranking.above + ranking.tied)
-    return ranking.once(("ends", last), lambda: (ranking.above.clamp(max=last), end.clamp(max=last)))
+    above, end = ranking.above, ranking.once("end", lambda: ranking.above + ranking.tied)
+    return ranking.once(("ends", last), lambda: (above.clamp(max=last), end.clamp(max=last)))
 
 
 def _tied(ranking: Ranking) -> Tensor:
