@@ -236,8 +236,10 @@ def click_through_metrics(
     Where only one label occurs AUC is NaN, as in scikit-learn (torchmetrics has 0), and PR-AUC
     without a click is 0. The correlation is 0 where it is 0 / 0, also as in scikit-learn; by
     torchmetrics' own a model that never predicts a click scores 0.55 where 3 of 100 are clicked.
-    Precision, recall and F1 are 0 where they are 0 / 0. torchmetrics takes a batch with any value outside [0, 1], or a NaN,
-    for logits; here that is an error before anything is counted, unless `validate_args=False`.
+    Precision, recall and F1 are 0 where they are 0 / 0.
+
+    torchmetrics takes a batch with any value outside [0, 1], or a NaN, for logits; here that is an
+    error before anything is counted, unless `validate_args=False`.
 
     Args:
         threshold: a higher probability is a decision for the label 1.
