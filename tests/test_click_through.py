@@ -283,6 +283,7 @@ BAD: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "floating labels": (GOOD[0], torch.tensor([0.0, 1.0]), TypeError, r"`target`.*\.long\(\)"),
     "a third label": (GOOD[0], torch.tensor([0, 2]), ValueError, "`target`.*2.*`ignore_index`"),
     "other shape": (GOOD[0], torch.tensor([0, 1, 1]), ValueError, r"`target`.*\(2,\).*\(3,\)"),
+    "another device": (GOOD[0].to("meta"), GOOD[1], ValueError, r"`preds`.*cpu.*meta.*\.to\("),
     "a list": ([0.2, 0.7], GOOD[1], TypeError, "`preds`.*list"),
 }
 

@@ -33,8 +33,8 @@ class LogLoss(Metric):
 
     Raises:
         TypeError: in `update`, `preds` is not floating, or `target` neither integer nor bool.
-        ValueError: in `update`, shapes differ, a probability is NaN or outside [0, 1], or a label
-            is neither 0 nor 1.
+        ValueError: in `update`, shapes or devices differ, a probability is NaN or outside [0, 1],
+            or a label is neither 0 nor 1.
 
     Example:
         >>> from torch import tensor
@@ -68,8 +68,8 @@ class LogLoss(Metric):
             target: integer or bool `[...]`, the labels.
         """
         self._check(preds, target)
-        label = target.detach().flatten().to("cpu" if preds.device.type == "mps" else preds.device)
         probability = exact.float64(preds.detach().flatten())
+        label = target.detach().flatten().to(probability.device)
         of_label = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
         eps = torch.finfo(preds.dtype).eps
         loss = -of_label.clamp(eps, 1 - eps).log() / _LARGEST_LOSS
@@ -107,6 +107,13 @@ class LogLoss(Metric):
             raise ValueError(
                 f"`preds` and `target` must have the same shape, got {tuple(preds.shape)} and "
                 f"{tuple(target.shape)}."
+            )
+        device = getattr(self, self.state_name).device
+        if not preds.device == target.device == device:
+            raise ValueError(
+                f"`preds` and `target` must be on the metric's {device}, got {preds.device} and "
+                f"{target.device}; move the metric with `.to(device)`, or make it an attribute of "
+                "the module that you move."
             )
         if not self.validate_args or not preds.numel():
             return
