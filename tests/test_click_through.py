@@ -334,6 +334,25 @@ def share(rank: int, thresholds: int | None) -> dict[str, Tensor]:
     return metrics.compute()
 
 
+def share_of_one_alone(rank: int) -> dict[str, Tensor]:
+    """Evaluate interactions that only the first process has."""
+    torch.manual_seed(3)
+    metrics = click_through_metrics(thresholds=50)
+    if rank == 0:
+        metrics.update(*clicks(301))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*was called before the ``update``")
+        return metrics.compute()
+
+
+def test_a_process_without_data() -> None:
+    """With thresholds a process may have none."""
+    torch.manual_seed(3)
+    expected = updated(click_through_metrics(thresholds=50), *clicks(301)).compute()
+    for got in work.run(share_of_one_alone, 2):
+        torch.testing.assert_close(got, expected)
+
+
 @pytest.mark.parametrize("thresholds", [None, 50])
 def test_processes_equal_one(thresholds: int | None) -> None:
     """Two processes with unequal shares report what one reports, log loss to the last bit."""

@@ -231,7 +231,9 @@ def click_through_metrics(
     takes their place by counts, 32 bytes a threshold however many interactions, and makes both
     areas approximate. 200 evenly spaced ones are off by 0.00001 (AUC) and 0.0013 (PR-AUC) where
     probabilities spread over [0, 1], and by 0.0014 and 0.0026 where nearly all are small, as of
-    clicks; 2,000 by at most 0.0003. docs/conventions.md measures it.
+    clicks; 2,000 by at most 0.0003. docs/conventions.md measures it. With every score kept, each
+    process must be updated before `compute`, or torchmetrics' gathering fails; with thresholds a
+    process may have no data.
 
     Where only one label occurs AUC is NaN, as in scikit-learn (torchmetrics has 0), and PR-AUC
     without a click is 0. The correlation is 0 where it is 0 / 0, also as in scikit-learn; by
