@@ -50,6 +50,7 @@ from nextloc_metrics import (
     RecallAtK,
     decile_metrics,
     exact,
+    libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
@@ -254,10 +255,11 @@ def single_metrics() -> dict[str, RankingTally]:
 
 
 def presets(**kwargs: Any) -> dict[str, RankingCollection]:
-    """Make the three presets."""
+    """Make the presets that are ranking collections."""
     return {
         "next_location_metrics": next_location_metrics(LOCATIONS, **kwargs),
         "recommendation_metrics": recommendation_metrics(**kwargs),
+        "libcity_metrics": libcity_metrics(3, **kwargs),
         "decile_metrics": decile_metrics(bins(), 2, **kwargs),
     }
 

@@ -26,6 +26,7 @@ from nextloc_metrics import (
     PrecisionAtK,
     RecallAtK,
     functional,
+    libcity_metrics,
     next_location_metrics,
 )
 from strategies import updated
@@ -158,6 +159,48 @@ def test_markov_chain_against_sklearn(markov: tuple[Tensor, Tensor]) -> None:
     untied = scores - torch.arange(LOCATIONS) * 1e-5
     theirs = top_k_accuracy_score(target, untied.numpy(), k=10, labels=range(LOCATIONS))
     assert functional.accuracy_at_k(untied, target, 10).item() == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("k", [1, 5, 10])
+def test_libcity_metrics_of_the_markov_chain(markov: tuple[Tensor, Tensor], k: int) -> None:
+    """In the order of `torch.topk` LibCity's loops have the same values, ties included."""
+    scores, target = markov
+    lists = scores.topk(10).indices
+    hits, reciprocal, discounted = 0, 0.0, 0.0
+    for order, there in zip(lists[:, :k].tolist(), target.tolist(), strict=True):
+        if there in order:
+            rank = order.index(there) + 1
+            hits += 1
+            reciprocal += 1 / rank
+            discounted += 1 / np.log2(rank + 1)
+    n = len(target)
+    precision, recall = hits / (n * k), hits / n
+    expected = {
+        f"Precision@{k}": precision,
+        f"Recall@{k}": recall,
+        f"F1@{k}": 2 * precision * recall / (precision + recall),
+        f"MRR@{k}": reciprocal / n,
+        f"MAP@{k}": reciprocal / n,
+        f"NDCG@{k}": discounted / n,
+    }
+    got = updated(libcity_metrics((1, 5, 10)), lists, target).compute()
+    assert {name: got[name].item() for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 5, 10])
+def test_libcity_metrics_of_tied_markov_scores(markov: tuple[Tensor, Tensor], k: int) -> None:
+    """From the scores, they are the means over the places that ties leave open."""
+    scores, target = markov
+    own = scores.gather(1, target[:, None])
+    above, tied = (scores > own).sum(1).tolist(), (scores == own).sum(1).tolist()
+    totals = np.zeros(3)
+    for first, e in zip(above, tied, strict=True):
+        for rank in range(first + 1, min(first + e, k) + 1):
+            totals += np.array([1, 1 / rank, 1 / np.log2(rank + 1)]) / e
+    recall, mrr, ndcg = totals / len(target)
+    got = updated(libcity_metrics(k), scores, target).compute()
+    expected = [recall / k, recall, 2 * recall / (k + 1), mrr, mrr, ndcg]
+    assert [value.item() for value in got.values()] == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_ties_are_worth(markov: tuple[Tensor, Tensor]) -> None:

@@ -19,7 +19,9 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     RecallAtK,
+    click_through_metrics,
     functional,
+    libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
     scoring,
@@ -87,10 +89,19 @@ def collections() -> dict[str, Tensor]:
     """Presets, clones and plain collections."""
     preset: RankingCollection = next_location_metrics(100, k=(1, 5), ndcg_k=5, prefix="val/")
     other: RankingCollection = recommendation_metrics(k=(5,))
+    city: RankingCollection = libcity_metrics((1, 5), ties="expected")
+    clicks: MetricCollection = click_through_metrics(thresholds=200, threshold=0.3)
     own = RankingCollection({"surely": Surely(), "mrr": MRR()}, prefix="own/")
     plain = MetricCollection({"acc": AccuracyAtK(1), "mrr": MRR()})
     values: dict[str, Tensor] = preset.compute()
-    return {**values, **other.compute(), **own.compute(), **plain.compute()}
+    return {
+        **values,
+        **other.compute(),
+        **city.compute(),
+        **clicks.compute(),
+        **own.compute(),
+        **plain.compute(),
+    }
 
 
 def functions(preds: Tensor, target: Tensor) -> list[Tensor]:

@@ -28,7 +28,13 @@ from nextloc_metrics.metrics import (
     RecallAtK,
 )
 from nextloc_metrics.popularity import PopularityBins
-from nextloc_metrics.presets import decile_metrics, next_location_metrics, recommendation_metrics
+from nextloc_metrics.presets import (
+    click_through_metrics,
+    decile_metrics,
+    libcity_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+)
 from nextloc_metrics.ranking import Ranking
 
 __all__ = [
@@ -52,9 +58,11 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "accelerate",
+    "click_through_metrics",
     "decile_metrics",
     "distributed",
     "functional",
+    "libcity_metrics",
     "next_location_metrics",
     "recommendation_metrics",
     "scoring",
