@@ -302,3 +302,8 @@ class F1AtK(RankingMetric):
         if self.average == "queries":
             return super().compute()
         return 2 * exact.ratio(self.state[0], self.state[1])
+
+    @property
+    def averages_scores(self) -> bool:
+        """The pooled F1 is none of queries' scores."""
+        return self.average == "queries"
