@@ -4,7 +4,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import distributed, functional, scoring
+from nextloc_metrics import analysis, distributed, functional, scoring
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.counting import accelerate
 from nextloc_metrics.deciles import (
@@ -29,6 +29,7 @@ from nextloc_metrics.metrics import (
 )
 from nextloc_metrics.popularity import PopularityBins
 from nextloc_metrics.presets import decile_metrics, next_location_metrics, recommendation_metrics
+from nextloc_metrics.query_scores import PerQueryScores
 from nextloc_metrics.ranking import Ranking
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "LocationF1",
     "MAPAtK",
     "NDCGAtK",
+    "PerQueryScores",
     "PopularityBins",
     "PrecisionAtK",
     "Ranking",
@@ -52,6 +54,7 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "accelerate",
+    "analysis",
     "decile_metrics",
     "distributed",
     "functional",

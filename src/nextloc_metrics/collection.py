@@ -144,7 +144,7 @@ class RankingCollection(MetricCollection):
         bounds: dict[str, dict[str, Tensor]] = {}
         with self._summed_at_once(cached=False):
             values = super().compute()
-            for name, member in self.items(keep_base=True, copy_state=False):
+            for name, member in zip(self._modules, self._rankers(), strict=True):
                 if member.averages_scores:
                     names = (self._set_name(f"{name}_{end}") for end in ("low", "high"))
                     named = dict(zip(names, member.interval(confidence), strict=True))
