@@ -41,8 +41,8 @@ class PerQueryScores(Metric):
 
     Raises:
         TypeError: `metric` is no mean of a score.
-        ValueError: in `update`, the ids do not fit the queries; in `compute`, an id has two
-            different scores.
+        ValueError: in `update`, the ids do not fit the queries; there or in `compute`, an id has
+            two different scores.
 
     Example:
         >>> from torch import tensor
@@ -84,10 +84,7 @@ class PerQueryScores(Metric):
             mask: as for `RankingMetric.update`.
             query_ids: integer, one a query; what is left out is not looked at.
         """
-        ranking, ids = self._checked(preds, target, mask, query_ids)
-        scores, counted = self.metric.score_queries(ranking)
-        fixed = exact.to_fixed_point(scores)
-        rows = torch.stack([ids.to(fixed.device), fixed], 1)[counted].to(ranking.device)
+        _ranking, rows = self._score(preds, target, mask, query_ids)
         getattr(self, self.state_name).append(rows)
 
     def forward(
@@ -99,25 +96,19 @@ class PerQueryScores(Metric):
     ) -> Any:
         """Add a batch of queries and return their own scores."""
         # TorchMetrics sets the state aside before `update`, and an error there would lose it
-        ranking, ids = self._checked(preds, target, mask, query_ids)
-        return super().forward(ranking, query_ids=ids.view(ranking.shape))
+        ranking, _rows = self._score(preds, target, mask, query_ids)
+        return super().forward(ranking, query_ids=query_ids)
 
     def compute(self) -> QueryScores:
         """Return the ids of all processes' queries in rising order, and their scores."""
         kept = getattr(self, self.state_name)
-        rows = dim_zero_cat(kept) if len(kept) else self._no_rows()
-        rows = torch.unique(rows, dim=0)
-        ids, fixed = rows.unbind(1)
-        twice = (ids[1:] == ids[:-1]).nonzero()
-        if len(twice):
-            first = int(twice[0])
-            values = [round(float(score) / exact.ONE, 6) for score in fixed[first : first + 2]]
-            self.unsync(should_unsync=self._is_synced)
-            raise ValueError(
-                f"`query_ids` must name each query once, and query {int(ids[first])} has the "
-                f"scores {values[0]} and {values[1]}; leave repeated rows out by `mask`."
-            )
-        return QueryScores(ids, exact.float64(fixed) / exact.ONE)
+        none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
+        try:
+            rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
+        except ValueError:
+            self.unsync(should_unsync=self._is_synced)  # TorchMetrics leaves that to who raises
+            raise
+        return QueryScores(rows[:, 0], exact.float64(rows[:, 1]) / exact.ONE)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":
         """Keep the integers of the state, whatever dtype is asked for."""
@@ -125,33 +116,47 @@ class PerQueryScores(Metric):
 
     @property
     def num_queries(self) -> int:
-        """How many queries this process has counted, those that came twice included."""
+        """How many scores this process keeps, those of an id in several batches included."""
         return sum(len(rows) for rows in getattr(self, self.state_name))
 
-    def _no_rows(self) -> Tensor:
-        return torch.empty(0, 2, dtype=torch.int64, device=self.device)
-
-    def _checked(
+    def _score(
         self,
         preds: Tensor | Ranking,
         target: Tensor | None,
         mask: Tensor | None,
         query_ids: Tensor | None,
     ) -> tuple[Ranking, Tensor]:
-        """Rank a batch, and raise where it does not fit."""
+        """Rank a batch, and return the ids and fixed-point scores of what counts."""
         ranking = self.metric.rank(preds, target, mask)
         self.metric.check(ranking)
-        if not isinstance(query_ids, Tensor) or not is_integer(query_ids):
+        if (
+            not isinstance(query_ids, Tensor)
+            or not is_integer(query_ids)
+            or query_ids.shape != ranking.shape
+        ):
             raise ValueError(
-                "`query_ids` must be an integer tensor, one id a query, such as its row in the "
-                f"test set, got {describe(query_ids)}."
+                f"`query_ids` must be an integer tensor of shape {tuple(ranking.shape)}, one id a "
+                f"query, such as its row in the test set, got {describe(query_ids)}."
             )
-        if query_ids.shape != ranking.shape:
-            raise ValueError(
-                f"`query_ids` must have the shape of the queries, {tuple(ranking.shape)}, got "
-                f"{describe(query_ids)}."
-            )
-        return ranking, query_ids.reshape(-1).long()
+        scores, counted = self.metric.score_queries(ranking)
+        fixed = exact.to_fixed_point(scores)
+        rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
+        return ranking, _distinct(rows[counted]).to(ranking.device)
 
     def __repr__(self) -> str:
         return f"PerQueryScores({self.metric!r})"
+
+
+def _distinct(rows: Tensor) -> Tensor:
+    """Sort rows of ids and scores, each once, and raise where an id has two scores."""
+    rows = torch.unique(rows, dim=0)
+    ids, fixed = rows.unbind(1)
+    twice = (ids[1:] == ids[:-1]).nonzero()
+    if len(twice):
+        first = int(twice[0])
+        scores = [round(score / exact.ONE, 6) for score in fixed[first : first + 2].tolist()]
+        raise ValueError(
+            f"`query_ids` must name each query once, and query {int(ids[first])} has the scores "
+            f"{scores[0]} and {scores[1]}; leave repeated rows out by `mask`."
+        )
+    return rows
