@@ -502,20 +502,21 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
         for name, of_model in values.items()
     }
     p_values = {
-        (first, second): _welch(values[first], values[second])
-        for first, second in itertools.combinations(values, 2)
+        (first, second): _welch(models[first], models[second])
+        for first, second in itertools.combinations(models, 2)
     }
     return Summary(models, p_values)
 
 
-def _welch(first: list[float], second: list[float]) -> float:
+def _welch(a: Runs, b: Runs) -> float:
     try:
-        from scipy.stats import ttest_ind
+        from scipy.stats import ttest_ind_from_stats
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "`summarize` needs SciPy to compare models; install it with "
             "`pip install 'nextloc-metrics[analysis]'`."
         ) from error
-    if min(len(first), len(second)) < 2 or len(set(first)) == len(set(second)) == 1:
+    if min(a.num_runs, b.num_runs) < 2 or a.std == b.std == 0:
         return math.nan
-    return float(ttest_ind(first, second, equal_var=False).pvalue)
+    stats = (a.mean, a.std, a.num_runs, b.mean, b.std, b.num_runs)
+    return float(ttest_ind_from_stats(*stats, equal_var=False).pvalue)
