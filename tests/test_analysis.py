@@ -115,8 +115,14 @@ def test_chance_of_groups_and_without() -> None:
     bins = PopularityBins([1, 1, 2])
     assert analysis.chance(decile_metrics(bins), 3) == {}
     for metric in (LocationF1(3), DecileNDCG(bins, 1)):
-        with pytest.raises(TypeError, match="has no expected value for a random ranking"):
+        with pytest.raises(TypeError, match="is no mean of scores, and its value for a random"):
             analysis.chance(metric, 3)
+
+    class Percent(MRR):
+        def compute(self) -> Tensor:
+            return 100 * super().compute()
+
+    assert analysis.chance({"percent": Percent()}, 3) == {}
 
 
 class Optimist(RankingMetric):

@@ -189,6 +189,21 @@ def test_a_users_own_metric_has_one() -> None:
     assert float(metric.standard_error()) == pytest.approx(expected)
 
 
+def test_a_users_own_value_has_none() -> None:
+    """A subclass that computes another value than the mean is not given the mean's interval."""
+
+    class Percent(AccuracyAtK):
+        def compute(self) -> Tensor:
+            return 100 * super().compute()
+
+    metric = of_ranks(Percent(1), [1, 2])
+    with pytest.raises(TypeError, match="is no mean of scores"):
+        metric.interval()
+    collection = RankingCollection({"percent": Percent(1), "mrr": MRR()})
+    collection.update(*at_ranks(torch.tensor([1, 2])))
+    assert list(collection.compute_with_intervals()) == ["percent", "mrr", "mrr_low", "mrr_high"]
+
+
 @pytest.mark.parametrize("freedom", [*range(1, 30), 99, 200, 201, 1000, 10**6, math.inf])
 def test_quantiles_of_students_t(freedom: float) -> None:
     """They equal SciPy's."""

@@ -25,6 +25,7 @@ from nextloc_metrics.first_places import FirstPlaces
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence, t_quantile
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
+from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.query_scores import PerQueryScores, QueryScores
 from nextloc_metrics.ranking import UNRETRIEVED, Ranking
 from nextloc_metrics.targets import describe, is_integer
@@ -103,24 +104,33 @@ def chance(
             f"{num_relevant}."
         )
     if isinstance(metrics, RankingTally):
+        if _scored_metric(metrics) is None:
+            raise TypeError(
+                f"{metrics!r} is no mean of scores, and its value for a random ranking depends on "
+                "how often each location is visited, or on what it computes."
+            )
         return _chance_of(metrics, num_candidates, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
     return {
         name: _chance_of(metric, num_candidates, num_relevant)
         for name, metric in metrics.items()
-        if isinstance(metric, RankingMetric | Grouped)
+        if _scored_metric(metric) is not None
     }
 
 
-def _chance_of(metric: object, num_candidates: int, num_relevant: int) -> float:
+def _scored_metric(metric: RankingTally) -> RankingMetric | None:
+    """Return the metric whose mean score the value is, if it is one."""
     if isinstance(metric, Grouped):
-        metric = metric.metric
-    if not isinstance(metric, RankingMetric):
-        raise TypeError(
-            f"{metric!r} has no expected value for a random ranking: it depends on how often each "
-            "location is visited."
-        )
+        return metric.metric
+    # with as many relevant locations in every query, the pooled F1 is the mean F1
+    is_mean = metric.averages_scores or isinstance(metric, F1AtK)
+    return metric if isinstance(metric, RankingMetric) and is_mean else None
+
+
+def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> float:
+    metric = _scored_metric(tally)
+    assert metric is not None  # checked
     if type(metric).score.__module__.startswith("nextloc_metrics."):
         block = _places(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))

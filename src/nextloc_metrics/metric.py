@@ -391,8 +391,9 @@ class RankingMetric(RankingTally):
 
     @property
     def averages_scores(self) -> bool:
-        """A mean over queries."""
-        return True
+        """A mean over queries, unless a subclass counts or computes another value."""
+        kind = type(self)
+        return kind.tally is RankingMetric.tally and kind.compute is RankingMetric.compute
 
     def estimate(self) -> intervals.Estimate:
         """Return the mean over queries taken as independent, and how sure it is."""
