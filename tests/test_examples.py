@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import score_lists
+import uncertainty
 from check_ins import (
     PADDING,
     UNKNOWN_USER,
@@ -260,6 +261,20 @@ def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) 
     (tmp_path / "parts/my_test.csv").unlink()
     with pytest.raises(ValueError, match=r"one \*test\*\.csv or \.csv\.gz, got 0"):
         read_parts(tmp_path / "parts")
+
+
+def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+    """Values are the same by query and by user, intervals are not, and chance is that of C."""
+    found = uncertainty.main(["--limit", "30"])
+    printed = capsys.readouterr().out
+    assert list(found) == ["most frequent", "most visited", "Markov"]
+    assert printed.count("mean over users") == 3
+    assert printed.count("Comparison(difference") == 2
+    for evaluation in found.values():
+        for name, value in evaluation.by_query.compute().items():
+            assert torch.equal(value, evaluation.by_user.compute()[name])
+            assert f"{name:6}  {100 * float(value):6.2f}" in printed
+        assert len(evaluation.kept.compute().ids) == len(evaluation.users)
 
 
 def test_score_lists_scores_its_sample(capsys: pytest.CaptureFixture[str]) -> None:

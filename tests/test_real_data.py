@@ -16,6 +16,9 @@ from sklearn.metrics import f1_score, ndcg_score, top_k_accuracy_score
 from torch import Tensor
 
 import oracle
+import uncertainty
+from check_ins import CheckIns, read_parts
+from next_location import Markov, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -25,6 +28,7 @@ from nextloc_metrics import (
     NDCGAtK,
     PrecisionAtK,
     RecallAtK,
+    analysis,
     functional,
     libcity_metrics,
     next_location_metrics,
@@ -213,6 +217,44 @@ def test_what_ties_are_worth(markov: tuple[Tensor, Tensor]) -> None:
     assert worst + 0.005 < fair < best - 0.25
     chosen = (scores.topk(10).indices == target[:, None]).any(-1).double().mean().item()
     assert worst <= chosen <= best
+
+
+def test_how_sure_the_figures_are(data: Path) -> None:
+    """The table of docs/uncertainty.md: by user, intervals are several times as wide as by query.
+
+    The standard errors are computed anew, from the kept scores, in NumPy.
+    """
+    folder = data / "foursquare_nyc"
+    if not folder.is_dir():
+        pytest.skip("needs ../shared/data/foursquare_nyc")
+    check_ins = CheckIns.from_table(read_parts(folder))
+    found = {
+        name: uncertainty.evaluate(model, check_ins)
+        for name, model in (("visited", MostVisited(check_ins)), ("markov", Markov(check_ins)))
+    }
+    lines = uncertainty.format_table(found["visited"], LOCATIONS - 2).splitlines()
+    table = (Path(__file__).parents[1] / "docs" / "uncertainty.md").read_text()
+    for line in lines:
+        assert line in table
+    for evaluation in found.values():
+        scores = evaluation.kept.compute().scores.numpy()
+        users = evaluation.users.numpy()
+        sizes = np.bincount(users)
+        off = np.bincount(users, weights=scores - scores.mean())[sizes > 0]
+        clustered = np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / len(scores)
+        plain = scores.std(ddof=1) / np.sqrt(len(scores))
+        assert float(evaluation.by_user["MRR"].standard_error()) == pytest.approx(clustered)
+        assert float(evaluation.by_query["MRR"].standard_error()) == pytest.approx(plain, rel=1e-5)
+        assert clustered > 3.8 * plain
+    # the intervals overlap, and the difference on the same users is sure all the same
+    low, _ = found["markov"].by_user["MRR"].interval()
+    _, high = found["visited"].by_user["MRR"].interval()
+    assert low < high
+    compared = analysis.compare(
+        found["markov"].kept, found["visited"].kept, groups=found["markov"].users
+    )
+    assert repr(compared).split(", p =")[0] in table
+    assert compared.p_value < 0.001
 
 
 def test_unknown_locations_left_out(markov: tuple[Tensor, Tensor]) -> None:

@@ -4,7 +4,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import distributed, functional, scoring
+from nextloc_metrics import analysis, distributed, functional, scoring
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.counting import accelerate
 from nextloc_metrics.deciles import (
@@ -35,6 +35,7 @@ from nextloc_metrics.presets import (
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.query_scores import PerQueryScores
 from nextloc_metrics.ranking import Ranking
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "LocationF1",
     "MAPAtK",
     "NDCGAtK",
+    "PerQueryScores",
     "PopularityBins",
     "PrecisionAtK",
     "Ranking",
@@ -58,6 +60,7 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "accelerate",
+    "analysis",
     "click_through_metrics",
     "decile_metrics",
     "distributed",

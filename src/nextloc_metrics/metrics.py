@@ -297,11 +297,6 @@ class F1AtK(_CutAtK):
         """Take every query's harmonic mean of precision and recall."""
         return scoring.f1(ranking, self.k)
 
-    @property
-    def is_mean_of_scores(self) -> bool:
-        """Not where it is pooled."""
-        return self.average == "queries"
-
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up F1 scores; pooled, the hits and what they are divided by."""
         if self.average == "queries":
@@ -318,3 +313,8 @@ class F1AtK(_CutAtK):
         if self.average == "queries":
             return super().compute()
         return 2 * exact.ratio(self.state[0], self.state[1])
+
+    @property
+    def averages_scores(self) -> bool:
+        """The pooled F1 is none of queries' scores."""
+        return self.average == "queries"
