@@ -21,9 +21,18 @@ _PROGRAMS = 1 << 12
 _BLOCK = 1 << 11
 _TILE = 1 << 12
 
+# Columns that one lane of a program counts, so that a count fits 16 bits.
+_MOST_STEPS = (1 << 15) - 1
+
 _DTYPES = frozenset({torch.float64, torch.float32, torch.bfloat16, torch.float16})
 
 _unable: set[torch.device] = set()
+
+
+@triton.jit
+def _read(scores, row_stride, column_stride, row, column, last, wide: tl.constexpr):  # type: ignore[no-untyped-def]
+    address = scores + row * row_stride + column.to(tl.int64) * column_stride
+    return tl.load(address, mask=column < last, other=float("-inf")).to(wide)
 
 
 @triton.jit
@@ -49,34 +58,33 @@ def _survey_rows(  # type: ignore[no-untyped-def]
     lane = tl.arange(0, block)[None, :]
     j = tl.arange(0, relevant)[:, None]
     at = tl.load(own + row * num_relevant + j, mask=j < num_relevant, other=0.0).to(wide)
-    above = tl.zeros((relevant, block), tl.int32)
-    tied = tl.zeros((relevant, block), tl.int32)
+    both = tl.zeros((relevant, block), tl.int32)  # above in the low 16 bits, tied in the high ones
     highest = tl.full((1, block), float("-inf"), wide)
-    best = first + lane
+    best = tl.full((1, block), 0, tl.int32) + first
     for start in range(first, last, block):
-        column = start + lane
-        address = scores + row * row_stride + column.to(tl.int64) * column_stride
-        value = tl.load(address, mask=column < last, other=float("-inf")).to(wide)
-        above += tl.where(value <= at, 0, 1)  # a NaN is not lower
-        tied += tl.where(value == at, 1, 0)
+        value = _read(scores, row_stride, column_stride, row, start + lane, last, wide)
+        both += tl.where(value <= at, tl.where(value == at, 1 << 16, 0), 1)  # a NaN is not lower
         if find_best:
-            better = (value > highest) | ((value != value) & (highest == highest))
-            highest = tl.where(better, value, highest)
-            best = tl.where(better, column, best)
+            best = tl.where(value > highest, start, best)
+            highest = tl.maximum(highest, value, propagate_nan=tl.PropagateNan.ALL)
+    above = tl.sum(both & 0xFFFF, 1)[:, None]
     # what was read beyond the last column is -inf: above nothing, and tied with -inf alone
     beyond = tl.cdiv(last - first, block) * block - (last - first)
-    above_total = tl.sum(above, 1)[:, None]
-    tied_total = tl.sum(tied, 1)[:, None] - tl.where(at == float("-inf"), beyond, 0)
+    tied = tl.sum(both >> 16, 1)[:, None] - tl.where(at == float("-inf"), beyond, 0)
     splits = tl.num_programs(1)
-    size = tl.num_programs(0).to(tl.int64) * num_relevant * splits
     cell = counts + (row * num_relevant + j) * splits + split
-    tl.store(cell, above_total, mask=j < num_relevant)
-    tl.store(cell + size, tied_total, mask=j < num_relevant)
+    tl.store(cell, above, mask=j < num_relevant)
+    cell += tl.num_programs(0).to(tl.int64) * num_relevant * splits
+    tl.store(cell, tied, mask=j < num_relevant)
     if find_best:
-        is_nan = (highest != highest).to(tl.int32)
-        maximum = tl.max(tl.where(is_nan == 1, float("-inf"), highest))
-        holds = tl.where(tl.max(is_nan) == 1, is_nan == 1, highest == maximum)
-        tl.store(found + row * splits + split, tl.min(tl.where(holds, best, columns)))
+        index = columns
+        if tl.max((highest != highest).to(tl.int32)) == 0:
+            index = tl.min(tl.where(highest == tl.max(highest), best + lane, columns))
+        else:  # rare, so that looking for the first NaN again is cheaper than to remember it
+            for start in range(first, last, block):
+                value = _read(scores, row_stride, column_stride, row, start + lane, last, wide)
+                index = min(index, tl.min(tl.where(value != value, start + lane, columns)))
+        tl.store(found + row * splits + split, index)
 
 
 def supports(scores: Tensor) -> bool:
@@ -127,6 +135,7 @@ def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
     block = min(triton.next_power_of_2(columns), _BLOCK, _TILE // relevant)
     splits = min(triton.cdiv(_PROGRAMS, rows), triton.cdiv(columns, block))
     columns_each = triton.cdiv(triton.cdiv(columns, splits), block) * block
+    columns_each = min(columns_each, block * _MOST_STEPS)
     splits = triton.cdiv(columns, columns_each)
     counts = torch.empty(2, rows, num_relevant, splits, dtype=torch.int32, device=scores.device)
     found = torch.empty(rows, splits, dtype=torch.int64, device=scores.device)
