@@ -76,7 +76,7 @@ class LocationF1(RankingTally):
                 f"`num_locations` must be at least the number of candidates, got "
                 f"{self.num_locations} for {candidates} candidates."
             )
-        if len(ranking) and ranking.relevant.shape[1] > 1:
+        if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
             most = int(ranking.num_relevant.max())
             if most > 1:
                 raise ValueError(
