@@ -5,7 +5,7 @@ A NaN among the candidates compares false with everything, so both counts are ta
 (`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
 """
 
-import functools
+from importlib.util import find_spec
 from types import ModuleType
 
 import torch
@@ -21,6 +21,8 @@ _BUFFER_COLUMNS = 1 << 12
 
 # The same on other devices, where a buffer must keep every core busy and stay small beside scores.
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
+# PyTorch's builds for CUDA bring it along.
+_HAS_TRITON = find_spec("triton") is not None
 
 _compiled: ModuleType | None = None
 
@@ -63,7 +65,7 @@ def survey(
     Returns:
         `above` and `tied`, int64 `[N, M]`, and the `best_candidate` or None.
     """
-    one_pass = _triton_kernels() if scores.device.type == "cuda" else _compiled
+    one_pass = _one_pass(scores)
     if one_pass is None or not one_pass.supports(scores):
         above, tied = count_above_and_tied(scores, own)
         return above, tied, best_candidate(scores) if find_best else None
@@ -71,13 +73,14 @@ def survey(
     return above, tied, (scores.gather(1, best[:, None])[:, 0], best) if find_best else None
 
 
-@functools.cache
-def _triton_kernels() -> ModuleType | None:
-    """Return the kernels where PyTorch's build for the device brought Triton along."""
-    try:
-        from nextloc_metrics import triton_kernels
-    except ImportError:
+def _one_pass(scores: Tensor) -> ModuleType | None:
+    """Return the module that surveys these scores in one pass, where there is one."""
+    if scores.device.type != "cuda":
+        return _compiled
+    if not _HAS_TRITON:
         return None
+    from nextloc_metrics import triton_kernels
+
     return triton_kernels
 
 

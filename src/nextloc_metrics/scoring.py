@@ -15,7 +15,6 @@ Source: F. McSherry and M. Najork, "Computing information retrieval performance 
 efficiently in the presence of tied scores", ECIR 2008.
 """
 
-import functools
 import math
 from typing import Literal
 
@@ -190,7 +189,7 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
     low, width = torch.log(x + 1), torch.log1p((y - x) / (x + 1))
     high = low + width
     integral = torch.zeros_like(x)
-    for node, weight in _gauss_legendre():
+    for node, weight in _table("quadrature", x.device):
         exponent = low + width * node
         integral = integral + weight * width * torch.exp(exponent) / exponent
     ends = 1 / high - 1 / low
@@ -240,7 +239,7 @@ def _first_of_several(
         return chance[:, None] * fractions / (above[:, None] + place)
 
     last = torch.minimum(within, tied - relevant + 1).clamp(min=_SUMMED_PLACES)
-    nodes, weights = _table("quadrature", above.device)
+    nodes, weights = _table("quadrature", above.device).T
     end = last[:, None] + 0.5
     start = _SUMMED_PLACES + 0.5
     while start < longest + 0.5:
@@ -253,7 +252,6 @@ def _first_of_several(
     return total - slopes / 24
 
 
-@functools.cache
 def _gauss_legendre() -> list[tuple[float, float]]:
     """Nodes and weights of the rule of 16 points on [0, 1], from the roots of the polynomial."""
     points = 16
@@ -277,7 +275,7 @@ _tables: dict[tuple[str, torch.device], Tensor] = {}
 
 
 def _table(name: Literal["harmonic", "discount", "quadrature"], device: torch.device) -> Tensor:
-    """H or L of 0..65,536, summed once in float64 on the CPU; or nodes and weights `[2, 16]`."""
+    """H or L of 0..65,536, summed once in float64 on the CPU; or nodes and weights `[16, 2]`."""
     if (name, device) not in _tables:
         with torch.inference_mode(False):
             _tables[name, device] = _make_table(name).to(device)
@@ -286,7 +284,7 @@ def _table(name: Literal["harmonic", "discount", "quadrature"], device: torch.de
 
 def _make_table(name: Literal["harmonic", "discount", "quadrature"]) -> Tensor:
     if name == "quadrature":
-        return torch.tensor(_gauss_legendre(), dtype=torch.float64).T
+        return torch.tensor(_gauss_legendre(), dtype=torch.float64)
     place = torch.arange(1, _TABLE_LENGTH + 1, dtype=torch.float64)
     terms = (1 / place if name == "harmonic" else 1 / torch.log2(place + 1)).view(256, -1)
     # rows first: adding small terms to a large sum one by one would lose their digits

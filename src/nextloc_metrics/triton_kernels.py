@@ -139,7 +139,7 @@ def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
     splits = triton.cdiv(columns, columns_each)
     counts = torch.empty(2, rows, num_relevant, splits, dtype=torch.int32, device=scores.device)
     found = torch.empty(rows, splits, dtype=torch.int64, device=scores.device)
-    with torch.cuda.device_of(scores):
+    with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
         _survey_rows[rows, splits](
             scores,
             own,
@@ -154,6 +154,7 @@ def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
             relevant=relevant,
             block=block,
             num_warps=max(1, min(8, relevant * block // 512)),
+            enable_fp_fusion=False,
         )
     if not find_best:
         found = torch.zeros_like(found)
