@@ -33,7 +33,8 @@ class LocationF1(RankingTally):
 
     Raises:
         ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,
-            more candidates than locations, or several relevant locations in a query.
+            more candidates than locations, or, where `validate_args`, several relevant locations
+            in a query.
 
     Example:
         >>> from torch import tensor
