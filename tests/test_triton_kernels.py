@@ -56,7 +56,7 @@ def some_of(scores: Tensor, relevant: int) -> Tensor:
 
 @pytest.mark.parametrize(
     ("columns", "relevant"),
-    [(1, 1), (1, 3), (7, 1), (7, 64), (500, 64), (2048, 1), (2049, 1), (2049, 3), (5000, 1)],
+    [(1, 1), (1, 3), (7, 1), (7, 64), (300, 64), (2048, 1), (2049, 1), (2049, 3), (5000, 1)],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_kernel_counts_as_python_does(dtype: torch.dtype, columns: int, relevant: int) -> None:
@@ -74,7 +74,7 @@ def test_splits_of_the_columns_add_up(
     monkeypatch.setattr(triton_kernels, "_PROGRAMS", programs)
     monkeypatch.setattr(triton_kernels, "_MOST_STEPS", most_steps)
     monkeypatch.setattr(triton_kernels, "_BLOCK", 64)
-    scores = dirty_scores(4, 1001, torch.float32)
+    scores = dirty_scores(4, 401, torch.float32)
     check(scores, some_of(scores, 2))
 
 
