@@ -97,11 +97,11 @@ def test_rows_may_have_any_strides() -> None:
 
 
 def test_rows_beyond_two_to_the_thirty_first_element() -> None:
-    """Addresses have 64 bits: the second row starts behind 2^31 elements, which nobody touches."""
-    far = (1 << 31) + 5
-    storage = torch.empty(far + 100, dtype=torch.float16, device=DEVICE)
-    scores = storage.as_strided((2, 100), (far, 1))
-    scores.copy_(torch.randn(2, 100, generator=torch.Generator().manual_seed(0)))
+    """Addresses have 64 bits: the third row starts behind 2^31 elements, which nobody touches."""
+    stride = (1 << 30) + 5
+    storage = torch.empty(2 * stride + 100, dtype=torch.float16, device=DEVICE)
+    scores = storage.as_strided((3, 100), (stride, 1))
+    scores.copy_(torch.randn(3, 100, generator=torch.Generator().manual_seed(0)))
     above, tied, best = triton_kernels.survey(scores, scores[:, :1], True)
     close = scores.clone()
     assert (above.tolist(), tied.tolist()) == counted_in_python(close, close[:, :1])
