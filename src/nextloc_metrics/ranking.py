@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import count_above_and_tied, score_within, survey
+from nextloc_metrics.counting import score_within, survey
 from nextloc_metrics.embeddings import survey_products
 from nextloc_metrics.first_places import (
     FirstPlaces,
@@ -285,8 +285,9 @@ class Ranking:
                 f"got {int(relevant.ids.masked_fill(known, -1).max())}."
             )
         retrieved = known & (own > -torch.inf)
-        counts = torch.stack(count_above_and_tied(scores, own.masked_fill(~retrieved, torch.nan)))
-        above, tied = sum_over_processes(counts, process_group)
+        own = own.masked_fill(~retrieved, torch.nan)
+        above, tied, _ = survey(scores, own, find_best=False)
+        above, tied = sum_over_processes(torch.stack([above, tied]), process_group)
         return cls.from_places(
             relevant,
             above.masked_fill(~retrieved, UNRETRIEVED),

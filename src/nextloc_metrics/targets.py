@@ -94,8 +94,9 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
 
 def _positive_columns(relevance: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
     """List the columns above zero and their values, in rows padded to the widest."""
-    rows, columns = ((relevance > 0) & counted[:, None]).nonzero(as_tuple=True)
-    sizes = rows.bincount(minlength=relevance.shape[0])
+    positive = (relevance > 0) & counted[:, None]
+    rows, columns = positive.nonzero(as_tuple=True)
+    sizes = positive.sum(1)
     widest = max(1, int(sizes.max())) if sizes.numel() else 1
     slot = torch.arange(rows.numel(), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
     ids = torch.full((relevance.shape[0], widest), -1, device=rows.device)
