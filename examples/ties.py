@@ -1,6 +1,6 @@
-"""How many targets are tied, and what does that do to the numbers? Three models, three precisions.
+"""How many targets are tied, and what does that do to the numbers? Three precisions.
 
-    python ties.py                                     # simulated check-ins, two baselines
+    python ties.py                                     # simulated check-ins, three baselines
     python ties.py check_ins.csv                       # or a folder, as for next_location.py
     python ties.py check_ins.csv --checkpoint runs/next_location/best.ckpt  # and the trained GRU
 
@@ -8,6 +8,7 @@ A model's scores are computed once and rounded to float32, float16 and bfloat16.
 says how many targets have the very score of another location, and what Acc@10 becomes: with the
 target last, at random (the expectation, the default here) or first among its equals, and in the
 order that `torch.topk` happens to give. Counting `(scores > own).sum()` puts the target first.
+`--output ties.png` draws the bounds of the MRR.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import get_args
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from check_ins import (
@@ -33,6 +35,25 @@ from nextloc_metrics.ranking import Ties
 K = 10
 LENGTH = 64  # visits in a history, as in next_location.py
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+class Transitions(nn.Module):
+    """Score a location by how often anybody went there from the current one, and nothing else."""
+
+    def __init__(self, data: CheckIns) -> None:
+        super().__init__()
+        row = data.queries(0)
+        here, there = data.location[row - 1], data.location[row]
+        self.moves = torch.sparse_coo_tensor(
+            torch.stack([here, there]),
+            torch.ones(len(row), dtype=torch.float64),
+            (data.num_locations, data.num_locations),
+            check_invariants=True,
+        ).coalesce()
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """Return scores ``[N, num_locations]``."""
+        return self.moves.index_select(0, batch["history"][:, -1]).to_dense()
 
 
 class Measurement:
@@ -116,6 +137,26 @@ def format_table(rows: dict[str, dict[str, list[float]]]) -> str:
     return "\n".join(lines)
 
 
+def draw_bounds(rows: dict[str, dict[str, list[float]]], path: Path) -> None:
+    """Draw the MRR with the target last, at random and first among its equals."""
+    figure = Figure(figsize=(7, 0.32 * 3 * len(rows) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    labels = []
+    for model, precisions in rows.items():
+        for precision, numbers in precisions.items():
+            last, expected, first = (100 * value for value in numbers[-3:])
+            place = len(labels) + len(labels) // len(PRECISIONS) / 2  # a gap after every model
+            axes.plot([last, first], [place, place], color="0.6", linewidth=5)
+            axes.plot(expected, place, "o", color="black", markersize=5)
+            labels.append((place, f"{model}, {precision}"))
+    axes.set_yticks(*zip(*labels, strict=True))
+    axes.invert_yaxis()
+    axes.set_xlabel("MRR (%): from target last to target first; the dot is the expectation")
+    axes.grid(axis="x", alpha=0.3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=100)
+
+
 def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
     """Print the table and return its numbers."""
     parser = argparse.ArgumentParser(
@@ -124,6 +165,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--checkpoint", type=Path, help="weights that next_location.py has written")
     parser.add_argument("--limit", type=int, help="simulate so many users only")
+    parser.add_argument("--output", type=Path, help="write a picture here")
     options = parser.parse_args(argv)
     if options.data is None:
         table = split_in_time(simulate_check_ins(options.limit or 200))
@@ -131,6 +173,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
         table = read_parts(options.data)
     data = CheckIns.from_table(table)
     models: dict[str, tuple[nn.Module, int]] = {
+        "transitions": (Transitions(data), 1),
         "most visited": (MostVisited(data), 1),
         "Markov": (Markov(data), 1),
     }
@@ -138,6 +181,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
         models["GRU"] = load_gru(data, options.checkpoint), LENGTH
     rows = {name: measure(model, data, length) for name, (model, length) in models.items()}
     print(format_table(rows))
+    if options.output is not None:
+        draw_bounds(rows, options.output)
     return rows
 
 
