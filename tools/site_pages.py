@@ -61,5 +61,6 @@ def mathml(formula: re.Match[str]) -> str:
 
     from latex2mathml.converter import convert
 
-    display = "block" if formula[1] == "div" else "inline"
-    return str(convert(unescape(formula[2]), display=display))
+    if formula[1] == "span":
+        return str(convert(unescape(formula[2])))
+    return f'<div class="formula">{convert(unescape(formula[2]), display="block")}</div>'
