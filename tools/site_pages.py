@@ -9,6 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+SESSION = re.compile(r"^(`{3,})python\n(?=>>> )", re.MULTILINE)
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+)(examples/\w+\.(?:py|ipynb)|CHANGELOG\.md)")
 
 
@@ -27,7 +28,11 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to files beside docs, which are right in the repository, lead to their pages."""
+    """Let links to files beside docs, which are right in the repository, lead to their pages.
+
+    And let sessions be known as such, so that they are copied without prompts and results.
+    """
+    markdown = SESSION.sub(r"\1pycon\n", markdown)
     return OUTSIDE.sub(lambda link: f"]({link[1][3:]}{page_of(link[2])}", markdown)
 
 
