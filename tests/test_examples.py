@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import score_lists
+import ties
 import uncertainty
 from check_ins import (
     PADDING,
@@ -326,3 +327,24 @@ def test_score_lists_agrees_with_independent_figures(data: Path) -> None:
         "mrr_at_10": 0.374989,
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+def test_ties_measures_what_rounding_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bounds hold the expectation, and fewer bits tie more targets."""
+    rows = ties.main(["--limit", "6", "--output", str(tmp_path / "ties.png")])
+    assert list(rows) == ["transitions", "most visited", "Markov"]
+    for precisions in rows.values():
+        for numbers in precisions.values():
+            tied, widest, *shares = (round(number, 6) for number in numbers)  # some are float32
+            last, expected, first, topk, *reciprocal = shares
+            assert 0 < tied < 1 < widest
+            assert last <= expected <= first
+            assert last <= topk <= first
+            assert reciprocal == sorted(reciprocal)
+        tied_targets = [precisions[name][0] for name in ("float32", "float16", "bfloat16")]
+        assert tied_targets == sorted(tied_targets)
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 2 + 3 * 3
+    assert (tmp_path / "ties.png").stat().st_size > 5_000
