@@ -259,6 +259,19 @@ def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
     )
 
 
+def test_queries_scored_alike_change_no_signs() -> None:
+    """Of thirty queries only three differ: eight tosses are all there are."""
+    a = torch.zeros(30)
+    a[:3] = 0.5
+    assert analysis.compare(a, torch.zeros(30)).p_value == 2 / 8
+
+
+def test_random_signs_never_give_zero() -> None:
+    """The signs found are a toss as well: of a hundred others none may be as far from 0."""
+    found = analysis.compare(torch.full((60,), 0.5), torch.zeros(60), num_resamples=100)
+    assert found.p_value == 1 / 101
+
+
 def test_exact_test_equals_scipys() -> None:
     """SciPy's permutation test of paired samples gives the same exact p-value."""
     a, b = torch.rand(10).double(), torch.rand(10).double()

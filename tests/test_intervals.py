@@ -115,6 +115,16 @@ def test_intervals_hold_the_value_and_stay_within_0_and_1(
     assert high <= wider_high
 
 
+def test_bounds_at_the_ends_are_exact() -> None:
+    """No hit at all has the lower bound 0, nothing but hits the upper bound 1, for every number."""
+    numbers = [*range(1, 300), 2759, 5518]  # by rounding alone the last two would be above 0
+    groups = torch.cat([torch.full((number,), i) for i, number in enumerate(numbers, 1)])
+    for rank, end in ((2, 0), (1, 1)):
+        metric = Grouped(AccuracyAtK(1), len(numbers) + 1)
+        metric.update(*at_ranks(torch.full_like(groups, rank), 2), groups=groups)
+        assert (metric.interval()[end][1:] == end).all()
+
+
 def test_scores_all_alike_are_not_certain() -> None:
     """Where all scores are the same, 1 or 1/2, as much spread as there may be is assumed."""
     for ranks in ([1] * 20, [2] * 20, [2]):
