@@ -16,6 +16,7 @@ efficiently in the presence of tied scores", ECIR 2008.
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -29,6 +30,7 @@ Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
 Name = Literal["harmonic", "discount", "quadrature"]
+Rows = Tensor | slice
 
 # Up to here H and L come from tables; beyond, from expansions.
 _TABLE_LENGTH = 1 << 16
@@ -59,12 +61,15 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
     if most == 1:
         return one_relevant
     tied, relevant_tied = ranking.tied[:, 0], ranking.relevant_tied[:, 0]
-    within = _places_within(ranking, k)[:, 0]
+    outside = tied - _places_within(ranking, k)[:, 0]
     step = torch.arange(most, device=tied.device)
-    left = (tied - within)[:, None] - step
-    missed = left.clamp(min=0).double() / (tied[:, None] - step).clamp(min=1)
-    missed = row_product(torch.where(step < relevant_tied[:, None], missed, 1.0))
-    return torch.where(relevant_tied == 1, one_relevant, 1 - missed)
+
+    def of_several(rows: Rows) -> Tensor:
+        left, places = (of_rows[rows, None] - step for of_rows in (outside, tied))
+        missed = left.clamp(min=0).double() / places.clamp(min=1)
+        return 1 - row_product(torch.where(step < relevant_tied[rows, None], missed, 1.0))
+
+    return _where_several(relevant_tied, one_relevant, of_several)
 
 
 def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
@@ -80,18 +85,17 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     above, tied, relevant_tied = (
         places[:, 0] for places in (ranking.above, ranking.tied, ranking.relevant_tied)
     )
-    blocks = above, tied, relevant_tied, _places_within(ranking, k)[:, 0].double()
-    if _waits_to_look(above):
-        longest = min(k or _MOST_CANDIDATES, ranking.num_candidates or _MOST_CANDIDATES)
-        several = _first_of_several(*blocks, most, longest)
-        return torch.where(relevant_tied > 1, several, score)
-    rows = (relevant_tied > 1).nonzero()[:, 0]
-    if rows.numel():
-        blocks = above[rows], tied[rows], relevant_tied[rows], blocks[3][rows]
-        most = int(blocks[2].max())
+    within = _places_within(ranking, k)[:, 0].double()
+
+    def of_several(rows: Rows) -> Tensor:
+        blocks = above[rows], tied[rows], relevant_tied[rows], within[rows]
+        if _waits_to_look(above):
+            longest = min(_last(ranking, k), _MOST_CANDIDATES)
+            return _first_of_several(*blocks, most, longest)
         longest = int(torch.minimum(blocks[3], blocks[1] - blocks[2] + 1).max())
-        score = score.index_copy(0, rows, _first_of_several(*blocks, most, longest))
-    return score
+        return _first_of_several(*blocks, int(blocks[2].max()), longest)
+
+    return _where_several(relevant_tied, score, of_several)
 
 
 def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
@@ -244,6 +248,17 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
 def _waits_to_look(places: Tensor) -> bool:
     """Whether reading a value would wait for a device, or break a graph that is compiled."""
     return places.device.type != "cpu" or torch.compiler.is_compiling()
+
+
+def _where_several(
+    relevant_tied: Tensor, score: Tensor, of_several: Callable[[Rows], Tensor]
+) -> Tensor:
+    """Replace the scores of queries whose first block has several relevant locations."""
+    several = relevant_tied > 1
+    if _waits_to_look(score):
+        return torch.where(several, of_several(slice(None)), score)
+    rows = several.nonzero()[:, 0]
+    return score.index_copy(0, rows, of_several(rows)) if rows.numel() else score
 
 
 def _first_of_several(
