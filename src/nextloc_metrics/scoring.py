@@ -17,6 +17,7 @@ efficiently in the presence of tied scores", ECIR 2008.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -47,6 +48,7 @@ def hits(ranking: Ranking, k: int) -> Tensor:
 
     The one score that is a number of locations, at most `min(n, k)`, instead of a fraction.
     """
+    ranking = _retrieved(ranking)
     return ranking.once(("hits", k), lambda: row_sum(_chance_within(ranking, k)))
 
 
@@ -56,6 +58,7 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
     The chance that none of the `r` relevant ones of the first block takes one of its first `m`
     places is C(e - r, m) / C(e, m), a product of `r` fractions.
     """
+    ranking = _retrieved(ranking)
     one_relevant = _chance_within(ranking, k)[:, 0]
     most = ranking.above.shape[1]
     if most == 1:
@@ -78,6 +81,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
     q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
     """
+    ranking = _retrieved(ranking)
     score = (_harmonic_within(ranking, k) / _tied(ranking))[:, 0]
     most = ranking.above.shape[1]
     if most == 1:
@@ -109,7 +113,9 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
         # 2^g - 1, divided by a power of two that keeps it finite and cancels exactly
         scale = gains.amax(1, keepdim=True).floor()
         gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
-    discounted = row_sum(gains * (_discount_within(ranking, k) / _tied(ranking)))
+    retrieved = _retrieved(ranking)
+    chances = _discount_within(retrieved, k) / _tied(retrieved)
+    discounted = row_sum(gains[:, : chances.shape[1]] * chances)
     if ranking.graded and gains.shape[1] > 1:
         gains = gains.sort(dim=1, descending=True).values
     if ideal == "truncated":
@@ -124,6 +130,7 @@ def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") 
     The sum over the relevant ones of ((R + 1 - c (A + 1)) (H(A + m) - H(A)) + c m) / e with
     c = (r - 1) / (e - 1), over min(n, k) (`normalizer="relevant"`: over n).
     """
+    ranking = _retrieved(ranking)
     above, tied = ranking.above, ranking.tied
     precision = _harmonic_within(ranking, k)
     if above.shape[1] > 1:
@@ -151,6 +158,19 @@ def recall(ranking: Ranking, k: int, normalized: bool = False) -> Tensor:
 def f1(ranking: Ranking, k: int) -> Tensor:
     """Take the harmonic mean of precision and recall at k: 2 hits / (k + n)."""
     return 2 * hits(ranking, k) / (k + ranking.num_relevant)
+
+
+def _retrieved(ranking: Ranking) -> Ranking:
+    """Leave the columns out in which no query has a retrieved location: they score 0."""
+    if ranking.above.shape[1] == 1 or not len(ranking) or _waits_to_look(ranking.above):
+        return ranking
+    return ranking.once("retrieved", lambda: _first_columns(ranking))
+
+
+def _first_columns(ranking: Ranking) -> Ranking:
+    most = max(1, int((ranking.above < UNRETRIEVED).sum(1).max()))
+    names = ("above", "tied", "relevant_above", "relevant_tied", "relevant", "gains")
+    return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
 
 
 def _last(ranking: Ranking, k: int | None) -> int:
