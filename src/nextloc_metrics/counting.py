@@ -19,8 +19,8 @@ FEW_RELEVANT = 64
 _BUFFER_ELEMENTS = 1 << 18
 _BUFFER_COLUMNS = 1 << 14
 
-# Maxima of narrower blocks cost more than they spare.
-_NARROWEST_BLOCK = 16
+# Maxima of smaller groups cost more than they spare.
+_SMALLEST_GROUP = 8
 
 # The same on other devices, where a buffer must keep every core busy and stay small beside scores.
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
@@ -97,7 +97,7 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         `above` and `tied`, int64 `[N, M]`; `tied` includes the relevant location itself.
     """
-    if own.shape[1] == 1 or scores.device.type != "cpu" or torch.compiler.is_compiling():
+    if own.shape[1] == 1 or waits_to_look(scores):
         below, below_or_tied = _count_below(scores, own)
     else:
         wanted = ~own.isnan()
@@ -113,14 +113,20 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 def score_within(scores: Tensor, depth: int) -> Tensor:
     """Return scores `[N, 1]` that at least `depth` candidates have or exceed, cheap to find.
 
-    These are the lowest of the `depth` best among the maxima of blocks; -inf for few candidates.
+    These are the lowest of the `depth` best among the maxima of groups; -inf for few candidates.
     """
-    blocks = 4 * depth
-    width = scores.shape[1] // blocks
-    if width < _NARROWEST_BLOCK:
+    # every 64th candidate, or multiple of 64th, makes a group: such maxima vectorise
+    groups = -(-4 * depth // 64) * 64
+    size = scores.shape[1] // groups
+    if size < _SMALLEST_GROUP:
         return scores.new_full((len(scores), 1), -torch.inf)
-    maxima = scores[:, : blocks * width].reshape(len(scores), blocks, width).amax(2)
+    maxima = scores[:, : size * groups].reshape(len(scores), size, groups).amax(1)
     return maxima.topk(depth, dim=1).values[:, -1:]
+
+
+def waits_to_look(values: Tensor) -> bool:
+    """Whether reading a value would wait for a device, or break a graph that is compiled."""
+    return values.device.type != "cpu" or torch.compiler.is_compiling()
 
 
 def _count_below(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

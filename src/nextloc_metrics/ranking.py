@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import score_within, survey
+from nextloc_metrics.counting import score_within, survey, waits_to_look
 from nextloc_metrics.embeddings import survey_products
 from nextloc_metrics.first_places import (
     FirstPlaces,
@@ -380,11 +380,16 @@ class Ranking:
                 order = order.gather(1, above.gather(1, order).argsort(dim=1, stable=True))
                 gains = gains.gather(1, order)
             above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
-            first = torch.searchsorted(above, above)
-            behind = torch.searchsorted(above, above, right=True)
-            unretrieved = above == UNRETRIEVED
-            relevant_above = first.masked_fill(unretrieved, 0)
-            relevant_tied = (behind - first).masked_fill(unretrieved, 1)
+            retrieved = above < UNRETRIEVED
+            most = above.shape[1]
+            if len(above) and not waits_to_look(above):
+                most = int(retrieved.sum(1).max())
+            relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+            places = above[:, :most].contiguous()
+            first = torch.searchsorted(places, places)
+            behind = torch.searchsorted(places, places, right=True)
+            relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
+            relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
         return cls(
             above,
             tied,

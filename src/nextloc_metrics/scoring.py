@@ -23,6 +23,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from nextloc_metrics.counting import waits_to_look
 from nextloc_metrics.exact import row_product, row_sum
 from nextloc_metrics.ranking import UNRETRIEVED, Ranking
 
@@ -93,7 +94,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
 
     def of_several(rows: Rows) -> Tensor:
         blocks = above[rows], tied[rows], relevant_tied[rows], within[rows]
-        if _waits_to_look(above):
+        if waits_to_look(above):
             longest = min(_last(ranking, k), _MOST_CANDIDATES)
             return _first_of_several(*blocks, most, longest)
         longest = int(torch.minimum(blocks[3], blocks[1] - blocks[2] + 1).max())
@@ -162,7 +163,7 @@ def f1(ranking: Ranking, k: int) -> Tensor:
 
 def _retrieved(ranking: Ranking) -> Ranking:
     """Leave the columns out in which no query has a retrieved location: they score 0."""
-    if ranking.above.shape[1] == 1 or not len(ranking) or _waits_to_look(ranking.above):
+    if ranking.above.shape[1] == 1 or not len(ranking) or waits_to_look(ranking.above):
         return ranking
     return ranking.once("retrieved", lambda: _first_columns(ranking))
 
@@ -265,17 +266,12 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
     return math.log(2) * (integral + ends / 2 + slopes / 12)
 
 
-def _waits_to_look(places: Tensor) -> bool:
-    """Whether reading a value would wait for a device, or break a graph that is compiled."""
-    return places.device.type != "cpu" or torch.compiler.is_compiling()
-
-
 def _where_several(
     relevant_tied: Tensor, score: Tensor, of_several: Callable[[Rows], Tensor]
 ) -> Tensor:
     """Replace the scores of queries whose first block has several relevant locations."""
     several = relevant_tied > 1
-    if _waits_to_look(score):
+    if waits_to_look(score):
         return torch.where(several, of_several(slice(None)), score)
     rows = several.nonzero()[:, 0]
     return score.index_copy(0, rows, of_several(rows)) if rows.numel() else score
