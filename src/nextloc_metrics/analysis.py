@@ -408,7 +408,7 @@ def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
 
 def _permutation_p_value(sums: Tensor, num_resamples: int, generator: torch.Generator) -> float:
     # whole numbers, up to 2^53 exact: what is as far from 0 as the observed is told to the last bit
-    units = exact.to_fixed_point(sums).double()
+    units = (sums * exact.ONE).round()
     units = units[units != 0]
     observed = units.sum().abs()
     if len(units) <= _MOST_EXACT_SIGNS:
