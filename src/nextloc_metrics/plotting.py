@@ -114,8 +114,7 @@ def accuracy_within_k(
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _accuracies(name, model, confidence) for name, model in named.items()}
     figure, axes = _figure(ax)
-    falling = sorted(curves, key=lambda name: -list(curves[name].values())[-1].value)
-    for name, color, marker, dash in _styles(falling):  # as they end, top to bottom
+    for name, color, marker, dash in _styles(curves):
         ks, readings = list(curves[name]), list(curves[name].values())
         few = len(ks) <= _MOST_LINES
         axes.plot(
@@ -194,7 +193,8 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     if values.ndim == 1:
         numbers = [str(number) for number in range(len(values))]
         return _bars(values, limits, numbers, scale, group, ax)
-    return _dot(float(values), None if limits is None else limits.tolist(), scale, ax)
+    # TorchMetrics makes the value of a single group a scalar
+    return _dot(float(values), None if limits is None else limits.flatten().tolist(), scale, ax)
 
 
 def plot_steps(
