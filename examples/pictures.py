@@ -96,7 +96,6 @@ def main(argv: list[str] | None = None) -> dict[str, Figure]:
         "by_hour": by_hour.plot(),
         "by_user": by_user.plot(),
         "by_decile": deciles.plot(),
-        "collection": usual["Markov"].plot(together=True),
         "side_by_side": plotting.side_by_side(usual),
         "every_k": plotting.accuracy_within_k(every_k),
     }
