@@ -240,8 +240,11 @@ class RankingCollection(MetricCollection):
             >>> metrics = next_location_metrics(num_locations=2, k=1)
             >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
             >>> metrics.table(intervals=True)
-            percent     value   95 % interval
-            acc_at_1    30.00   21.89 -  39.58
+            percent     value  95 % interval
+            acc_at_1    30.00  21.89 - 39.58
+            mrr         65.00  60.37 - 69.36
+            ndcg_at_10  74.17  70.70 - 77.35
+            f1          13.85
         """
         known = confidence if intervals else None
         return tabulate({"value": self.readings(known)}, percent, known)

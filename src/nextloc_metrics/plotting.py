@@ -440,7 +440,7 @@ def _styles(names: Any) -> list[tuple[str, Any, str, str]]:
     from matplotlib import colormaps
 
     names = list(names)
-    colors = colormaps["viridis"](torch.linspace(0, 0.8, len(names)).numpy())
+    colors = colormaps["viridis"](torch.linspace(0, 0.75, len(names)).numpy())
     return [
         (name, tuple(color), _MARKERS[i % len(_MARKERS)], _DASHES[i % len(_DASHES)])
         for i, (name, color) in enumerate(zip(names, colors, strict=True))
