@@ -307,10 +307,7 @@ def plot_readings(
     interval = "value" if confidence is None else f"value and {100 * confidence:g} % interval"
     _Scale(interval, 0, 1 if fractions else None).label(axes.xaxis)
     axes.grid(axis="x", alpha=0.3)
-    if any(models):
-        axes.legend(
-            loc="lower center", bbox_to_anchor=(0.5, 1), ncols=min(4, len(models)), frameon=False
-        )
+    _legend(axes, beside=True)
     return figure, axes
 
 
@@ -373,7 +370,7 @@ def _bars(
         linewidth=0.6,
     )
     if bounds is not None:
-        values, limits = heights.nan_to_num(0).tolist(), bounds.T.nan_to_num(0).tolist()
+        values, limits = heights.tolist(), bounds.T.tolist()
         axes.errorbar(
             places, values, _errors(values, limits), fmt="none", color="black", capsize=2.5
         )
@@ -447,13 +444,13 @@ def _styles(names: Any) -> list[tuple[str, Any, str, str]]:
     ]
 
 
-def _legend(axes: Any, title: str = "") -> None:
-    """Name the lines: beside the picture where they are many."""
+def _legend(axes: Any, title: str = "", beside: bool = False) -> None:
+    """Name the lines: beside the picture, at least where they are many."""
     _, labels = axes.get_legend_handles_labels()
     title = title.replace(" (", "\n(")
     if not labels:
         return
-    if len(labels) <= 5:
+    if len(labels) <= 5 and not beside:
         axes.legend(title=title, loc="best", framealpha=0.9)
     else:
         axes.legend(
