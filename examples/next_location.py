@@ -50,6 +50,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     next_location_metrics,
+    tables,
 )
 
 CURVE = range(1, 51)  # the k of the figure
@@ -370,10 +371,7 @@ def format_table(rows: dict[str, dict[str, float]]) -> str:
     cells = [["percent", *next(iter(rows.values()))]]
     for name, values in rows.items():
         cells.append([name, *("-" if x != x else f"{100 * x:.2f}" for x in values.values())])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in cells
-    )
+    return str(tables.Table(cells[0], cells[1:]))
 
 
 @rank_zero_only

@@ -361,8 +361,25 @@ def evaluate_intervals(rank: int, shares: dict[str, list[Share]]) -> dict[str, d
                     found[f"{name}, {seen}"] = metrics.compute_with_intervals(0.9)
                 assert called == ["all_reduce"], called
                 assert all(map(torch.equal, before, states(metrics)))
+            with collectives() as called:
+                found[f"{name}, table"] = {"text": str(metrics.table(intervals=True))}
+            assert called == ["all_reduce"], called
         found[f"{name}, alone"] = intervals_one_by_one(metrics)
     return found
+
+
+def draw(rank: int, shares: list[Share]) -> list[str]:
+    """Draw the metrics of a process' share of the rows, and return what is written in them."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(3), "f1": F1AtK(3, "pooled")})
+    for batch in shares[rank]:
+        add(metrics, rows(*batch))
+    with _no_warning_before_update(), collectives() as called:
+        pictures = metrics.plot()
+    assert called == (["all_reduce"] if torch.distributed.is_initialized() else []), called
+    return [text.get_text() for _, axes in pictures for text in axes.texts]
 
 
 def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:

@@ -110,6 +110,17 @@ def test_intervals_of_processes_equal_those_of_one():
             same(found[f"{name}, first"], expected)
             same(found[f"{name}, cached"], expected)
             same(found[f"{name}, alone"], work.intervals_one_by_one(metrics))
+            assert found[f"{name}, table"]["text"] == str(metrics.table(intervals=True))
+
+
+def test_pictures_of_processes_equal_those_of_one():
+    """All members are drawn after one collective, with the values and intervals of all rows."""
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    shares = _shares(SHARED[2]["never/101"])
+    expected = work.draw(0, [_real(shares)])
+    assert len(expected) == 3
+    for found in work.run(work.draw, 2, shares):
+        assert found == expected
 
 
 # Rows of the second process that the first has too, as where a sampler repeats them.

@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib import pyplot
 
+import pictures
 import score_lists
 import ties
 import uncertainty
@@ -327,6 +329,25 @@ def test_score_lists_agrees_with_independent_figures(data: Path) -> None:
         "mrr_at_10": 0.374989,
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+def test_pictures_draws_every_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The documentation's pictures are written, and the tables show the same values."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    drawn = pictures.main(["--limit", "6", "--output", str(tmp_path)])
+    shown = {path.name for path in (EXAMPLES.parent / "docs/pictures").iterdir()}
+    page = (EXAMPLES.parent / "docs/pictures.md").read_text()
+    for name, figure in drawn.items():
+        assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+        assert f"{name}.png" in shown
+        assert f"pictures/{name}.png" in page
+        pyplot.close(figure)
+    row = re.search(r"^mrr +(.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert row is not None
+    markov = float(row[1].split()[-4])
+    assert any(f"{markov:.2f} %" in text.get_text() for text in drawn["value"].axes[0].texts)
 
 
 def test_ties_measures_what_rounding_does(

@@ -25,8 +25,10 @@ from nextloc_metrics import (
     functional,
     libcity_metrics,
     next_location_metrics,
+    plotting,
     recommendation_metrics,
     scoring,
+    tables,
 )
 
 
@@ -129,6 +131,15 @@ def worth(preds: Tensor, target: Tensor) -> list[float]:
         other.low,
         runs.p_values["a", "b"],
     ]
+
+
+def shown(preset: RankingCollection) -> str:
+    """Tables and pictures."""
+    figure, _axes = preset.plot(together=True)
+    plotting.side_by_side({"a": preset}, confidence=0.9, ax=figure.axes[0])
+    plotting.accuracy_within_k(preset)
+    table: tables.Table = preset.table(percent=False, intervals=True)
+    return f"{table}{tables.side_by_side({'a': preset, 'b': preset})}"
 
 
 def functions(preds: Tensor, target: Tensor) -> list[Tensor]:

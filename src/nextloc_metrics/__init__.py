@@ -4,7 +4,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import analysis, distributed, functional, scoring
+from nextloc_metrics import analysis, distributed, functional, plotting, scoring, tables
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.counting import accelerate
 from nextloc_metrics.deciles import (
@@ -67,6 +67,8 @@ __all__ = [
     "functional",
     "libcity_metrics",
     "next_location_metrics",
+    "plotting",
     "recommendation_metrics",
     "scoring",
+    "tables",
 ]

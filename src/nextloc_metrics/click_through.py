@@ -9,7 +9,7 @@ from torchmetrics import Metric
 from torchmetrics.classification import BinaryAUROC, BinaryMatthewsCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
 
-from nextloc_metrics import exact
+from nextloc_metrics import exact, plotting
 from nextloc_metrics.metric import check_bool
 from nextloc_metrics.targets import describe, is_integer
 
@@ -88,6 +88,10 @@ class LogLoss(Metric):
     def compute(self) -> Tensor:
         """Return the mean loss, NaN without data."""
         return exact.mean(getattr(self, self.state_name)) * _LARGEST_LOSS
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw the value, or those of several steps, as `RankingMetric.plot` does."""
+        return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "LogLoss":
         """Keep the integers of the state, whatever dtype is asked for."""

@@ -1,7 +1,7 @@
 """Several metrics of one batch, ranked once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from nextloc_metrics import plotting
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.metric import RankingTally, all_reduce, rank, tally_all
+from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, rank, tally_all
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.tables import Reading, Table, tabulate
 
 # Larger states are summed by themselves rather than copied into a buffer.
 _LARGEST_COPIED_STATE = 1 << 20
@@ -140,15 +142,14 @@ class RankingCollection(MetricCollection):
             {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
              'val/hit_high': tensor(0.3958)}
         """
-        check_confidence(confidence)
-        bounds: dict[str, dict[str, Tensor]] = {}
-        with self._summed_at_once(cached=False):
-            values = super().compute()
-            for name, member in zip(self._modules, self._rankers(), strict=True):
-                if member.averages_scores:
-                    names = (self._set_name(f"{name}_{end}") for end in ("low", "high"))
-                    named = dict(zip(names, member.interval(confidence), strict=True))
-                    bounds[self._set_name(name)] = named
+        values, intervals = self._values_and_intervals(confidence)
+        bounds = {
+            self._set_name(name): {
+                self._set_name(f"{name}_{end}"): bound
+                for end, bound in zip(("low", "high"), interval, strict=True)
+            }
+            for name, interval in intervals.items()
+        }
         if taken := {name for named in bounds.values() for name in named} & set(values):
             raise ValueError(
                 f"the names of bounds must be free, and {sorted(taken)} are members of the "
@@ -159,6 +160,151 @@ class RankingCollection(MetricCollection):
             for name, value in values.items()
             for key, found in {name: value, **bounds.get(name, {})}.items()
         }
+
+    def _values_and_intervals(
+        self, confidence: float
+    ) -> tuple[dict[str, Any], dict[str, tuple[Tensor, Tensor]]]:
+        """Return what `compute` does, and the intervals by the members' names."""
+        check_confidence(confidence)
+        with self._summed_at_once(cached=False):
+            values = super().compute()
+            intervals = {
+                name: member.interval(confidence)
+                for name, member in zip(self._modules, self._rankers(), strict=True)
+                if member.averages_scores
+            }
+        return values, intervals
+
+    def readings(
+        self, confidence: float | None = None, keep_base: bool = False
+    ) -> dict[str, Reading]:
+        """Return what tables and pictures show, under the keys of `compute`.
+
+        Args:
+            confidence: of intervals; None for none.
+            keep_base: leave the collection's own prefix and postfix out of the keys.
+        """
+        if confidence is None:
+            readings = self._read(self.compute(), {})
+        else:
+            readings = self._read(*self._values_and_intervals(confidence))
+        if not keep_base:
+            return readings
+        ends = self.prefix or "", self.postfix or ""
+        return {
+            key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()
+        }
+
+    def _read(
+        self, values: Mapping[str, Any], intervals: Mapping[str, tuple[Tensor, Tensor]]
+    ) -> dict[str, Reading]:
+        return {
+            key: Reading.of(values[key], intervals.get(name), member.plot_upper_bound == 1)
+            for name, member in zip(self._modules, self._rankers(), strict=True)
+            for key in self._keys(name, member, values).values()
+        }
+
+    def _keys(self, name: str, member: RankingTally, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return under which key every value of a member is found; one without a key is at ""."""
+        if not member.plot_labels:
+            return {"": self._set_name(name)}
+        nested = hasattr(member, "_from_collection")
+        ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
+        prefix, postfix = ends or ("", "")
+        alone = {key: self._set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
+        if all(key in values for key in alone.values()):
+            return alone
+        # MetricCollection puts the member in front of every key where two members share one
+        own = name.replace(prefix, "").replace(postfix, "")
+        return {key: self._set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
+
+    def table(
+        self, percent: bool = True, intervals: bool = False, confidence: float = 0.95
+    ) -> Table:
+        """Return the values as a table that prints aligned, and that a notebook shows.
+
+        A dash is a value without data. Of a member with a value for every group the median is
+        shown. Values are summed over processes, as by `compute`: call it on all of them.
+
+        Args:
+            percent: write fractions as percent.
+            intervals: write the bounds of every mean of scores beside it.
+            confidence: how often such intervals hold the true mean.
+
+        Raises:
+            ValueError: `confidence` is not between 0 and 1.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import next_location_metrics
+            >>> metrics = next_location_metrics(num_locations=2, k=1)
+            >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> metrics.table(intervals=True)
+            percent     value  95 % interval
+            acc_at_1    30.00  21.89 - 39.58
+            mrr         65.00  60.37 - 69.36
+            ndcg_at_10  74.17  70.70 - 77.35
+            f1          13.85
+        """
+        known = confidence if intervals else None
+        return tabulate({"value": self.readings(known)}, percent, known)
+
+    def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
+        """Draw every member by its `plot`, or all of them in one picture.
+
+        Together, values are dots with their intervals, a row each; those of several steps are
+        lines. A value that is no fraction is written in its row, and has no line.
+
+        Args:
+            val: what `compute` or `forward` returned, or a list of that for several steps; None
+                computes it, with intervals, on all processes.
+            ax: the matplotlib axes to draw on: one for every member, or one for all together;
+                None makes figures.
+            together: draw one picture.
+
+        Returns:
+            The figure and its axes; of every member, in a list, unless `together`.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+            ValueError: there are not as many axes as needed.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import next_location_metrics
+            >>> metrics = next_location_metrics(num_locations=3)
+            >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+            >>> figure, axes = metrics.plot(together=True)
+        """
+        check_bool("together", together)
+        several = isinstance(ax, Sequence) or hasattr(ax, "shape")
+        if ax is not None and (several if together else not several or len(ax) != len(self)):
+            needed = "one axes" if together else f"{len(self)} axes, one for every member"
+            raise ValueError(f"`ax` must be {needed}, got {ax!r}.")
+        if together:
+            return self._plot_together(val, ax)
+        pictures = []
+        with self._summed_at_once(cached=False) if val is None else nullcontext():
+            for at, (name, member) in enumerate(zip(self._modules, self._rankers(), strict=True)):
+                own = val if val is None else self._own(name, member, val)
+                figure, axes = member.plot(own, ax=None if ax is None else ax[at])
+                axes.set_title(self._set_name(name))
+                pictures.append((figure, axes))
+        return pictures
+
+    def _plot_together(self, val: Any, ax: Any) -> Any:
+        if val is None:
+            return plotting.plot_readings({"": self.readings(0.95)}, 0.95, ax)
+        if isinstance(val, Mapping):
+            return plotting.plot_readings({"": self._read(val, {})}, None, ax)
+        return plotting.plot_readings_of_steps([self._read(one, {}) for one in val], ax)
+
+    def _own(self, name: str, member: RankingTally, val: Any) -> Any:
+        """Find a member's value, or several, among those of the collection."""
+        if not isinstance(val, Mapping):
+            return [self._own(name, member, one) for one in val]
+        own = {key: val[found] for key, found in self._keys(name, member, val).items()}
+        return own.get("", own)
 
     @contextmanager
     def _summed_at_once(self, cached: bool = True) -> Iterator[None]:

@@ -38,6 +38,7 @@ class DecileMetric(RankingTally):
         ValueError: an option is out of range; in `update`, an id is not in `bins`.
     """
 
+    plot_legend_name = "popularity decile (1 = rarest)"
     computed_options: ClassVar[frozenset[str]] = frozenset({"decile"})
 
     bins: PopularityBins
@@ -102,40 +103,18 @@ class DecileMetric(RankingTally):
             return named[self.decile]
         return {self.key(decile): value for decile, value in named.items()}
 
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot bars from the rarest bin to the most popular, `unmapped` apart.
+    @property
+    def plot_label(self) -> str:
+        """The metric's name, and which bin's value it is."""
+        return (self.name if self.decile is None else self.key(self.decile)).replace("_", " ")
 
-        Args:
-            val: what `compute` returned; None computes it. Scalars, and values of several steps,
-                are plotted as TorchMetrics does.
-            ax: the matplotlib axes to draw on; None makes a figure.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
-        values = self.compute() if val is None else val
-        if not isinstance(values, dict):
-            return super().plot(values, ax)
-        try:
-            from matplotlib import pyplot
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "`plot` needs matplotlib; install it with `pip install matplotlib`."
-            ) from error
-        figure, axes = pyplot.subplots() if ax is None else (ax.figure, ax)
-        numbers = range(1, self.bins.num_bins + 1)
-        heights = torch.stack([values[self.key(decile)] for decile in (*numbers, "unmapped")])
-        missing = heights.isnan().tolist()
-        places = [*numbers, self.bins.num_bins + 2]
-        colors = ["0.35"] * len(numbers) + ["0.7"]
-        bars = axes.bar(places, heights.nan_to_num(0).tolist(), color=colors)
-        labels = ["no data" if absent else "" for absent in missing]
-        axes.bar_label(bars, labels, padding=3, rotation=90, fontsize="small", color="0.4")
-        axes.set_xticks(places, [*map(str, numbers), "unmapped"])
-        axes.set_xlabel("popularity decile of the location (1 = rarest)")
-        axes.set_ylabel(self.name.replace("_", " "))
-        axes.set_ylim(self.plot_lower_bound, self.plot_upper_bound)
-        return figure, axes
+    @property
+    def plot_labels(self) -> dict[str, str]:
+        """Bars from the rarest bin to the most popular, and then what is no bin."""
+        if self.decile is not None:
+            return {}
+        numbers_first = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
+        return {self.key(decile): str(decile) for decile in numbers_first}
 
     def key(self, decile: Decile) -> str:
         """Return the name of a bin's value, such as `precision_at_5_decile_01`."""

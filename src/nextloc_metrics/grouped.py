@@ -50,6 +50,7 @@ class Grouped(RankingTally):
     models", Biometrika 73, 1986.
     """
 
+    plot_legend_name = "group"
     computed_options = frozenset({"group", "average"})
 
     def __init__(
@@ -163,6 +164,14 @@ class Grouped(RankingTally):
     def num_queries(self) -> Tensor:
         """How many queries this process has counted in every group, int64 `[num_groups]`."""
         return self.state[:, 2]
+
+    @property
+    def plot_label(self) -> str:
+        """That of the metric, and of which group or mean."""
+        of = self.average and f"mean over {self.average}"
+        if self.group is not None:
+            of = f"group {self.group}"
+        return self.metric.plot_label + (f", {of}" if of else "")
 
     def compute(self) -> Tensor:
         """Return the mean score of every group, of one of them, or the mean over all."""

@@ -45,6 +45,7 @@ class LocationF1(RankingTally):
         tensor(0.5417)
     """
 
+    plot_legend_name = "location"
     computed_options = frozenset({"average"})
 
     def __init__(
@@ -63,6 +64,11 @@ class LocationF1(RankingTally):
     def top(self) -> int:
         """The best candidate is the decision."""
         return 1
+
+    @property
+    def plot_label(self) -> str:
+        """F1, and which average of it."""
+        return f"F1, {self.average}" if self.average else "F1"
 
     def empty_tally(self) -> Tensor:
         """Return zeros for true positives, decisions and support of every location."""

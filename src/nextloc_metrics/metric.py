@@ -11,7 +11,7 @@ import torch.distributed
 from torch import Tensor
 from torchmetrics import Metric
 
-from nextloc_metrics import exact, intervals
+from nextloc_metrics import exact, intervals, plotting
 from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.targets import describe
 
@@ -280,9 +280,36 @@ class RankingTally(Metric, ABC):
         """Keep the integers of the state, whatever dtype is asked for."""
         return self
 
+    @property
+    def plot_label(self) -> str:
+        """What pictures call the value, such as `NDCG@10`."""
+        k = self._options.get("k")
+        return type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
+
+    @property
+    def plot_labels(self) -> dict[str, str]:
+        """What pictures call the values of a dict, by its keys; empty where there is no dict."""
+        return {}
+
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot a value, or several, as TorchMetrics does; see `torchmetrics.Metric.plot`."""
-        return self._plot(val, ax)
+        """Draw the value: a dot with its interval, or a bar for every group.
+
+        Hundreds of groups are drawn as a histogram of their values. Axes of fractions are labelled
+        in percent, from the lowest to the highest possible value.
+
+        Args:
+            val: what `compute` or `forward` returned, or a list of that for several steps, drawn
+                as lines; None computes it, with its interval, on all processes.
+            ax: the matplotlib axes to draw on; None makes a figure.
+
+        Returns:
+            The figure and its axes.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+            ValueError: `val` is of another shape.
+        """
+        return plotting.plot_metric(self, val, ax)
 
     def __repr__(self) -> str:
         return self._describe(self._options)

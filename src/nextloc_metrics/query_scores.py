@@ -8,7 +8,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from nextloc_metrics import exact
+from nextloc_metrics import exact, plotting
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.targets import describe, is_integer
@@ -57,6 +57,9 @@ class PerQueryScores(Metric):
     is_differentiable = False
     full_state_update = False
     higher_is_better = None
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    plot_legend_name = "query"
 
     def __init__(self, metric: RankingMetric, **kwargs: Any) -> None:
         if not isinstance(metric, RankingMetric):
@@ -109,6 +112,18 @@ class PerQueryScores(Metric):
             self.unsync(should_unsync=self._is_synced)  # TorchMetrics leaves that to who raises
             raise
         return QueryScores(rows[:, 0], exact.float64(rows[:, 1]) / exact.ONE)
+
+    @property
+    def plot_label(self) -> str:
+        """That of the metric."""
+        return self.metric.plot_label
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw how many queries have which score, or their range at several steps.
+
+        Arguments and result are those of `RankingMetric.plot`.
+        """
+        return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":
         """Keep the integers of the state, whatever dtype is asked for."""
