@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from packaging.version import Version
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -188,12 +189,20 @@ def check_compiled(backend: str, device: str, width: int) -> None:
         assert torch.equal(one, other)
 
 
+# In 2.4 `fullgraph` knows less of Python; versions between were not tried.
+compiles = pytest.mark.skipif(
+    Version(torch.__version__) < Version("2.13"), reason="one graph was shown with torch 2.13"
+)
+
+
+@compiles
 @pytest.mark.parametrize(("backend", "width"), [("eager", 1), ("eager", 4), ("aot_eager", 4)])
 def test_compiled_graphs_give_the_same_bits(backend: str, width: int) -> None:
     """`Ranking.from_scores` and the scores are one graph, without a break."""
     check_compiled(backend, "cpu", width)
 
 
+@compiles
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler of C++")
 def test_generated_code_gives_the_same_bits() -> None:

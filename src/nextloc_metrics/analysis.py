@@ -134,6 +134,11 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
     if type(metric).score.__module__.startswith("nextloc_metrics."):
         block = _places(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
+    if metric.top > 1:
+        raise TypeError(
+            f"{metric!r} scores the ids on the first places, and of a random ranking only the "
+            "places of the relevant location are known."
+        )
     if num_relevant > 1:
         raise ValueError(
             f"`num_relevant` must be 1 for {metric!r}: of a score of your own, only the places of "
@@ -407,10 +412,11 @@ def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _permutation_p_value(sums: Tensor, num_resamples: int, generator: torch.Generator) -> float:
-    # whole numbers, up to 2^53 exact: what is as far from 0 as the observed is told to the last bit
+    # whole numbers, whose sums are exact; each is rounded by up to a half, so that sums that would
+    # be the same are up to as many apart as there are numbers
     units = (sums * exact.ONE).round()
     units = units[units != 0]
-    observed = units.sum().abs()
+    observed = units.sum().abs() - len(units)
     if len(units) <= _MOST_EXACT_SIGNS:
         totals = torch.zeros(1, dtype=torch.float64)
         for unit in units:

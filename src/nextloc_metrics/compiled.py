@@ -201,7 +201,8 @@ def compile_loops() -> float:
     started = time.perf_counter()
     for dtype in _FORMATS:
         for relevant in (1, FEW_RELEVANT + 1):
-            survey(torch.zeros(1, 1, dtype=dtype), torch.zeros(1, relevant, dtype=dtype), True)
+            scores = torch.zeros(1, 1, dtype=dtype, device="cpu")
+            survey(scores, scores.expand(1, relevant), True)
     return time.perf_counter() - started
 
 
@@ -223,8 +224,8 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         int64 `[N]`, zeros where not asked for.
     """
     num_queries, columns = scores.shape
-    above, tied = torch.zeros(2, *own.shape, dtype=torch.int64)
-    best = torch.zeros(num_queries, dtype=torch.int64)
+    above, tied = torch.zeros(2, *own.shape, dtype=torch.int64, device="cpu")
+    best = torch.zeros(num_queries, dtype=torch.int64, device="cpu")
     if not num_queries:
         return above, tied, best
     integer, largest, infinity = _FORMATS[scores.dtype]

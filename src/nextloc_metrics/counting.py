@@ -42,6 +42,7 @@ def accelerate() -> float:
 
     Raises:
         ModuleNotFoundError: numba is not installed.
+        RuntimeError: numba finds no folder to keep the loops in.
     """
     global _compiled
     try:
@@ -49,6 +50,11 @@ def accelerate() -> float:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "`accelerate()` needs numba; install it with `pip install 'nextloc-metrics[fast]'`."
+        ) from error
+    except RuntimeError as error:
+        raise RuntimeError(
+            "`accelerate()` keeps its loops on disk and found no folder to write to; name one in "
+            "the environment variable NUMBA_CACHE_DIR."
         ) from error
     seconds = compiled.compile_loops()
     _compiled = compiled
@@ -103,7 +109,7 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         wanted = ~own.isnan()
         most = int(wanted.sum(1).max()) if len(own) else 0
         highest = own.masked_fill(~wanted, -torch.inf).topk(most, dim=1)
-        counts = torch.zeros(2, *own.shape, dtype=torch.int64)
+        counts = torch.zeros(2, *own.shape, dtype=torch.int64, device=own.device)
         for side, counted in enumerate(_count_below(scores, highest.values)):
             counts[side].scatter_(1, highest.indices, counted)
         below, below_or_tied = counts
@@ -154,9 +160,9 @@ def _compare_each_in_cache(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]
     num_relevant = own.shape[1]
     columns = min(num_candidates, _BUFFER_COLUMNS)
     rows = max(1, _BUFFER_ELEMENTS // columns)
-    buffer = torch.empty(min(rows, num_queries), columns)
+    buffer = torch.empty(min(rows, num_queries), columns, dtype=torch.float32, device="cpu")
     starts = range(0, num_candidates, columns)
-    sums = torch.empty(2, num_relevant, len(starts), num_queries)
+    sums = torch.empty(2, num_relevant, len(starts), num_queries, dtype=torch.float32, device="cpu")
     for row in range(0, num_queries, rows):
         for i, column in enumerate(starts):
             block = scores[row : row + rows, column : column + columns]

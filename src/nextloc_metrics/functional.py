@@ -139,7 +139,7 @@ def _evaluate(
         metric.check(ranking)
         if reduction == "mean":
             metric.update(ranking)
-            metric.sync_on_compute = metric._to_sync = False
+            metric._to_sync = False
             return metric.compute()
         scores, counted = metric.score_queries(ranking)
         scores = scores.masked_fill(~counted, torch.nan).float()

@@ -135,5 +135,5 @@ def _t_within(angle: float, n: int) -> float:
 
 def check_confidence(confidence: float) -> None:
     """Raise where a confidence is not between 0 and 1."""
-    if isinstance(confidence, bool) or not 0 < confidence < 1:
+    if type(confidence) is not float or not 0 < confidence < 1:
         raise ValueError(f"`confidence` must be between 0 and 1, such as 0.95, got {confidence!r}.")

@@ -2,8 +2,9 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, ClassVar, Literal, get_args
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, ClassVar, Literal, NoReturn, get_args
 from zlib import crc32
 
 import torch
@@ -79,6 +80,9 @@ class RankingTally(Metric, ABC):
         for name, value in own.items():
             setattr(self, name, value)
         self._options = {name: own[name] for name in declared if name in own}
+        self._declared = frozenset(declared)
+        for name in self._declared & self.__dict__.keys() - self._options.keys():
+            self._refuse(name)
         read_by_update = (name for name in self._options if name not in self.computed_options)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
@@ -133,6 +137,7 @@ class RankingTally(Metric, ABC):
         # TorchMetrics sets the state aside before `update`, and an error there would lose it
         ranking = self.rank(preds, target, mask)
         self.check(ranking)
+        self.tally_once(ranking)  # a user's own score may raise too
         return super().forward(ranking)
 
     def rank(
@@ -315,15 +320,24 @@ class RankingTally(Metric, ABC):
         return self._describe(self._options)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__.get("_options", ()):
-            raise AttributeError(
-                f"`{name}` of {self!r} is fixed, since its state was counted with it; make a new "
-                f"{type(self).__name__} instead."
-            )
+        if name in self.__dict__.get("_declared", ()):
+            self._refuse(name)
         if name in self.__dict__ and type(value) in _PLAIN:
             object.__setattr__(self, name, value)  # no parameter or module, for which to search
         else:
             super().__setattr__(name, value)
+
+    def _refuse(self, name: str) -> NoReturn:
+        """Raise for an option that is set past `RankingTally.__init__`, and not in the name."""
+        if name in self._options:
+            raise AttributeError(
+                f"`{name}` of {self!r} is fixed, since its state was counted with it; make a new "
+                f"{type(self).__name__} instead."
+            )
+        raise AttributeError(
+            f"`{name}` is an option of {type(self).__name__} that the name of its state must hold; "
+            f"pass it on: `super().__init__({name}={name}, **kwargs)`."
+        )
 
     @classmethod
     def _declared_options(cls) -> dict[str, Any]:
@@ -475,7 +489,7 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
     """
     if ranking.device.type == "mps":
         ranking = ranking.to("cpu")  # no float64 there
-    scores = torch.stack([metric.score(ranking.break_ties(metric.ties)) for metric in metrics])
+    scores = torch.stack([_score(metric, ranking) for metric in metrics])
     first = metrics[0]
     if first.empty_target_action == "skip":
         counted = ranking.answerable
@@ -494,6 +508,17 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
                         f"`score` of {metric!r} must return values in [0, 1], got {low} to {high}."
                     )
     return scores, counted
+
+
+def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
+    scores = metric.score(ranking.break_ties(metric.ties))
+    shape = ranking.num_relevant.shape
+    if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
+        raise ValueError(
+            f"`score` of {metric!r} must return real numbers of shape ({len(ranking)},), one a "
+            f"query, got {describe(scores)}."
+        )
+    return scores.detach().double()
 
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
@@ -555,6 +580,17 @@ def _describe_option(value: Any) -> str:
         return f"{type(value).__qualname__}({tables})"
     if isinstance(value, Tensor):
         value = value.numpy(force=True)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_describe_option(value[key])}' for key in value)}}}"
+    if isinstance(value, list | tuple):
+        return f"{type(value).__name__}({', '.join(map(_describe_option, value))})"
+    if isinstance(value, FunctionType):
+        if "<" in value.__qualname__:
+            raise ValueError(
+                f"an option that is a function must be one of a module, to be known by its name, "
+                f"got {value.__qualname__}; define it there."
+            )
+        return f"{value.__module__}.{value.__qualname__}"
     if hasattr(value, "tobytes"):  # an array of NumPy, whose repr leaves values out
         return f"<{value.dtype} {value.shape} {crc32(value.tobytes()):08x}>"
     return repr(value)

@@ -115,8 +115,7 @@ class Ranking:
 
         Raises:
             TypeError: `preds` is not floating, or `target` is complex.
-            ValueError: shapes do not fit, there is no candidate, or a value of `target` is out of
-                range.
+            ValueError: shapes do not fit, there is no candidate, or a value is out of range.
 
         Example:
             >>> from torch import tensor
@@ -129,6 +128,7 @@ class Ranking:
                 f"`preds` must be a floating tensor of scores, got {describe(preds)}; "
                 "pass integer scores as `.float()`, lists of ids to `Ranking.from_lists`."
             )
+        _check_places(top, depth)
         _check_candidates(preds)
         num_candidates = preds.shape[-1]
         relevant = read_target(
@@ -201,6 +201,7 @@ class Ranking:
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
+        _check_places(top)
         _check_embeddings(queries, table, bias, chunk_size)
         relevant = read_target(
             queries,
@@ -258,6 +259,7 @@ class Ranking:
             TypeError: `local_scores` is not floating, or `target` no integer tensor.
             ValueError: shapes do not fit, or a value of `target` is out of range.
         """
+        _check_places(top)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
                 f"`local_scores` must be a floating tensor of scores, got {describe(local_scores)}."
@@ -336,6 +338,7 @@ class Ranking:
         """
         if not isinstance(preds, Tensor) or not is_integer(preds):
             raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(preds)}.")
+        _check_places(top, depth)
         _check_candidates(preds)
         relevant = read_target(
             preds,
@@ -481,11 +484,15 @@ class Ranking:
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        self.__dict__["_derived"] = {}  # what follows from other values: copies of batches set them
+        # what follows from other values is dropped: copies of batches set them
+        super().__setattr__("_derived", {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_derived": {}}  # made anew from the rest
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what was made of this ranking under a key, and make it the first time."""
-        derived: dict[Hashable, Any] = self.__dict__["_derived"]
+        derived: dict[Hashable, Any] = self._derived  # type: ignore[attr-defined]
         if key not in derived:
             derived[key] = make()
         return cast("Made", derived[key])
@@ -598,6 +605,13 @@ def _check_embeddings(
         raise ValueError(f"`bias` must have shape ({len(table)},), got {describe(bias)}.")
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
         raise ValueError(f"`chunk_size` must be a positive integer, got {chunk_size!r}.")
+
+
+def _check_places(top: int, depth: int | None = None) -> None:
+    if type(top) is not int or top < 0:
+        raise ValueError(f"`top` must be an integer of at least 0, got {top!r}.")
+    if depth is not None and (type(depth) is not int or depth < 1):
+        raise ValueError(f"`depth` must be None or a positive integer, got {depth!r}.")
 
 
 def _check_candidates(preds: Tensor) -> None:

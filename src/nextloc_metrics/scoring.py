@@ -50,7 +50,7 @@ def hits(ranking: Ranking, k: int) -> Tensor:
     The one score that is a number of locations, at most `min(n, k)`, instead of a fraction.
     """
     ranking = _retrieved(ranking)
-    return ranking.once(("hits", k), lambda: row_sum(_chance_within(ranking, k)))
+    return ranking.once(("hits", k), lambda: row_sum(_chance_within(ranking, k))).clone()
 
 
 def accuracy(ranking: Ranking, k: int) -> Tensor:
@@ -60,7 +60,7 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
     places is C(e - r, m) / C(e, m), a product of `r` fractions.
     """
     ranking = _retrieved(ranking)
-    one_relevant = _chance_within(ranking, k)[:, 0]
+    one_relevant = _chance_within(ranking, k)[:, 0].clone()  # what is kept may not be changed
     most = ranking.above.shape[1]
     if most == 1:
         return one_relevant
@@ -359,8 +359,8 @@ def _table(name: Name, device: torch.device) -> Tensor:
 
 def _make_table(name: Name) -> Tensor:
     if name == "quadrature":
-        return torch.tensor(_gauss_legendre(), dtype=torch.float64)
-    place = torch.arange(1, _TABLE_LENGTH + 1, dtype=torch.float64)
+        return torch.tensor(_gauss_legendre(), dtype=torch.float64, device="cpu")
+    place = torch.arange(1, _TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
     terms = (1 / place if name == "harmonic" else 1 / torch.log2(place + 1)).view(256, -1)
     # rows first: adding small terms to a large sum one by one would lose their digits
     rows = terms.cumsum(1)

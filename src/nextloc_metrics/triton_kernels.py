@@ -97,7 +97,7 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
 
     Args:
         scores: floating `[N, C]`, of any strides.
-        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
         find_best: whether to find the best candidate.
 
     Returns:

@@ -1,0 +1,277 @@
+"""Scores of one's own, and settings of one's own: wrong ones raise, and no others are disturbed."""
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    Grouped,
+    NDCGAtK,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    RecallAtK,
+    accelerate,
+    analysis,
+    counting,
+    scoring,
+)
+
+SCORES = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
+TARGET = torch.tensor([2, 0, 0])  # at the places 2, 1 and 2
+
+
+class Own(RankingMetric):
+    """The reciprocal rank, in whatever form is asked for."""
+
+    def __init__(self, form: Callable[[Tensor], Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        object.__setattr__(self, "written", form or (lambda scores: scores))
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Write the score in that form."""
+        return self.written(scoring.reciprocal_rank(ranking))  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda scores: scores[:, None],
+        lambda scores: scores[None],
+        lambda scores: scores.mean(),
+        lambda scores: scores[:1],
+        lambda scores: scores.to(torch.complex64),
+        lambda scores: float(scores[0]),
+    ],
+)
+def test_a_score_of_another_shape_or_kind_raises(form: Callable[[Tensor], Any]) -> None:
+    """One real number a query, or an error that names the metric and what it got."""
+    metric = Own(form)
+    with pytest.raises(
+        ValueError, match=r"`score` of Own\(.*must return real numbers of shape \(3"
+    ):
+        metric.update(SCORES, TARGET)
+    assert metric.num_queries == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_scores_of_any_dtype_are_counted_alike_alone_and_together(dtype: torch.dtype) -> None:
+    """1, 1/2 and 1/2 are exact in all of them, and so are their squares."""
+    weight = torch.ones((), requires_grad=True)
+    alone = Own(lambda scores: scores.to(dtype) * weight)
+    together = RankingCollection({"own": Own(lambda scores: scores.to(dtype)), "mrr": MRR()})
+    alone.update(SCORES, TARGET)
+    together.update(SCORES, TARGET)
+    expected = MRR()
+    expected.update(SCORES, TARGET)
+    assert torch.equal(alone.state, expected.state)
+    assert torch.equal(together["own"].state, expected.state)
+    assert not alone.state.requires_grad
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_score_that_raises_in_forward_loses_no_state(grouped: bool) -> None:
+    """What was counted before stays."""
+    metric: Any = Own(lambda scores: scores if len(scores) == 1 else 2 * scores)
+    groups = torch.zeros(3, dtype=torch.int64)
+    arguments: dict[str, Any] = {"groups": groups} if grouped else {}
+    first = {name: value[:1] for name, value in arguments.items()}
+    metric = Grouped(metric, num_groups=1) if grouped else metric
+    metric.update(SCORES[:1], TARGET[:1], **first)
+    with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
+        metric(SCORES, TARGET, **arguments)
+    assert int(metric.num_queries) == 1
+
+
+class Power(RankingMetric):
+    """An option that is stored, and not passed on."""
+
+    def __init__(self, power: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.power = power
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Raise the rank to a power."""
+        return 1 / (ranking.above[:, 0] + 1).double() ** self.power
+
+
+def test_an_option_that_is_not_passed_on_raises() -> None:
+    """Two such metrics would share a state's name, and so their sums."""
+    with pytest.raises(AttributeError, match=r"pass it on: `super\(\).__init__\(power=power"):
+        Power(1.0)
+
+
+class Tables(RankingMetric):
+    """An option that holds tables."""
+
+    def __init__(self, tables: Any, **kwargs: Any) -> None:
+        super().__init__(tables=tables, **kwargs)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Score nothing."""
+        return torch.zeros(len(ranking))
+
+
+def module_level(value: float) -> float:
+    """Serve as an option."""
+    return value
+
+
+@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: (x,), lambda x: {"a": x}])
+def test_tables_inside_of_options_tell_metrics_apart(wrap: Callable[[Tensor], Any]) -> None:
+    """A `repr` would leave out what differs."""
+    one, other = torch.zeros(5000), torch.zeros(5000)
+    other[2500] = 1
+    assert Tables(wrap(one)).state_name != Tables(wrap(other)).state_name
+    assert Tables(wrap(one)).state_name == Tables(wrap(one.clone())).state_name
+
+
+def test_a_function_as_an_option_is_known_by_its_name() -> None:
+    """An address would differ in every process, and a lambda has no name."""
+    assert "module_level" in Tables(module_level).state_name
+    assert " at 0x" not in Tables(module_level).state_name
+    with pytest.raises(ValueError, match="must be one of a module"):
+        Tables(lambda value: value)
+
+
+def test_a_score_that_changes_its_parts_changes_no_other_metric() -> None:
+    """What formulas share is not handed out."""
+    spoiling = Own()
+    object.__setattr__(spoiling, "score", lambda r: scoring.accuracy(r, 1).mul_(0.5))
+    other = Own()
+    object.__setattr__(other, "score", lambda r: scoring.hits(r, 1).mul_(0.5))
+    ranking = Ranking.from_scores(SCORES, TARGET)
+    for own in (spoiling, other):
+        own.update(ranking)
+    accuracy, recall = AccuracyAtK(1), RecallAtK(1)
+    accuracy.update(ranking)
+    recall.update(ranking)
+    assert accuracy.compute() == recall.compute() == pytest.approx(1 / 3)
+
+
+def test_a_ranking_is_pickled_without_what_was_made_of_it() -> None:
+    """A metric of a local class leaves functions in it that can not be."""
+    ranking = Ranking.from_scores(SCORES, TARGET)
+    size = len(pickle.dumps(ranking))
+    MRR().update(ranking)
+    Own().update(ranking)
+    assert len(pickle.dumps(ranking)) == size
+    assert torch.equal(pickle.loads(pickle.dumps(ranking)).above, ranking.above)
+
+
+class Deep(AccuracyAtK):
+    """A score that looks further than its k."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Take the uncut reciprocal rank."""
+        return scoring.reciprocal_rank(ranking)
+
+
+def test_an_own_score_may_look_beyond_k() -> None:
+    """A subclass of a metric that is cut at k gets all places."""
+    scores = torch.arange(1000.0).expand(2, -1)
+    target = torch.tensor([[3, 900], [10, 20]])
+    ranking = Ranking.from_scores(scores, target)
+    assert Deep(5)(scores, target) == Deep(5)(ranking) > 0
+
+
+class FirstIds(RankingMetric):
+    """A score of ids on the first places."""
+
+    top = 3
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Tell whether the relevant location is among them."""
+        return (ranking.first_places(3).ids == ranking.relevant).any(1).double()
+
+
+def test_chance_of_a_score_of_ids_raises() -> None:
+    """Of a random ranking no ids are known."""
+    with pytest.raises(TypeError, match="ids on the first places"):
+        analysis.chance(FirstIds(), num_candidates=10)
+
+
+@pytest.mark.parametrize("depth", [0, -1, 2.5, True])
+def test_a_depth_that_is_no_number_of_places_raises(depth: Any) -> None:
+    """For scores and for lists."""
+    lists = torch.tensor([[1, 2]])
+    for make, preds in ((Ranking.from_scores, SCORES[:1]), (Ranking.from_lists, lists)):
+        with pytest.raises(ValueError, match="`depth` must be None or a positive integer"):
+            make(preds, torch.tensor([[1, 2]]), depth=depth)
+    with pytest.raises(ValueError, match="`top` must be an integer of at least 0, got -1"):
+        Ranking.from_scores(SCORES, TARGET, top=-1)
+
+
+@pytest.fixture(params=["plain", "accelerated"])
+def path(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Count on either path of the CPU."""
+    kept, counting._compiled = counting._compiled, None
+    if request.param == "accelerated":
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        accelerate()
+    yield
+    counting._compiled = kept
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("relevant", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_the_default_dtype_changes_nothing(dtype: torch.dtype, relevant: int) -> None:
+    """Lightning sets it to half precision around every step of `precision="bf16-true"`."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(50, 5000, generator=generator)
+    target = torch.randint(5000, (50, relevant), generator=generator)
+    expected = Ranking.from_scores(scores, target)
+    metrics = [MRR(), NDCGAtK(10), RecallAtK(100)]
+    values = [metric(expected) for metric in metrics]
+    torch.set_default_dtype(dtype)
+    try:
+        ranking = Ranking.from_scores(scores, target, top=2)
+        found = [metric(ranking) for metric in metrics]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for name in ("above", "tied", "relevant_above", "relevant_tied"):
+        assert torch.equal(getattr(ranking, name), getattr(expected, name))
+    assert found == values
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("relevant", [1, 3])
+def test_the_default_device_changes_nothing(relevant: int) -> None:
+    """Tensors on the CPU stay there."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(5, 300, generator=generator)
+    target = torch.randint(300, (5, relevant), generator=generator)
+    expected = Ranking.from_scores(scores, target)
+    metrics = RankingCollection({"mrr": MRR(), "ndcg": NDCGAtK(10), "hit": AccuracyAtK(3)})
+    values = metrics(expected)
+    torch.set_default_device("meta")
+    try:
+        found = metrics(scores, target)
+    finally:
+        torch.set_default_device(None)
+    assert {name: float(value) for name, value in found.items()} == {
+        name: float(value) for name, value in values.items()
+    }
+
+
+def test_permutations_as_far_from_zero_are_told_exactly() -> None:
+    """Fractions such as 1/2, 1/3 and 1/6 give equal sums that rounding would tell apart."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(60):
+        ranks = torch.randint(1, 7, (2, 8), generator=generator)
+        differences = [Fraction(1, a) - Fraction(1, b) for a, b in ranks.T.tolist()]
+        differences = [difference for difference in differences if difference]
+        signs = itertools.product((1, -1), repeat=len(differences))
+        sums = [abs(sum(s * d for s, d in zip(sign, differences, strict=True))) for sign in signs]
+        expected = sum(total >= sums[0] for total in sums) / len(sums)
+        first, second = 1 / ranks.double()
+        assert analysis.compare(first, second).p_value == expected
