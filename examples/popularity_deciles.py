@@ -50,12 +50,15 @@ def evaluate(model: MostVisited, data: CheckIns, bins: PopularityBins) -> Rankin
 def format_table(metrics: RankingCollection, bins: PopularityBins) -> str:
     """Lay out a row for every decile."""
     values = {name: float(value) for name, value in metrics.compute().items()}
-    lines = ["decile     locations  " + "  ".join(COLUMNS.values())]
+    widths = [max(len(title), len("0.1234")) for title in COLUMNS.values()]
+    titles = map(str.rjust, COLUMNS.values(), widths)
+    lines = ["decile     locations  " + "  ".join(titles)]
     for decile in [*range(1, bins.num_bins + 1), "unmapped"]:
         number = 0 if decile == "unmapped" else decile
         label = decile if number == 0 else f"{number:02}"
         cells = [
-            f"{values[f'{name}_decile_{label}']:{len(title)}.4g}" for name, title in COLUMNS.items()
+            f"{values[f'{name}_decile_{label}']:{width}.4g}"
+            for name, width in zip(COLUMNS, widths, strict=True)
         ]
         size = int((bins.bin_of == number).sum())
         lines.append(f"{label!s:<9}  {size:>9}  " + "  ".join(cells))

@@ -43,6 +43,7 @@ from nextloc_metrics import (
     LocationF1,
     MAPAtK,
     NDCGAtK,
+    PerQueryScores,
     PopularityBins,
     PrecisionAtK,
     Ranking,
@@ -50,6 +51,7 @@ from nextloc_metrics import (
     RecallAtK,
     decile_metrics,
     exact,
+    libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
@@ -249,15 +251,17 @@ def single_metrics() -> dict[str, RankingTally]:
         DecileCoverage(bins(), 1, denominator="mapped", decile="overall"),
         Grouped(AccuracyAtK(3), GROUPS),
         Grouped(MRR(), GROUPS, average="groups"),
+        Grouped(MRR(), GROUPS, average="queries"),
     ]
     return {repr(metric): metric for metric in metrics}
 
 
 def presets(**kwargs: Any) -> dict[str, RankingCollection]:
-    """Make the three presets."""
+    """Make the presets that are ranking collections."""
     return {
         "next_location_metrics": next_location_metrics(LOCATIONS, **kwargs),
         "recommendation_metrics": recommendation_metrics(**kwargs),
+        "libcity_metrics": libcity_metrics(3, **kwargs),
         "decile_metrics": decile_metrics(bins(), 2, **kwargs),
     }
 
@@ -341,6 +345,48 @@ def _no_warning_before_update() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*was called before the ``update`` method")
         yield
+
+
+def evaluate_intervals(rank: int, shares: dict[str, list[Share]]) -> dict[str, dict[str, Any]]:
+    """Ask for all intervals of a process' share of the rows, at once and member by member."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, share in shares.items():
+        metrics = many_metrics()
+        for batch in share[rank]:
+            add(metrics, rows(*batch))
+        with _no_warning_before_update():
+            for seen in ("first", "cached"):
+                before = states(metrics)
+                with collectives() as called:
+                    found[f"{name}, {seen}"] = metrics.compute_with_intervals(0.9)
+                assert called == ["all_reduce"], called
+                assert all(map(torch.equal, before, states(metrics)))
+        found[f"{name}, alone"] = intervals_one_by_one(metrics)
+    return found
+
+
+def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:
+    """Ask every member of a collection by itself for its interval and its standard error."""
+    return {
+        name: [*member.interval(0.9), member.standard_error()]
+        for name, member in metrics.items(copy_state=False)
+        if member.averages_scores
+    }
+
+
+def keep_scores(rank: int, shares: list[Share]) -> dict[str, Any]:
+    """Keep the scores of a process' share of the rows, and then two scores of one query."""
+    by_query = PerQueryScores(MRR())
+    for start, stop, masked in shares[rank]:
+        batch = rows(start, stop, masked)
+        del batch["groups"]
+        by_query.update(**batch, query_ids=torch.arange(start, stop))
+    with _no_warning_before_update():
+        found: dict[str, Any] = {"kept": tuple(by_query.compute()), "own": by_query.num_queries}
+    by_query.update(*hits(rank), query_ids=torch.tensor([1000]))
+    for ask in ("first", "second"):
+        found[f"error, {ask}"] = _error(by_query.compute)
+    return found
 
 
 # What is counted and compared --------------------------------------------------------------------

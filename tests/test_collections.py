@@ -30,6 +30,7 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     RecallAtK,
+    libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
@@ -123,6 +124,19 @@ def test_members_of_recommendation_metrics_are_what_their_keys_say() -> None:
         for k in (5, 10):
             alone = updated(make(k), preds, relevant).compute()
             assert same(values[f"{name}_at_{k}"], alone)
+
+
+def test_keys_of_libcity_metrics() -> None:
+    """They are the evaluator's: no dot, which a module's name cannot have, but the papers' `@`."""
+    metrics = libcity_metrics(k=(5, 1), prefix="val/")
+    forwarded = metrics(*batch())
+    expected = [
+        f"val/{name}@{k}"
+        for k in (5, 1)
+        for name in ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
+    ]
+    for keys in (metrics.compute(), forwarded, updated_collection(metrics.clone()).compute()):
+        assert list(keys) == expected
 
 
 def test_separator_prefix_and_postfix() -> None:

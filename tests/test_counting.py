@@ -7,7 +7,17 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nextloc_metrics import Ranking, accelerate, counting, next_location_metrics
+from nextloc_metrics import (
+    MRR,
+    PrecisionAtK,
+    Ranking,
+    accelerate,
+    counting,
+    next_location_metrics,
+    recommendation_metrics,
+    scoring,
+)
+from nextloc_metrics.ranking import UNRETRIEVED
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
@@ -42,28 +52,75 @@ def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], lis
     return above, tied
 
 
-@pytest.mark.parametrize("relevant", [1, 3, counting.FEW_RELEVANT + 1])
+@pytest.mark.parametrize("relevant", [1, 3, 9])
 @pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_paths_count_alike(dtype: torch.dtype, columns: int, relevant: int) -> None:
+def test_all_paths_count_alike(
+    dtype: torch.dtype, columns: int, relevant: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The plain path, the compiled loops and a count in Python agree, in strided rows too."""
-    pytest.importorskip("numba", reason="the compiled loops need numba")
+    compiled_loops = pytest.importorskip("nextloc_metrics.compiled", reason="they need numba")
+    monkeypatch.setattr(counting, "FEW_RELEVANT", 8)  # so that 9 are searched for
+    monkeypatch.setattr(compiled_loops, "FEW_RELEVANT", 8)
     wide = torch.zeros(9, columns + 3, dtype=dtype)
     wide[:, 1:-2] = dirty_scores(9, columns, dtype)
     scores = wide[:, 1:-2]
     at = torch.arange(9 * relevant).view(9, relevant) * 7 % columns
     own = scores.gather(1, at)
-    own = own.masked_fill(own.isnan(), torch.inf)
+    wanted = ~own.isnan()  # nothing is to be counted for the others
     plain = counting.survey(scores, own, find_best=True)
-    assert (plain[0].tolist(), plain[1].tolist()) == counted_in_python(scores, own)
+    expected = counted_in_python(scores, own)
     accelerate()
     compiled = counting.survey(scores, own, find_best=True)
-    assert torch.equal(plain[0], compiled[0])
-    assert torch.equal(plain[1], compiled[1])
+    for side in (0, 1):
+        assert torch.equal(plain[side][wanted], torch.tensor(expected[side])[wanted])
+        assert torch.equal(compiled[side][wanted], plain[side][wanted])
     assert plain[2] is not None
     assert compiled[2] is not None
     assert torch.equal(plain[2][1], compiled[2][1])
     assert torch.equal(plain[2][0].nan_to_num(9e4), compiled[2][0].nan_to_num(9e4))
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_looking_no_further_changes_no_metric(
+    dtype: torch.dtype, depth: int, accelerated: bool
+) -> None:
+    """What is left out is beyond every place that counts; ties, NaN and padding included."""
+    scores = torch.cat([dirty_scores(9, 800, dtype), torch.zeros(2, 800).to(dtype)])
+    scores[-1, 50:60] = torch.nan  # more of them than places
+    generator = torch.Generator().manual_seed(depth)
+    target = torch.randint(800, (11, 60), generator=generator)
+    target[:, 30:] = scores.float().nan_to_num(-9e4).topk(30).indices
+    target[torch.rand(11, 60, generator=generator) < 0.5] = -1
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        accelerate()
+    near, all_of_them = (Ranking.from_scores(scores, target, depth=d) for d in (depth, None))
+    assert (near.above == UNRETRIEVED).sum() > (all_of_them.above == UNRETRIEVED).sum()
+    for score in (
+        scoring.accuracy,
+        scoring.reciprocal_rank,
+        scoring.ndcg,
+        scoring.average_precision,
+        scoring.recall,
+    ):
+        for k in range(1, depth + 1):
+            assert torch.equal(score(near, k), score(all_of_them, k))
+
+
+def test_a_ranking_of_the_first_places_serves_no_metric_that_looks_further() -> None:
+    """It raises, and says how to make one that does."""
+    scores, target = torch.arange(200.0)[None], torch.tensor([[0, 199]])
+    collection = recommendation_metrics(k=2)
+    ranking = collection.rank(scores, target)
+    assert ranking.depth == 2
+    PrecisionAtK(2).update(ranking)
+    for metric in (PrecisionAtK(3), MRR()):
+        with pytest.raises(ValueError, match=r"was made for the first 2; make it with `depth="):
+            metric.update(ranking)
+        assert metric.num_queries == 0
 
 
 def test_compiled_loops_share_the_work_among_threads() -> None:

@@ -81,9 +81,8 @@ def test_every_public_metric_is_evaluated():
         for name in nextloc_metrics.__all__
         if isinstance(value := getattr(nextloc_metrics, name), type) and issubclass(value, Metric)
     }
-    assert public - {nextloc_metrics.RankingMetric} == {
-        type(metric) for metric in work.single_metrics().values()
-    }
+    tested_below = {nextloc_metrics.RankingMetric, nextloc_metrics.PerQueryScores}
+    assert public - tested_below == {type(metric) for metric in work.single_metrics().values()}
 
 
 @pytest.mark.parametrize("num_processes", SHARED)
@@ -96,6 +95,44 @@ def test_processes_equal_one(num_processes: int):
             assert evaluated.keys() == expected.keys()
             for label, value in evaluated.items():
                 same(value, expected[label])
+
+
+def test_intervals_of_processes_equal_those_of_one():
+    """Bounds and standard errors are the same bits, at once and alone, from one collective."""
+    shares = {name: _shares(sizes) for name, sizes in SHARED[2].items()}
+    for found in work.run(work.evaluate_intervals, 2, shares):
+        for name in shares:
+            metrics = work.many_metrics()
+            for stretch in _real(shares[name]):
+                work.add(metrics, work.rows(*stretch))
+            expected = metrics.compute_with_intervals(0.9)
+            assert len(expected) == len(metrics.compute()) + 2 * 24
+            same(found[f"{name}, first"], expected)
+            same(found[f"{name}, cached"], expected)
+            same(found[f"{name}, alone"], work.intervals_one_by_one(metrics))
+
+
+# Rows of the second process that the first has too, as where a sampler repeats them.
+@pytest.mark.parametrize(
+    "shares",
+    [
+        [[(0, 40, False), (40, 50, False)], [(45, 101, False), (0, 3, False)]],
+        [[], [(0, 101, False)]],
+        [[(0, 101, False)], [(0, 101, True)]],
+    ],
+    ids=["repeats", "never/101", "101/masked"],
+)
+def test_scores_of_all_processes_are_kept_once(shares: list[Share]):
+    """Ids and scores of all processes, each once; two scores of one id are an error on both."""
+    alone = nextloc_metrics.PerQueryScores(nextloc_metrics.MRR())
+    batch = work.rows(0, work.ROWS)
+    del batch["groups"]
+    alone.update(**batch, query_ids=torch.arange(work.ROWS))
+    assert 80 < alone.num_queries < work.ROWS
+    for found in work.run(work.keep_scores, 2, shares):
+        same(found["kept"], tuple(alone.compute()))
+        for ask in ("first", "second"):
+            assert "query 1000 has the scores 0.5 and 1.0" in found[f"error, {ask}"]
 
 
 def test_most_collectives_are_one():

@@ -16,6 +16,8 @@ import pytest
 import torch
 
 import score_lists
+import ties
+import uncertainty
 from check_ins import (
     PADDING,
     UNKNOWN_USER,
@@ -262,6 +264,20 @@ def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) 
         read_parts(tmp_path / "parts")
 
 
+def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+    """Values are the same by query and by user, intervals are not, and chance is that of C."""
+    found = uncertainty.main(["--limit", "30"])
+    printed = capsys.readouterr().out
+    assert list(found) == ["most frequent", "most visited", "Markov"]
+    assert printed.count("mean over users") == 3
+    assert printed.count("Comparison(difference") == 2
+    for evaluation in found.values():
+        for name, value in evaluation.by_query.compute().items():
+            assert torch.equal(value, evaluation.by_user.compute()[name])
+            assert f"{name:6}  {100 * float(value):6.2f}" in printed
+        assert len(evaluation.kept.compute().ids) == len(evaluation.users)
+
+
 def test_score_lists_scores_its_sample(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a file, the embedded lists give what can be counted by hand."""
     values = score_lists.main([])
@@ -311,3 +327,24 @@ def test_score_lists_agrees_with_independent_figures(data: Path) -> None:
         "mrr_at_10": 0.374989,
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+def test_ties_measures_what_rounding_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bounds hold the expectation, and fewer bits tie more targets."""
+    rows = ties.main(["--limit", "6", "--output", str(tmp_path / "ties.png")])
+    assert list(rows) == ["transitions", "most visited", "Markov"]
+    for precisions in rows.values():
+        for numbers in precisions.values():
+            tied, widest, *shares = (round(number, 6) for number in numbers)  # some are float32
+            last, expected, first, topk, *reciprocal = shares
+            assert 0 < tied < 1 < widest
+            assert last <= expected <= first
+            assert last <= topk <= first
+            assert reciprocal == sorted(reciprocal)
+        tied_targets = [precisions[name][0] for name in ("float32", "float16", "bfloat16")]
+        assert tied_targets == sorted(tied_targets)
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 2 + 3 * 3
+    assert (tmp_path / "ties.png").stat().st_size > 5_000

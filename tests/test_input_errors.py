@@ -22,6 +22,7 @@ from nextloc_metrics import (
     Ranking,
     RecallAtK,
     functional,
+    libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
@@ -129,7 +130,9 @@ def test_an_unknown_keyword_is_named(case: Case) -> None:
 @pytest.mark.parametrize(
     ("k", "named"), [((), r"\(\)"), ((1, 0), "0"), ((1, 2.5), r"2\.5"), ((5, 5), "5"), ("15", "1")]
 )
-@pytest.mark.parametrize("preset", [lambda k: next_location_metrics(9, k), recommendation_metrics])
+@pytest.mark.parametrize(
+    "preset", [lambda k: next_location_metrics(9, k), recommendation_metrics, libcity_metrics]
+)
 def test_presets_check_their_k(preset: Any, k: Any, named: str) -> None:
     """No k, a bad k and a k twice are errors."""
     with pytest.raises(Wrong, match=f"`k`.*{named}"):

@@ -16,6 +16,9 @@ from sklearn.metrics import f1_score, ndcg_score, top_k_accuracy_score
 from torch import Tensor
 
 import oracle
+import uncertainty
+from check_ins import CheckIns, read_parts
+from next_location import Markov, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -25,7 +28,9 @@ from nextloc_metrics import (
     NDCGAtK,
     PrecisionAtK,
     RecallAtK,
+    analysis,
     functional,
+    libcity_metrics,
     next_location_metrics,
 )
 from strategies import updated
@@ -160,6 +165,48 @@ def test_markov_chain_against_sklearn(markov: tuple[Tensor, Tensor]) -> None:
     assert functional.accuracy_at_k(untied, target, 10).item() == pytest.approx(theirs)
 
 
+@pytest.mark.parametrize("k", [1, 5, 10])
+def test_libcity_metrics_of_the_markov_chain(markov: tuple[Tensor, Tensor], k: int) -> None:
+    """In the order of `torch.topk` LibCity's loops have the same values, ties included."""
+    scores, target = markov
+    lists = scores.topk(10).indices
+    hits, reciprocal, discounted = 0, 0.0, 0.0
+    for order, there in zip(lists[:, :k].tolist(), target.tolist(), strict=True):
+        if there in order:
+            rank = order.index(there) + 1
+            hits += 1
+            reciprocal += 1 / rank
+            discounted += 1 / np.log2(rank + 1)
+    n = len(target)
+    precision, recall = hits / (n * k), hits / n
+    expected = {
+        f"Precision@{k}": precision,
+        f"Recall@{k}": recall,
+        f"F1@{k}": 2 * precision * recall / (precision + recall),
+        f"MRR@{k}": reciprocal / n,
+        f"MAP@{k}": reciprocal / n,
+        f"NDCG@{k}": discounted / n,
+    }
+    got = updated(libcity_metrics((1, 5, 10)), lists, target).compute()
+    assert {name: got[name].item() for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [1, 5, 10])
+def test_libcity_metrics_of_tied_markov_scores(markov: tuple[Tensor, Tensor], k: int) -> None:
+    """From the scores, they are the means over the places that ties leave open."""
+    scores, target = markov
+    own = scores.gather(1, target[:, None])
+    above, tied = (scores > own).sum(1).tolist(), (scores == own).sum(1).tolist()
+    totals = np.zeros(3)
+    for first, e in zip(above, tied, strict=True):
+        for rank in range(first + 1, min(first + e, k) + 1):
+            totals += np.array([1, 1 / rank, 1 / np.log2(rank + 1)]) / e
+    recall, mrr, ndcg = totals / len(target)
+    got = updated(libcity_metrics(k), scores, target).compute()
+    expected = [recall / k, recall, 2 * recall / (k + 1), mrr, mrr, ndcg]
+    assert [value.item() for value in got.values()] == pytest.approx(expected, abs=1e-6)
+
+
 def test_what_ties_are_worth(markov: tuple[Tensor, Tensor]) -> None:
     """On real check-ins the tie policy decides the figure: twice the accuracy, by optimism."""
     scores, target = markov
@@ -170,6 +217,44 @@ def test_what_ties_are_worth(markov: tuple[Tensor, Tensor]) -> None:
     assert worst + 0.005 < fair < best - 0.25
     chosen = (scores.topk(10).indices == target[:, None]).any(-1).double().mean().item()
     assert worst <= chosen <= best
+
+
+def test_how_sure_the_figures_are(data: Path) -> None:
+    """The table of docs/uncertainty.md: by user, intervals are several times as wide as by query.
+
+    The standard errors are computed anew, from the kept scores, in NumPy.
+    """
+    folder = data / "foursquare_nyc"
+    if not folder.is_dir():
+        pytest.skip("needs ../shared/data/foursquare_nyc")
+    check_ins = CheckIns.from_table(read_parts(folder))
+    found = {
+        name: uncertainty.evaluate(model, check_ins)
+        for name, model in (("visited", MostVisited(check_ins)), ("markov", Markov(check_ins)))
+    }
+    lines = uncertainty.format_table(found["visited"], LOCATIONS - 2).splitlines()
+    table = (Path(__file__).parents[1] / "docs" / "uncertainty.md").read_text()
+    for line in lines:
+        assert line in table
+    for evaluation in found.values():
+        scores = evaluation.kept.compute().scores.numpy()
+        users = evaluation.users.numpy()
+        sizes = np.bincount(users)
+        off = np.bincount(users, weights=scores - scores.mean())[sizes > 0]
+        clustered = np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / len(scores)
+        plain = scores.std(ddof=1) / np.sqrt(len(scores))
+        assert float(evaluation.by_user["MRR"].standard_error()) == pytest.approx(clustered)
+        assert float(evaluation.by_query["MRR"].standard_error()) == pytest.approx(plain, rel=1e-5)
+        assert clustered > 3.8 * plain
+    # the intervals overlap, and the difference on the same users is sure all the same
+    low, _ = found["markov"].by_user["MRR"].interval()
+    _, high = found["visited"].by_user["MRR"].interval()
+    assert low < high
+    compared = analysis.compare(
+        found["markov"].kept, found["visited"].kept, groups=found["markov"].users
+    )
+    assert repr(compared).split(", p =")[0] in table
+    assert compared.p_value < 0.001
 
 
 def test_unknown_locations_left_out(markov: tuple[Tensor, Tensor]) -> None:

@@ -21,6 +21,7 @@ from nextloc_metrics import (
     Ranking,
     RecallAtK,
     next_location_metrics,
+    scoring,
 )
 from strategies import updated
 
@@ -290,3 +291,43 @@ def test_location_f1_of_rows_that_decide_nothing() -> None:
     metric = updated(LocationF1(3), preds, target)
     assert metric.compute().item() == pytest.approx(2 * 1 / (3 + 1))
     assert metric.num_queries == 3
+
+
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize(
+    ("above", "tied", "relevant", "k"),
+    [
+        (0, 256, 2, None),
+        (0, 257, 2, None),
+        (3, 301, 5, None),
+        (0, 1500, 40, None),
+        (7, 3000, 2, 2000),
+        (300, 2999, 3, 900),
+        (0, 6000, 3, None),
+    ],
+)
+def test_the_first_of_several_in_a_long_block_of_ties(
+    above: int,
+    tied: int,
+    relevant: int,
+    k: int | None,
+    looks: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The expectation of 1 / rank in exact integers, also where nothing may read a value."""
+    monkeypatch.setattr(scoring, "_waits_to_look", lambda _: not looks)
+    scores = torch.zeros(2, above + tied)
+    scores[:, :above] = 1.0
+    target = torch.arange(above, above + relevant).repeat(2, 1)
+    target[1, 1:] = -1  # another query, of one relevant location
+    ranking = Ranking.from_scores(scores, target)
+    ways, expected = math.comb(tied - 1, relevant - 1), 0
+    for q in range(1, tied - relevant + 2):
+        if k is None or above + q <= k:
+            expected += (ways << 200) // (above + q)
+        ways = ways * (tied - q - relevant + 1) // max(1, tied - q)
+    expected //= math.comb(tied, relevant)
+    first, single = scoring.reciprocal_rank(ranking, k).tolist()
+    assert abs(first - expected / (1 << 200)) < 2e-13
+    places = range(above + 1, min(above + tied, k or above + tied) + 1)
+    assert abs(single - math.fsum(1 / place for place in places) / tied) < 2e-13

@@ -14,12 +14,16 @@ from nextloc_metrics import (
     LocationF1,
     MAPAtK,
     NDCGAtK,
+    PerQueryScores,
     PrecisionAtK,
     Ranking,
     RankingCollection,
     RankingMetric,
     RecallAtK,
+    analysis,
+    click_through_metrics,
     functional,
+    libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
     scoring,
@@ -87,10 +91,44 @@ def collections() -> dict[str, Tensor]:
     """Presets, clones and plain collections."""
     preset: RankingCollection = next_location_metrics(100, k=(1, 5), ndcg_k=5, prefix="val/")
     other: RankingCollection = recommendation_metrics(k=(5,))
+    city: RankingCollection = libcity_metrics((1, 5), ties="expected")
+    clicks: MetricCollection = click_through_metrics(thresholds=200, threshold=0.3)
     own = RankingCollection({"surely": Surely(), "mrr": MRR()}, prefix="own/")
     plain = MetricCollection({"acc": AccuracyAtK(1), "mrr": MRR()})
     values: dict[str, Tensor] = preset.compute()
-    return {**values, **other.compute(), **own.compute(), **plain.compute()}
+    return {
+        **values,
+        **other.compute(),
+        **city.compute(),
+        **clicks.compute(),
+        **own.compute(),
+        **plain.compute(),
+    }
+
+
+def worth(preds: Tensor, target: Tensor) -> list[float]:
+    """Intervals, chance, and comparisons of models."""
+    preset = next_location_metrics(100)
+    chance: dict[str, float] = analysis.chance(preset, num_candidates=100)
+    skill: dict[str, Tensor] = analysis.skill(preset.compute_with_intervals(), chance)
+    of_one: float = analysis.skill(0.3, analysis.chance(MRR(), 100, num_relevant=2))
+    low, high = MRR().interval(confidence=0.9)
+    kept = PerQueryScores(MRR())
+    kept.update(preds, target, query_ids=torch.arange(len(target)))
+    baseline: Tensor = functional.mrr(
+        analysis.most_frequent([3, 1], len(target)), target, reduction="none"
+    )
+    found: analysis.Comparison = analysis.compare(kept, kept.compute(), test="bootstrap")
+    other = analysis.compare(kept.compute().scores, baseline, groups=target)
+    runs: analysis.Summary = analysis.summarize({"a": [0.1, 0.2], "b": baseline})
+    return [
+        float(skill["mrr"]),
+        of_one,
+        float(low + high),
+        found.p_value,
+        other.low,
+        runs.p_values["a", "b"],
+    ]
 
 
 def functions(preds: Tensor, target: Tensor) -> list[Tensor]:

@@ -4,7 +4,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import distributed, functional, scoring
+from nextloc_metrics import analysis, distributed, functional, scoring
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.counting import accelerate
 from nextloc_metrics.deciles import (
@@ -28,7 +28,14 @@ from nextloc_metrics.metrics import (
     RecallAtK,
 )
 from nextloc_metrics.popularity import PopularityBins
-from nextloc_metrics.presets import decile_metrics, next_location_metrics, recommendation_metrics
+from nextloc_metrics.presets import (
+    click_through_metrics,
+    decile_metrics,
+    libcity_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+)
+from nextloc_metrics.query_scores import PerQueryScores
 from nextloc_metrics.ranking import Ranking
 
 __all__ = [
@@ -45,6 +52,7 @@ __all__ = [
     "LocationF1",
     "MAPAtK",
     "NDCGAtK",
+    "PerQueryScores",
     "PopularityBins",
     "PrecisionAtK",
     "Ranking",
@@ -52,9 +60,12 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "accelerate",
+    "analysis",
+    "click_through_metrics",
     "decile_metrics",
     "distributed",
     "functional",
+    "libcity_metrics",
     "next_location_metrics",
     "recommendation_metrics",
     "scoring",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.metric import RankingTally, all_reduce, rank, tally_all
 from nextloc_metrics.ranking import Ranking
 
@@ -118,14 +119,63 @@ class RankingCollection(MetricCollection):
         with self._summed_at_once():
             return super().compute()
 
+    def compute_with_intervals(self, confidence: float = 0.95) -> dict[str, Any]:
+        """Return every member's value and, where it is a mean of scores, the bounds around it.
+
+        The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
+        `_high`; all states are summed over processes at once.
+
+        Args:
+            confidence: how often such intervals hold the true mean.
+
+        Raises:
+            ValueError: `confidence` is not between 0 and 1, or another member has such a name.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK, RankingCollection
+            >>> metrics = RankingCollection({"hit": AccuracyAtK(1)}, prefix="val/")
+            >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> metrics.compute_with_intervals()
+            {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
+             'val/hit_high': tensor(0.3958)}
+        """
+        check_confidence(confidence)
+        bounds: dict[str, dict[str, Tensor]] = {}
+        with self._summed_at_once(cached=False):
+            values = super().compute()
+            for name, member in zip(self._modules, self._rankers(), strict=True):
+                if member.averages_scores:
+                    names = (self._set_name(f"{name}_{end}") for end in ("low", "high"))
+                    named = dict(zip(names, member.interval(confidence), strict=True))
+                    bounds[self._set_name(name)] = named
+        if taken := {name for named in bounds.values() for name in named} & set(values):
+            raise ValueError(
+                f"the names of bounds must be free, and {sorted(taken)} are members of the "
+                "collection; name these otherwise."
+            )
+        return {
+            key: found
+            for name, value in values.items()
+            for key, found in {name: value, **bounds.get(name, {})}.items()
+        }
+
     @contextmanager
-    def _summed_at_once(self) -> Iterator[None]:
-        """Lend the members sums over the processes, from one collective for every process group."""
+    def _summed_at_once(self, cached: bool = True) -> Iterator[None]:
+        """Lend the members sums over the processes, from one collective for every process group.
+
+        With `cached`, members that all know their values need none.
+        """
         members: dict[Any, list[RankingTally]] = {}
         for member in self._rankers():
             if member.will_all_reduce:
                 members.setdefault(member.process_group, []).append(member)
-        lent = [member for group in members for member in _lend_sums(members[group], group)]
+        lent = [
+            member
+            for group, sharing in members.items()
+            if not cached or any(member._computed is None for member in sharing)
+            for member in _lend_sums(sharing, group)
+        ]
         try:
             yield
         finally:
@@ -136,6 +186,13 @@ class RankingCollection(MetricCollection):
     def top(self) -> int:
         """How many of the first places a `Ranking` must keep for all members."""
         return max((member.top for member in self._rankers()), default=0)
+
+    @property
+    def depth(self) -> int | None:
+        """How many of the first places the members look at; None for all."""
+        depths = [member.depth for member in self._rankers()]
+        known = [depth for depth in depths if depth is not None]
+        return max(known, default=None) if len(known) == len(depths) else None
 
     def rank(
         self,
@@ -156,6 +213,7 @@ class RankingCollection(MetricCollection):
             ignore_index=next((member.ignore_index for member in members), None),
             validate_args=any(member.validate_args for member in members),
             top=self.top,
+            depth=self.depth,
         )
         return ranking.with_groups(groups)
 
@@ -184,8 +242,6 @@ def _check_group(members: list[Any]) -> None:
 
 def _lend_sums(members: list[RankingTally], process_group: Any) -> list[RankingTally]:
     """Sum the members' states over the processes, and return the members that were lent theirs."""
-    if all(member._computed is not None for member in members):
-        return []
     # Members of one name count the same, so one state stands for them. Whether it does, and whether
     # a value is out of date, must be known to all processes alike, however each was updated.
     states = {member.state_name: member.state for member in reversed(members)}

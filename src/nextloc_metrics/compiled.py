@@ -19,10 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import FEW_RELEVANT
-
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11
+
+# Up to here one pass over a block for each relevant location is the cheapest; beyond, a search.
+FEW_RELEVANT = 1 << 9
 
 # How many scores are looked at together when one of them is looked for.
 _STEP = 1 << 6
@@ -165,6 +166,8 @@ def _survey_rows(  # type: ignore[no-untyped-def]
                 negative_nans = len(block) - comparable[0] - comparable[1]
             has_nan |= high > infinity or magnitude > infinity
             for j in range(own.shape[1]):
+                if (own[i, j] & largest) > infinity:
+                    continue
                 at = kind(0) if own[i, j] == sign else own[i, j]
                 more, equal = _count(block, at, largest if at < 0 else kind(0))
                 above[i, j] += more + negative_nans
@@ -212,7 +215,7 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
 
     Args:
         scores: floating `[N, C]`, adjacent in every row.
-        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
         find_best: whether to find the best candidate.
 
     Returns:

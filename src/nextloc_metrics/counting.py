@@ -5,6 +5,7 @@ A NaN among the candidates compares false with everything, so both counts are ta
 (`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
 """
 
+from importlib.util import find_spec
 from types import ModuleType
 
 import torch
@@ -18,6 +19,13 @@ FEW_RELEVANT = 64
 _BUFFER_ELEMENTS = 1 << 18
 _BUFFER_COLUMNS = 1 << 14
 
+# Maxima of narrower blocks cost more than they spare.
+_NARROWEST_BLOCK = 16
+
+# The same on other devices, where a buffer must keep every core busy and stay small beside scores.
+_DEVICE_BUFFER_ELEMENTS = 1 << 22
+# PyTorch's builds for CUDA bring it along.
+_HAS_TRITON = find_spec("triton") is not None
 
 _compiled: ModuleType | None = None
 
@@ -54,17 +62,29 @@ def survey(
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
-        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
         find_best: whether to find the best candidate.
 
     Returns:
         `above` and `tied`, int64 `[N, M]`, and the `best_candidate` or None.
     """
-    if _compiled is None or not _compiled.supports(scores):
+    one_pass = _one_pass(scores)
+    if one_pass is None or not one_pass.supports(scores):
         above, tied = count_above_and_tied(scores, own)
         return above, tied, best_candidate(scores) if find_best else None
-    above, tied, best = _compiled.survey(scores, own, find_best)
+    above, tied, best = one_pass.survey(scores, own, find_best)
     return above, tied, (scores.gather(1, best[:, None])[:, 0], best) if find_best else None
+
+
+def _one_pass(scores: Tensor) -> ModuleType | None:
+    """Return the module that surveys these scores in one pass, where there is one."""
+    if scores.device.type != "cuda":
+        return _compiled
+    if not _HAS_TRITON:
+        return None
+    from nextloc_metrics import triton_kernels
+
+    return triton_kernels
 
 
 def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,25 +92,53 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
-        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
 
     Returns:
         `above` and `tied`, int64 `[N, M]`; `tied` includes the relevant location itself.
     """
-    if own.shape[1] <= FEW_RELEVANT:
-        below, below_or_tied = _compare_each(scores, own)
+    if own.shape[1] == 1 or scores.device.type != "cpu" or torch.compiler.is_compiling():
+        below, below_or_tied = _count_below(scores, own)
     else:
-        below, below_or_tied = _search_sorted(scores, own)
+        wanted = ~own.isnan()
+        most = int(wanted.sum(1).max()) if len(own) else 0
+        highest = own.masked_fill(~wanted, -torch.inf).topk(most, dim=1)
+        counts = torch.zeros(2, *own.shape, dtype=torch.int64)
+        for side, counted in enumerate(_count_below(scores, highest.values)):
+            counts[side].scatter_(1, highest.indices, counted)
+        below, below_or_tied = counts
     return scores.shape[1] - below_or_tied, below_or_tied - below
+
+
+def score_within(scores: Tensor, depth: int) -> Tensor:
+    """Return scores `[N, 1]` that at least `depth` candidates have or exceed, cheap to find.
+
+    These are the lowest of the `depth` best among the maxima of blocks; -inf for few candidates.
+    """
+    blocks = 4 * depth
+    width = scores.shape[1] // blocks
+    if width < _NARROWEST_BLOCK:
+        return scores.new_full((len(scores), 1), -torch.inf)
+    maxima = scores[:, : blocks * width].reshape(len(scores), blocks, width).amax(2)
+    return maxima.topk(depth, dim=1).values[:, -1:]
+
+
+def _count_below(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    return (_compare_each if own.shape[1] <= FEW_RELEVANT else _search_sorted)(scores, own)
 
 
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     if scores.device.type == "cpu":
         return _compare_each_in_cache(scores, own)
-    each = own.unsqueeze(-1).unbind(1)
-    below = torch.stack([(scores < at).sum(1) for at in each], 1)
-    below_or_tied = torch.stack([(scores <= at).sum(1) for at in each], 1)
-    return below, below_or_tied
+    counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
+    rows = max(1, _DEVICE_BUFFER_ELEMENTS // scores.shape[1])
+    for row in range(0, scores.shape[0], rows):
+        block = scores[row : row + rows]
+        for j in range(own.shape[1]):
+            at = own[row : row + rows, j : j + 1]
+            counts[0, row : row + rows, j] = (block < at).sum(1)
+            counts[1, row : row + rows, j] = (block <= at).sum(1)
+    return counts[0], counts[1]
 
 
 def _compare_each_in_cache(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,17 +168,26 @@ def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     num_candidates, num_relevant = scores.shape[1], own.shape[1]
     thresholds, order = own.sort(dim=1)
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
-    rows = max(1, _BUFFER_ELEMENTS // num_candidates)
+    on_cpu = scores.device.type == "cpu"
+    rows = max(1, (_BUFFER_ELEMENTS if on_cpu else _DEVICE_BUFFER_ELEMENTS) // num_candidates)
     for row in range(0, scores.shape[0], rows):
         block = scores[row : row + rows].contiguous()
         offset = torch.arange(block.shape[0], device=own.device)[:, None] * (num_relevant + 1)
         for side, right in enumerate((True, False)):
             # the number of thresholds below (or at) each candidate, then how many share it
             bucket = torch.searchsorted(thresholds[row : row + rows], block, right=right) + offset
-            sizes = bucket.flatten().bincount(minlength=offset.numel() * (num_relevant + 1))
+            sizes = _count_each(bucket.flatten(), offset.numel() * (num_relevant + 1))
             fewer = sizes.view(-1, num_relevant + 1).cumsum(1)[:, :-1]
             counts[side, row : row + rows].scatter_(1, order[row : row + rows], fewer)
     return counts[0], counts[1]
+
+
+def _count_each(values: Tensor, number: int) -> Tensor:
+    if values.device.type == "cpu":
+        return values.bincount(minlength=number)
+    # without `bincount`, which waits for the device to learn the largest value
+    counts = torch.zeros(number, dtype=torch.int64, device=values.device)
+    return counts.index_add_(0, values, torch.ones_like(values))
 
 
 def best_candidate(scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -433,9 +433,10 @@ class DecilePredictionShare(DecileMetric):
     def tally(self, ranking: Ranking) -> Tensor:
         """Count the predictions in every bin."""
         cut = min(self.k, self.candidates)
-        ids = ranking.first_places(self.top).cut(cut).ids[ranking.counted]
-        bins = self.bins.of(ids)
-        counts = bins.flatten().bincount(minlength=self.bins.num_bins + 2)
+        ids = ranking.first_places(self.top).cut(cut).ids.masked_fill(~ranking.counted[:, None], -1)
+        bins = self.bins.of(ids).flatten()
+        counts = torch.zeros(self.bins.num_bins + 2, dtype=torch.int64, device=bins.device)
+        counts.index_add_(0, bins, torch.ones_like(bins))
         counts[-1] = ranking.counted.sum() * self.k
         return counts
 
@@ -569,7 +570,7 @@ def _places_within_bins(
     within = Ranking.from_places(
         Relevant(
             every_bin(ranking.relevant).masked_fill(~inside, -1),
-            every_bin(ranking.gains).masked_fill(~inside, 0),
+            every_bin(ranking.gains).masked_fill(~inside, 0) if ranking.graded else None,
             every_bin(ranking.counted),
         ),
         every_bin(above).masked_fill(~inside, UNRETRIEVED),

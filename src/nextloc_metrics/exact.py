@@ -62,8 +62,18 @@ def ratio(total: Tensor, count: Tensor) -> Tensor:
             f"a metric counts at most 2^31 = {MOST_QUERIES} exactly, got {most}; "
             "call `reset()` between evaluations."
         )
-    exact_ratio = float64(total).abs() / ONE / float64(count)  # 2^31 ones sum to -2^63
-    return exact_ratio.float().to(total.device)
+    return _ratio(total, count).float().to(total.device)
+
+
+def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean, mean square and number of the tallied scores, float64, as `mean` does."""
+    mean(state)  # raises where the sums may have overflowed
+    total, squares, count = state.unbind(-1)
+    return _ratio(total, count), _ratio(squares, count), float64(count)
+
+
+def _ratio(total: Tensor, count: Tensor) -> Tensor:
+    return float64(total).abs() / ONE / float64(count)  # 2^31 ones sum to -2^63
 
 
 def float64(tensor: Tensor) -> Tensor:

@@ -5,9 +5,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import exact
+from nextloc_metrics import exact, intervals
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
+
+Average = Literal["groups", "queries"]
 
 
 class Grouped(RankingTally):
@@ -20,7 +22,9 @@ class Grouped(RankingTally):
         num_groups: how many groups there are, numbered from 0.
         group: the number of a group, for a scalar; None for all.
         average: `"groups"`, the mean over the groups that have data, as a scalar (over users, as
-            much of the literature reports); None for every group's value.
+            much of the literature reports); `"queries"`, the mean over all queries, as the metric
+            itself has it, with an interval that knows that queries of a group are not independent;
+            None for every group's value.
         kwargs: TorchMetrics' own keyword arguments.
 
     Raises:
@@ -35,6 +39,15 @@ class Grouped(RankingTally):
         >>> by_user.update(scores, target, groups=tensor([2, 0]))
         >>> by_user.compute()
         tensor([1.0000,    nan, 0.5000])
+
+    Intervals are those of the value. For `average="queries"` the standard error is clustered: it
+    comes from the spread of the groups' sums, as if whole groups had been drawn, and needs some
+    twenty groups. For `average="groups"` it comes from the spread of the groups' means. Both take
+    Student's t with one degree of freedom less than there are groups with data, and are NaN where
+    there is one only. A group's own interval takes its queries as independent.
+
+    Source: K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized linear
+    models", Biometrika 73, 1986.
     """
 
     computed_options = frozenset({"group", "average"})
@@ -44,16 +57,16 @@ class Grouped(RankingTally):
         metric: RankingMetric,
         num_groups: int,
         group: int | None = None,
-        average: Literal["groups"] | None = None,
+        average: Average | None = None,
         **kwargs: Any,
     ) -> None:
         if not isinstance(metric, RankingMetric):
             raise TypeError(f"`metric` must be a RankingMetric, got {metric!r}.")
-        if not metric.is_mean_of_scores:
+        if not metric.averages_scores:
             raise TypeError(f"`metric` must be the mean of a score, and {metric!r} is not.")
         check_positive("num_groups", num_groups)
         if average is not None:
-            check_choice("average", average, Literal["groups"])
+            check_choice("average", average, Average)
         if group is not None and (type(group) is not int or not 0 <= group < num_groups):
             raise ValueError(f"`group` must be None or from 0 to {num_groups - 1}, got {group!r}.")
         if group is not None and average is not None:
@@ -71,12 +84,17 @@ class Grouped(RankingTally):
     metric: RankingMetric
     num_groups: int
     group: int | None
-    average: Literal["groups"] | None
+    average: Average | None
 
     @property
     def top(self) -> int:
         """What the metric needs."""
         return self.metric.top
+
+    @property
+    def depth(self) -> int | None:
+        """What the metric looks at."""
+        return self.metric.depth
 
     def update(
         self,
@@ -147,8 +165,23 @@ class Grouped(RankingTally):
         return self.state[:, 2]
 
     def compute(self) -> Tensor:
-        """Return the mean score of every group, of one of them, or the mean over groups."""
+        """Return the mean score of every group, of one of them, or the mean over all."""
         if self.group is not None:
             return exact.mean(self.state[self.group])
+        if self.average == "queries":
+            return exact.mean(self.state.sum(0))
         values = exact.mean(self.state)
         return values.double().nanmean().float() if self.average == "groups" else values
+
+    @property
+    def averages_scores(self) -> bool:
+        """As the metric does."""
+        return True
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean that `compute` does, and how sure it is."""
+        if self.average == "queries":
+            return intervals.of_clusters(self.state)
+        if self.average == "groups":
+            return intervals.of_groups(self.state)
+        return intervals.of_queries(self.state if self.group is None else self.state[self.group])

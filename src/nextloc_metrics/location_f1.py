@@ -33,7 +33,8 @@ class LocationF1(RankingTally):
 
     Raises:
         ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,
-            more candidates than locations, or several relevant locations in a query.
+            more candidates than locations, or, where `validate_args`, several relevant locations
+            in a query.
 
     Example:
         >>> from torch import tensor
@@ -76,7 +77,7 @@ class LocationF1(RankingTally):
                 f"`num_locations` must be at least the number of candidates, got "
                 f"{self.num_locations} for {candidates} candidates."
             )
-        if len(ranking) and ranking.relevant.shape[1] > 1:
+        if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
             most = int(ranking.num_relevant.max())
             if most > 1:
                 raise ValueError(

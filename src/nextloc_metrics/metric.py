@@ -11,9 +11,12 @@ import torch.distributed
 from torch import Tensor
 from torchmetrics import Metric
 
-from nextloc_metrics import exact
+from nextloc_metrics import exact, intervals
 from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.targets import describe
+
+# What TorchMetrics and `update` set for every batch.
+_PLAIN = (Tensor, int, type(None))
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
@@ -90,6 +93,11 @@ class RankingTally(Metric, ABC):
         return 0
 
     @property
+    def depth(self) -> int | None:
+        """How many of the first places this metric looks at; None for all."""
+        return None
+
+    @property
     def state(self) -> Tensor:
         """The integer tensor that this process has summed up so far."""
         return getattr(self, self.state_name)  # type: ignore[no-any-return]
@@ -131,7 +139,9 @@ class RankingTally(Metric, ABC):
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
     ) -> Ranking:
         """Find where the relevant locations landed; the arguments are those of `update`."""
-        return rank(preds, target, mask, self.ignore_index, self.validate_args, self.top)
+        return rank(
+            preds, target, mask, self.ignore_index, self.validate_args, self.top, self.depth
+        )
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
@@ -147,6 +157,78 @@ class RankingTally(Metric, ABC):
             )
         if self.top:
             ranking.first_places(self.top)
+        if ranking.depth is not None and (self.depth is None or self.depth > ranking.depth):
+            raise ValueError(
+                f"{self!r} looks at {self.depth or 'all'} places, and its Ranking was made for the "
+                f"first {ranking.depth}; make it with `depth={self.depth}`."
+            )
+
+    @property
+    def averages_scores(self) -> bool:
+        """Whether the value is a mean of scores, of which there is an interval."""
+        return False
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean of the scores in the state, and how sure it is."""
+        raise TypeError(
+            f"{self!r} is no mean of scores, and its sums do not tell how sure it is; repeat the "
+            "evaluation on samples of the queries."
+        )
+
+    def standard_error(self) -> Tensor:
+        """Return the standard error of `compute`, over all processes; NaN below two queries.
+
+        Raises:
+            TypeError: the value is no mean of scores.
+        """
+        return self._estimate().standard_error.float().to(self.state.device)
+
+    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+        """Return the bounds between which the mean over all possible queries lies.
+
+        They are computed from the same sums as the value, over all processes, and are the same
+        bits on each. The queries count as independent; where they are not, such as those of one
+        user, the interval is too narrow: `Grouped(metric, num_groups, average="queries")` has the
+        right one.
+
+        For scores of 0 and 1 it is Wilson's interval; for others Wilson's for as many queries as
+        would have the same standard error. It lies within [0, 1] around the value, and is NaN
+        without data.
+
+        Args:
+            confidence: how often such intervals hold the true mean.
+
+        Returns:
+            The lower and the upper bound, in the shape of `compute`.
+
+        Raises:
+            TypeError: the value is no mean of scores.
+            ValueError: `confidence` is not between 0 and 1.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK
+            >>> accuracy = AccuracyAtK(1)
+            >>> accuracy.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> accuracy.compute(), accuracy.interval()
+            (tensor(0.3000), (tensor(0.2189), tensor(0.3958)))
+
+        Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
+        inference", JASA 22, 1927.
+        """
+        intervals.check_confidence(confidence)
+        low, high = self._estimate().interval(confidence)
+        return low.float().to(self.state.device), high.float().to(self.state.device)
+
+    def _estimate(self) -> intervals.Estimate:
+        if not self.averages_scores:
+            return self.estimate()  # which says why not, before the processes wait for each other
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync,
+            should_unsync=self._should_unsync,
+        ):
+            return self.estimate()
 
     @property
     def will_all_reduce(self) -> bool:
@@ -211,7 +293,10 @@ class RankingTally(Metric, ABC):
                 f"`{name}` of {self!r} is fixed, since its state was counted with it; make a new "
                 f"{type(self).__name__} instead."
             )
-        super().__setattr__(name, value)
+        if name in self.__dict__ and type(value) in _PLAIN:
+            object.__setattr__(self, name, value)  # no parameter or module, for which to search
+        else:
+            super().__setattr__(name, value)
 
     @classmethod
     def _declared_options(cls) -> dict[str, Any]:
@@ -284,11 +369,6 @@ class RankingMetric(RankingTally):
     def score(self, ranking: Ranking) -> Tensor:
         """Return float64 `[N]`: one score in [0, 1] a query."""
 
-    @property
-    def is_mean_of_scores(self) -> bool:
-        """Whether the value is the mean of `score`, and nothing else."""
-        return type(self).tally is RankingMetric.tally
-
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
         scores, counted = score_queries([self], ranking)
@@ -318,6 +398,16 @@ class RankingMetric(RankingTally):
         return exact.mean(self.state)
 
     @property
+    def averages_scores(self) -> bool:
+        """A mean over queries, unless a subclass counts or computes another value."""
+        kind = type(self)
+        return kind.tally is RankingMetric.tally and kind.compute is RankingMetric.compute
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean over queries taken as independent, and how sure it is."""
+        return intervals.of_queries(self.state) if self.averages_scores else super().estimate()
+
+    @property
     def num_queries(self) -> int:
         """How many queries this process has counted."""
         return int(self.state[2])
@@ -330,6 +420,7 @@ def rank(
     ignore_index: int | None,
     validate_args: bool,
     top: int,
+    depth: int | None,
 ) -> Ranking:
     """Return `preds` where it is a `Ranking`, or make one of `preds` and `target`."""
     if isinstance(preds, Ranking):
@@ -339,7 +430,13 @@ def rank(
     if target is None:
         raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
     return Ranking.from_predictions(
-        preds, target, mask, ignore_index=ignore_index, validate_args=validate_args, top=top
+        preds,
+        target,
+        mask,
+        ignore_index=ignore_index,
+        validate_args=validate_args,
+        top=top,
+        depth=depth,
     )
 
 
@@ -381,7 +478,7 @@ def tally_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
     """Make every metric's tally of a batch, once; means of scores are summed up together."""
     together: dict[str, list[RankingMetric]] = {}
     for metric in metrics:
-        if isinstance(metric, RankingMetric) and metric.is_mean_of_scores:
+        if isinstance(metric, RankingMetric) and metric.averages_scores:
             together.setdefault(metric.empty_target_action, []).append(metric)
         else:
             metric.tally_once(ranking)

@@ -10,7 +10,18 @@ from nextloc_metrics.metric import RankingMetric, check_bool, check_choice, chec
 from nextloc_metrics.ranking import Ranking
 
 
-class AccuracyAtK(RankingMetric):
+class _CutAtK(RankingMetric):
+    """A metric that looks at no place beyond `k`."""
+
+    k: int | None
+
+    @property
+    def depth(self) -> int | None:
+        """The k places."""
+        return self.k
+
+
+class AccuracyAtK(_CutAtK):
     r"""Accuracy within the first k places, also called hit rate or Acc@k.
 
     The share of queries with at least one relevant location among the first `k` candidates.
@@ -49,7 +60,7 @@ class AccuracyAtK(RankingMetric):
 HitRateAtK = AccuracyAtK
 
 
-class MRR(RankingMetric):
+class MRR(_CutAtK):
     r"""Mean reciprocal rank.
 
     The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
@@ -85,7 +96,7 @@ class MRR(RankingMetric):
         return scoring.reciprocal_rank(ranking, self.k)
 
 
-class NDCGAtK(RankingMetric):
+class NDCGAtK(_CutAtK):
     r"""Normalized discounted cumulative gain of the first k places.
 
     DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` places; NDCG
@@ -137,7 +148,7 @@ class NDCGAtK(RankingMetric):
         return scoring.ndcg(ranking, self.k, self.gain, self.ideal)
 
 
-class MAPAtK(RankingMetric):
+class MAPAtK(_CutAtK):
     r"""Mean average precision of the first k places.
 
     The average precision of a query sums the precision at the rank of every relevant location
@@ -176,7 +187,7 @@ class MAPAtK(RankingMetric):
         return scoring.average_precision(ranking, self.k, self.normalizer)
 
 
-class PrecisionAtK(RankingMetric):
+class PrecisionAtK(_CutAtK):
     r"""Precision within the first k places: hits / k.
 
     Args:
@@ -213,7 +224,7 @@ class PrecisionAtK(RankingMetric):
         return scoring.precision(ranking, self.k, self.denominator)
 
 
-class RecallAtK(RankingMetric):
+class RecallAtK(_CutAtK):
     r"""Recall within the first k places: hits / n, of n relevant locations.
 
     Args:
@@ -244,7 +255,7 @@ class RecallAtK(RankingMetric):
         return scoring.recall(ranking, self.k, self.normalized)
 
 
-class F1AtK(RankingMetric):
+class F1AtK(_CutAtK):
     r"""F1 within the first k places: 2 hits / (k + n), of n relevant locations.
 
     The harmonic mean of precision and recall at k. Not the F1 over locations that next-location
@@ -286,11 +297,6 @@ class F1AtK(RankingMetric):
         """Take every query's harmonic mean of precision and recall."""
         return scoring.f1(ranking, self.k)
 
-    @property
-    def is_mean_of_scores(self) -> bool:
-        """Not where it is pooled."""
-        return self.average == "queries"
-
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up F1 scores; pooled, the hits and what they are divided by."""
         if self.average == "queries":
@@ -307,3 +313,8 @@ class F1AtK(RankingMetric):
         if self.average == "queries":
             return super().compute()
         return 2 * exact.ratio(self.state[0], self.state[1])
+
+    @property
+    def averages_scores(self) -> bool:
+        """The pooled F1 is none of queries' scores."""
+        return self.average == "queries"

@@ -4,6 +4,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.classification import (
+    BinaryAccuracy,
+    BinaryAveragePrecision,
+    BinaryF1Score,
+    BinaryPrecision,
+    BinaryRecall,
+)
+
+from nextloc_metrics.click_through import AUROC, LogLoss, MatthewsCorrCoef
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.deciles import (
     DecileCoverage,
@@ -18,6 +29,7 @@ from nextloc_metrics.metric import RankingTally, check_positive
 from nextloc_metrics.metrics import (
     MRR,
     AccuracyAtK,
+    F1AtK,
     HitRateAtK,
     MAPAtK,
     NDCGAtK,
@@ -129,6 +141,153 @@ def recommendation_metrics(
         }
         members.update({f"{name}{separator}{cut}": metric for name, metric in at_cut.items()})
     return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def libcity_metrics(
+    k: int | Sequence[int] = (1, 5, 10),
+    *,
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    r"""Collect what LibCity's evaluator of trajectory location prediction reports, at every k.
+
+    For N queries with one relevant location each, h of them within the first k places:
+
+    - `Precision@k` = P = h / (N k), at most 1/k; `Recall@k` = R = h / N, the accuracy within k;
+    - `F1@k` = 2 P R / (P + R) of these pooled values, which is 2 R / (k + 1); 0 without a hit;
+    - `MRR@k` = the mean of 1 / rank, 0 beyond k; `MAP@k` is the same number;
+    - `NDCG@k` = the mean of 1 / log2(rank + 1), 0 beyond k: the ideal DCG is 1.
+
+    `TrajLocPredEvaluator` ranks by `torch.topk`, which lets chance decide ties; here they count as
+    their expectation. To have its very order, pass the lists: `scores.topk(max(k)).indices`. Given
+    several k, it reports MRR, MAP and NDCG of the first k alone, F1 of the last, under keys such as
+    `MRR@[1, 5, 10]`; here every metric is reported at every k. A relevant location scored NaN is a
+    miss here, and the first place in `torch.topk`.
+
+    The keys are the evaluator's, `Precision@5`. MLflow refuses `@`; `recommendation_metrics` has
+    the same values but F1's under names that every tracker takes.
+
+    Args:
+        k: one or several numbers of places.
+        prefix: in front of every key, such as `"val/"`.
+        postfix: behind every key.
+        kwargs: `ties`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments,
+            for every member.
+
+    Raises:
+        ValueError: `k` is not a positive integer, is empty, or repeats itself.
+
+    Example:
+        >>> from torch import tensor
+        >>> metrics = libcity_metrics(k=2)
+        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 2]))
+        >>> for name, value in metrics.compute().items():  # ranks 2 and 3
+        ...     print(f"{name} {value:.4f}")
+        Precision@2 0.2500
+        Recall@2 0.5000
+        F1@2 0.3333
+        MRR@2 0.2500
+        MAP@2 0.2500
+        NDCG@2 0.3155
+
+    Source: J. Wang et al., "LibCity: An Open Library for Traffic Prediction", SIGSPATIAL 2021.
+    """
+    makers: dict[str, Callable[..., RankingTally]] = {
+        "Precision": PrecisionAtK,
+        "Recall": RecallAtK,
+        "F1": partial(F1AtK, average="pooled"),
+        "MRR": MRR,
+        "MAP": MAPAtK,
+        "NDCG": NDCGAtK,
+    }
+    members: dict[str, RankingTally] = {
+        f"{name}@{cut}": make(cut, **kwargs)
+        for cut in _cut_offs(k)
+        for name, make in makers.items()
+    }
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def click_through_metrics(
+    *,
+    threshold: float = 0.5,
+    thresholds: int | list[float] | Tensor | None = None,
+    ignore_index: int | None = None,
+    validate_args: bool = True,
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> MetricCollection:
+    """Collect what papers on click-through prediction report, from torchmetrics' own classes.
+
+    For a binary label and a predicted probability an interaction: log loss (lower is better),
+    AUC under the ROC curve, PR-AUC as average precision (the step-wise area, as scikit-learn's
+    `average_precision_score` has it), and of the decisions, probability > `threshold`: accuracy,
+    precision, recall, F1 and Matthews' correlation coefficient. Update with `preds` floating
+    `[...]` and `target` integer or bool `[...]`.
+
+    The two curves need every score: 12 bytes an interaction, in states that grow. `thresholds`
+    takes their place by counts, 32 bytes a threshold however many interactions, and makes both
+    areas approximate. 200 evenly spaced ones are off by 0.00001 (AUC) and 0.0013 (PR-AUC) where
+    probabilities spread over [0, 1], and by 0.0014 and 0.0026 where nearly all are small, as of
+    clicks; 2,000 by at most 0.0003. docs/conventions.md measures it. With every score kept, each
+    process must be updated before `compute`, or torchmetrics' gathering fails; with thresholds a
+    process may have no data.
+
+    Where only one label occurs AUC is NaN, as in scikit-learn (torchmetrics has 0), and PR-AUC
+    without a click is 0. The correlation is 0 where it is 0 / 0, also as in scikit-learn; by
+    torchmetrics' own a model that never predicts a click scores 0.55 where 3 of 100 are clicked.
+    Precision, recall and F1 are 0 where they are 0 / 0.
+
+    torchmetrics takes a batch with any value outside [0, 1], or a NaN, for logits; here that is an
+    error before anything is counted, unless `validate_args=False`.
+
+    Args:
+        threshold: a higher probability is a decision for the label 1.
+        thresholds: of the two curves: None keeps every score, exactly; an integer takes so many
+            evenly spaced ones; a tensor or list, these.
+        ignore_index: a label that is left out, such as that of padding.
+        validate_args: read the values, and raise where they are out of range.
+        prefix: in front of every key, such as `"val/"`.
+        postfix: behind every key.
+        kwargs: TorchMetrics' own keyword arguments, for every member.
+
+    Raises:
+        TypeError: in `update`, `preds` is not floating, or `target` neither integer nor bool.
+        ValueError: a threshold is outside [0, 1]; in `update`, shapes differ, a probability is NaN
+            or outside [0, 1], or a label is neither 0 nor 1.
+
+    Example:
+        >>> from torch import tensor
+        >>> metrics = click_through_metrics()
+        >>> metrics.update(tensor([0.9, 0.8, 0.4, 0.2]), tensor([1, 0, 1, 0]))
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.4f}")
+        log_loss 0.7136
+        auc 0.7500
+        pr_auc 0.8333
+        accuracy 0.5000
+        precision 0.5000
+        recall 0.5000
+        f1 0.5000
+        mcc 0.0000
+    """
+    common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
+    members: dict[str, Metric] = {
+        "log_loss": LogLoss(**common),
+        "auc": AUROC(thresholds=thresholds, **common),
+        "pr_auc": BinaryAveragePrecision(thresholds=thresholds, **common),
+        "accuracy": BinaryAccuracy(threshold=threshold, **common),
+        "precision": BinaryPrecision(threshold=threshold, **common),
+        "recall": BinaryRecall(threshold=threshold, **common),
+        "f1": BinaryF1Score(threshold=threshold, **common),
+        "mcc": MatthewsCorrCoef(threshold=threshold, **common),
+    }
+    metrics = MetricCollection({}, prefix=prefix, postfix=postfix)
+    for name, member in members.items():  # one by one: log loss first, which checks for all
+        metrics.add_metrics({name: member})
+    return metrics
 
 
 def decile_metrics(

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import count_above_and_tied, survey
+from nextloc_metrics.counting import score_within, survey
 from nextloc_metrics.embeddings import survey_products
 from nextloc_metrics.first_places import (
     FirstPlaces,
@@ -18,7 +18,7 @@ from nextloc_metrics.first_places import (
     highest,
 )
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
-from nextloc_metrics.targets import Relevant, describe, is_integer, read_target
+from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, read_target
 
 Made = TypeVar("Made")
 Ties = Literal["expected", "optimistic", "pessimistic"]
@@ -28,6 +28,9 @@ UNRETRIEVED = 1 << 62
 
 # Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
 _WIDEST_UNQUESTIONED_LIST = 64
+
+# Up to here an id is looked for at one place after the other; beyond, by a search in sorted lists.
+_SHORT_LIST = 32
 
 
 @dataclass(eq=False, repr=False)
@@ -59,6 +62,8 @@ class Ranking:
         counted: bool `[N]`, False for queries left out by `mask` or `ignore_index`.
         shape: the shape of the queries, `preds.shape[:-1]`.
         num_candidates: C for scores, None for lists.
+        graded: whether a gain may be other than 1.
+        depth: how many of the first places were looked at; None for all.
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
         groups: int64 `[N]`, every query's group, where given.
@@ -77,6 +82,8 @@ class Ranking:
     ignore_index: int | None = None
     first: FirstPlaces | None = None
     groups: Tensor | None = None
+    graded: bool = True
+    depth: int | None = None
 
     @classmethod
     def from_scores(
@@ -88,6 +95,7 @@ class Ranking:
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
+        depth: int | None = None,
     ) -> Ranking:
         """Rank by the scores of all candidates.
 
@@ -102,6 +110,8 @@ class Ranking:
             validate_args: read the target's values and raise where they are out of range. The
                 device then waits for the check.
             top: how many of the first places to keep by id.
+            depth: how many of the first places matter; None for all. Relevant locations beyond may
+                be left unretrieved, which is faster where queries have several.
 
         Raises:
             TypeError: `preds` is not floating, or `target` is complex.
@@ -132,7 +142,11 @@ class Ranking:
         scores = _comparable(preds).reshape(-1, num_candidates)
         own = scores.gather(1, relevant.ids.clamp(min=0))
         retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
-        own = own.masked_fill(~retrieved, torch.inf)
+        if own.shape[1] == 1 or scores.device.type != "cpu":
+            depth = None  # to count all of them costs as little
+        if depth is not None:
+            retrieved &= ~(own < score_within(scores, depth))
+        own = own.masked_fill(~retrieved, torch.nan)
         above, tied, best = survey(scores, own, find_best=top > 0)
         return cls.from_places(
             relevant,
@@ -141,6 +155,7 @@ class Ranking:
             shape=preds.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
+            depth=depth,
             first=None if best is None else first_places_of_scores(highest(scores, best, top), top),
         )
 
@@ -270,8 +285,9 @@ class Ranking:
                 f"got {int(relevant.ids.masked_fill(known, -1).max())}."
             )
         retrieved = known & (own > -torch.inf)
-        counts = torch.stack(count_above_and_tied(scores, own.masked_fill(~retrieved, torch.inf)))
-        above, tied = sum_over_processes(counts, process_group)
+        own = own.masked_fill(~retrieved, torch.nan)
+        above, tied, _ = survey(scores, own, find_best=False)
+        above, tied = sum_over_processes(torch.stack([above, tied]), process_group)
         return cls.from_places(
             relevant,
             above.masked_fill(~retrieved, UNRETRIEVED),
@@ -292,6 +308,7 @@ class Ranking:
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
+        depth: int | None = None,
     ) -> Ranking:
         """Rank by lists of candidate ids, best first.
 
@@ -304,6 +321,7 @@ class Ranking:
             ignore_index: an id that is never relevant.
             validate_args: read the values and raise where they are out of range.
             top: how many of the first places to keep by id.
+            depth: how many of the first places matter; None for all.
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.
@@ -328,17 +346,15 @@ class Ranking:
             validate_args=validate_args,
         )
         lists = preds.reshape(-1, preds.shape[-1]).long()
-        by_id, place = lists.sort(dim=1, stable=True)  # of repeats, the first place comes first
         if validate_args:
-            _check_lists(lists, by_id, relevant.counted)
-        slot = torch.searchsorted(by_id, relevant.ids).clamp(max=lists.shape[1] - 1)
-        retrieved = (relevant.ids >= 0) & (by_id.gather(1, slot) == relevant.ids)
-        above = place.gather(1, slot).masked_fill(~retrieved, UNRETRIEVED)
+            _check_lists(lists, relevant.counted)
+        above = _places_in_lists(lists[:, :depth], relevant.ids)
         return cls.from_places(
             relevant,
             above,
             torch.ones_like(above),
             shape=preds.shape[:-1],
+            depth=depth,
             ignore_index=ignore_index,
             first=first_places_of_lists(lists, top) if top else None,
         )
@@ -352,14 +368,18 @@ class Ranking:
     @classmethod
     def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
         """Put the columns in the order of their places; equal places then stand together."""
-        tied = tied.masked_fill(above == UNRETRIEVED, 1)
         ids, gains = relevant.ids, relevant.gains
+        tied = tied.masked_fill(above == UNRETRIEVED, 1)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
         else:
-            order = gains.argsort(dim=1, descending=True, stable=True)
-            order = order.gather(1, above.gather(1, order).argsort(dim=1, stable=True))
-            above, tied, ids, gains = (x.gather(1, order) for x in (above, tied, ids, gains))
+            if gains is None:
+                order = above.masked_fill(ids < 0, UNRETRIEVED + 1).argsort(dim=1, stable=True)
+            else:
+                order = gains.argsort(dim=1, descending=True, stable=True)
+                order = order.gather(1, above.gather(1, order).argsort(dim=1, stable=True))
+                gains = gains.gather(1, order)
+            above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
             first = torch.searchsorted(above, above)
             behind = torch.searchsorted(above, above, right=True)
             unretrieved = above == UNRETRIEVED
@@ -371,7 +391,8 @@ class Ranking:
             relevant_above,
             relevant_tied,
             relevant=ids,
-            gains=gains,
+            gains=(ids >= 0).to(gain_dtype(ids.device)) if gains is None else gains,
+            graded=gains is not None,
             num_relevant=(ids >= 0).sum(1),
             counted=relevant.counted,
             **kwargs,
@@ -519,13 +540,29 @@ def _comparable(scores: Tensor) -> Tensor:
     return (scores.float() if scores.element_size() == 1 else scores).detach()
 
 
-def _check_lists(lists: Tensor, by_id: Tensor, counted: Tensor) -> None:
+def _places_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
+    """Find the first place of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED where they are not."""
+    wanted = ids.masked_fill(ids < 0, -2)  # the padding of both is not the same
+    length = lists.shape[1]
+    if length <= _SHORT_LIST:
+        above = torch.full_like(ids, UNRETRIEVED)
+        for place in range(length - 1, -1, -1):  # of repeats, the first place is written last
+            above.masked_fill_(lists[:, place : place + 1] == wanted, place)
+        return above
+    by_id, place_of = lists.sort(dim=1, stable=True)  # of repeats, the first place comes first
+    slot = torch.searchsorted(by_id, wanted).clamp(max=length - 1)
+    found = by_id.gather(1, slot) == wanted
+    return place_of.gather(1, slot).masked_fill(~found, UNRETRIEVED)
+
+
+def _check_lists(lists: Tensor, counted: Tensor) -> None:
     if not lists.numel():
         return
     lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
     if lowest < -1:
         raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
     if lists.shape[1] > _WIDEST_UNQUESTIONED_LIST:
+        by_id = lists.sort(dim=1).values
         written = by_id >= 0
         repeats = int(((by_id[:, 1:] == by_id[:, :-1]) & written[:, 1:]).sum())
         entries = int(written.sum())

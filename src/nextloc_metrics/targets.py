@@ -10,7 +10,7 @@ class Relevant(NamedTuple):
     """The relevant locations of a batch of N queries, at most M each."""
 
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
-    gains: Tensor  #: floating `[N, M]`, 0 for padding
+    gains: Tensor | None  #: floating `[N, M]`, 0 for padding; None where none is graded
     counted: Tensor  #: bool `[N]`, False for queries left out
 
 
@@ -43,7 +43,8 @@ def read_target(
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
-        ids, gains = _positive_columns(relevance, counted)
+        ids, values = _positive_columns(relevance, counted)
+        gains = values if target.is_floating_point() else None
         written, padded = ids >= 0, True
     relevant = written
     if ignore_index is not None:
@@ -58,7 +59,7 @@ def read_target(
         ids = ids.sort(dim=1).values
         repeats = ids[:, 1:] == ids[:, :-1]
         ids[:, 1:].masked_fill_(repeats, -1)
-    return Relevant(ids, (ids >= 0).to(_gain_dtype(ids.device)), counted)
+    return Relevant(ids, None, counted)
 
 
 def is_integer(tensor: Tensor) -> bool:
@@ -73,7 +74,8 @@ def describe(value: object) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-def _gain_dtype(device: torch.device) -> torch.dtype:
+def gain_dtype(device: torch.device) -> torch.dtype:
+    """Return the widest floating dtype of a device."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
@@ -92,12 +94,13 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
 
 def _positive_columns(relevance: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
     """List the columns above zero and their values, in rows padded to the widest."""
-    rows, columns = ((relevance > 0) & counted[:, None]).nonzero(as_tuple=True)
-    sizes = rows.bincount(minlength=relevance.shape[0])
+    positive = (relevance > 0) & counted[:, None]
+    rows, columns = positive.nonzero(as_tuple=True)
+    sizes = positive.sum(1)
     widest = max(1, int(sizes.max())) if sizes.numel() else 1
     slot = torch.arange(rows.numel(), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
     ids = torch.full((relevance.shape[0], widest), -1, device=rows.device)
-    gains = torch.zeros(ids.shape, dtype=_gain_dtype(ids.device), device=rows.device)
+    gains = torch.zeros(ids.shape, dtype=gain_dtype(ids.device), device=rows.device)
     ids[rows, slot] = columns
     gains[rows, slot] = relevance[rows, columns].to(gains.dtype)
     return ids, gains

@@ -1,0 +1,727 @@
+"""Compute the tables of conventions.md, by running every library on one small batch.
+
+    python docs/conventions.py          # writes them into the page
+    python docs/conventions.py --check  # tells whether the page has them already
+
+Needs `pip install 'nextloc-metrics[test,peers]'`. RecBole and LibCity, which are no libraries of
+metrics to install, are written out here in a few plain lines each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import torch
+from sklearn import metrics as sklearn_metrics
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.classification import (
+    BinaryAUROC,
+    BinaryMatthewsCorrCoef,
+    MulticlassAccuracy,
+    MulticlassF1Score,
+)
+from torchmetrics.retrieval import (
+    RetrievalHitRate,
+    RetrievalMAP,
+    RetrievalMRR,
+    RetrievalNormalizedDCG,
+    RetrievalPrecision,
+    RetrievalRecall,
+)
+
+import nextloc_metrics
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    click_through_metrics,
+    functional,
+    libcity_metrics,
+    next_location_metrics,
+)
+
+PAGE = Path(__file__).with_suffix(".md")
+K = 3
+LAST = 8  # uncut: as many places as candidates
+
+# The batch: four queries, eight candidates, no ties.
+SCORES = torch.tensor(
+    [
+        [0.91, 0.84, 0.73, 0.66, 0.52, 0.45, 0.31, 0.12],
+        [0.35, 0.93, 0.14, 0.82, 0.64, 0.71, 0.22, 0.55],
+        [0.62, 0.48, 0.95, 0.27, 0.86, 0.74, 0.39, 0.11],
+        [0.58, 0.77, 0.42, 0.25, 0.96, 0.13, 0.69, 0.34],
+    ]
+)
+GRADES = torch.tensor(
+    [
+        [1, 0, 0, 3, 0, 0, 0, 0],
+        [0, 0, 0, 2, 0, 1, 3, 1],
+        [0, 1, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+)
+RELEVANT = GRADES > 0
+TARGET = torch.tensor([0, 3, 0, 6])  # where one location a query is relevant
+PLACE = SCORES.argsort(descending=True).argsort() + 1  # there are no ties
+
+Value = float | None
+Rows = list[Sequence[object]]
+
+
+def table(head: Sequence[str], rows: Rows) -> str:
+    """Write a table, numbers with four decimals."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(entry: object) -> str:
+    if entry is None:
+        return "-"
+    return f"{entry:.4f}" if isinstance(entry, float) else str(entry)
+
+
+def of(metric: Metric, *args: Tensor) -> float:
+    """The value of a metric of this batch."""
+    metric.update(*args)
+    value: float = metric.compute().item()
+    return value
+
+
+# Other conventions, in plain lines ---------------------------------------------------------------
+
+
+def recbole_style(order: Sequence[int], relevant: set[int], k: int) -> dict[str, float]:
+    """RecBole's metrics of one user, from the order of the candidates."""
+    hit = [item in relevant for item in order[:k]]
+    found = list(itertools.accumulate(hit))
+    most = min(len(relevant), k)
+    return {
+        "hit": float(any(hit)),
+        "mrr": 1 / (hit.index(True) + 1) if any(hit) else 0.0,
+        "map": sum(n / (i + 1) for i, n in enumerate(found) if hit[i]) / most,
+        "recall": sum(hit) / len(relevant),
+        "ndcg": sum(1 / math.log2(i + 2) for i in range(k) if hit[i])
+        / sum(1 / math.log2(i + 2) for i in range(most)),
+        "precision": sum(hit) / k,
+    }
+
+
+def libcity_style(scores: Tensor, target: Tensor, k: int) -> dict[str, float]:
+    """The metrics of LibCity's evaluator: sums over all queries, then divided."""
+    lists = scores.topk(k).indices.tolist()
+    ranks = [
+        order.index(t) + 1 for order, t in zip(lists, target.tolist(), strict=True) if t in order
+    ]
+    precision, recall = len(ranks) / (len(lists) * k), len(ranks) / len(lists)
+    reciprocal = sum(1 / rank for rank in ranks) / len(lists)
+    return {
+        "Precision": precision,
+        "Recall": recall,
+        "F1": 2 * precision * recall / (precision + recall) if ranks else 0.0,
+        "MRR": reciprocal,
+        "MAP": reciprocal,
+        "NDCG": sum(1 / math.log2(rank + 1) for rank in ranks) / len(lists),
+    }
+
+
+# Several relevant locations ----------------------------------------------------------------------
+
+
+def retrieval(metric: Metric, scores: Tensor, relevance: Tensor) -> float:
+    """The value of a retrieval metric of torchmetrics, which wants everything flat."""
+    indexes = torch.arange(len(scores)).repeat_interleave(scores.shape[1])
+    metric.update(scores.flatten(), relevance.flatten(), indexes=indexes)
+    value: float = metric.compute().item()
+    return value
+
+
+def by_us() -> dict[str, float]:
+    """This library, nothing but defaults."""
+    return {
+        "Precision@3": of(PrecisionAtK(K), SCORES, RELEVANT),
+        "Recall@3": of(RecallAtK(K), SCORES, RELEVANT),
+        "F1@3": of(F1AtK(K), SCORES, RELEVANT),
+        "HitRate@3": of(AccuracyAtK(K), SCORES, RELEVANT),
+        "MRR": of(MRR(), SCORES, RELEVANT),
+        "MRR@3": of(MRR(K), SCORES, RELEVANT),
+        "MAP@3": of(MAPAtK(K), SCORES, RELEVANT),
+        "MAP, uncut": of(MAPAtK(LAST), SCORES, RELEVANT),
+        "NDCG@3": of(NDCGAtK(K), SCORES, RELEVANT),
+        "NDCG@3, graded": of(NDCGAtK(K), SCORES, GRADES.float()),
+        "NDCG@3, graded, 2^grade - 1": of(NDCGAtK(K, gain="exponential"), SCORES, GRADES.float()),
+    }
+
+
+def by_torchmetrics() -> dict[str, float]:
+    """The retrieval metrics of torchmetrics."""
+    return {
+        "Precision@3": retrieval(RetrievalPrecision(top_k=K), SCORES, RELEVANT),
+        "Recall@3": retrieval(RetrievalRecall(top_k=K), SCORES, RELEVANT),
+        "HitRate@3": retrieval(RetrievalHitRate(top_k=K), SCORES, RELEVANT),
+        "MRR": retrieval(RetrievalMRR(), SCORES, RELEVANT),
+        "MRR@3": retrieval(RetrievalMRR(top_k=K), SCORES, RELEVANT),
+        "MAP@3": retrieval(RetrievalMAP(top_k=K), SCORES, RELEVANT),
+        "MAP, uncut": retrieval(RetrievalMAP(), SCORES, RELEVANT),
+        "NDCG@3": retrieval(RetrievalNormalizedDCG(top_k=K), SCORES, RELEVANT),
+        "NDCG@3, graded": retrieval(RetrievalNormalizedDCG(top_k=K), SCORES, GRADES),
+    }
+
+
+def by_sklearn() -> dict[str, float]:
+    """The ranking metrics of scikit-learn."""
+    scores = SCORES.numpy()
+    return {
+        "MAP, uncut": float(
+            sklearn_metrics.label_ranking_average_precision_score(RELEVANT.numpy(), scores)
+        ),
+        "NDCG@3": float(sklearn_metrics.ndcg_score(RELEVANT.numpy(), scores, k=K)),
+        "NDCG@3, graded": float(sklearn_metrics.ndcg_score(GRADES.numpy(), scores, k=K)),
+        "NDCG@3, graded, 2^grade - 1": float(
+            sklearn_metrics.ndcg_score((2**GRADES - 1).numpy(), scores, k=K)
+        ),
+    }
+
+
+def by_geometric() -> dict[str, float]:
+    """PyTorch Geometric's metrics of link prediction, of lists of ids."""
+    import torch_geometric.metrics as geometric
+
+    lists = SCORES.topk(LAST).indices
+    edges = RELEVANT.nonzero().t()
+
+    def value(name: str, k: int) -> float:
+        metric = getattr(geometric, f"LinkPred{name}")(k)
+        metric.update(lists[:, :k], edges)
+        return float(metric.compute())
+
+    return {
+        "Precision@3": value("Precision", K),
+        "Recall@3": value("Recall", K),
+        "F1@3": value("F1", K),
+        "HitRate@3": value("HitRatio", K),
+        "MRR": value("MRR", LAST),
+        "MRR@3": value("MRR", K),
+        "MAP@3": value("MAP", K),
+        "MAP, uncut": value("MAP", LAST),
+        "NDCG@3": value("NDCG", K),
+    }
+
+
+RANX = """
+import json, sys, ranx
+qrels, run, names = json.load(sys.stdin)
+print(json.dumps(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names)))
+"""
+
+
+def by_ranx() -> dict[str, float]:
+    """Give ranx the judgements of all candidates, or it would not know the fourth query."""
+
+    def named(rows: Tensor) -> dict[str, dict[str, float]]:
+        return {
+            f"q{i}": {f"d{j}": value for j, value in enumerate(row)}
+            for i, row in enumerate(rows.tolist())
+        }
+
+    names = {
+        "Precision@3": "precision@3",
+        "Recall@3": "recall@3",
+        "F1@3": "f1@3",
+        "HitRate@3": "hit_rate@3",
+        "MRR": "mrr",
+        "MRR@3": "mrr@3",
+        "MAP@3": "map@3",
+        "MAP, uncut": "map",
+        "NDCG@3, graded": "ndcg@3",
+        "NDCG@3, graded, 2^grade - 1": "ndcg_burges@3",
+    }
+    graded, binary = (
+        _ranx([named(relevance), named(SCORES), wanted])
+        for relevance, wanted in [
+            (GRADES, list(names.values())),
+            (RELEVANT.long(), ["ndcg@3", "mrr"]),
+        ]
+    )
+    return {**{name: graded[theirs] for name, theirs in names.items()}, "NDCG@3": binary["ndcg@3"]}
+
+
+def _ranx(request: object) -> dict[str, float]:
+    """Run ranx in a process of its own, where nothing is compiled: that would take minutes."""
+    ran = subprocess.run(
+        [sys.executable, "-c", RANX],
+        input=json.dumps(request),
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])
+    return result
+
+
+def by_recbole_style() -> dict[str, float]:
+    """Every user there has something to find: the fourth query does not occur."""
+    users = [
+        recbole_style(order, set(relevant.nonzero()[:, 0].tolist()), K)
+        for order, relevant in zip(SCORES.topk(LAST).indices.tolist(), RELEVANT, strict=True)
+        if relevant.any()
+    ]
+    names = {
+        "Precision@3": "precision",
+        "Recall@3": "recall",
+        "HitRate@3": "hit",
+        "MRR@3": "mrr",
+        "MAP@3": "map",
+        "NDCG@3": "ndcg",
+    }
+    return {name: sum(user[key] for user in users) / len(users) for name, key in names.items()}
+
+
+@cache
+def libraries() -> Mapping[str, dict[str, float]]:
+    """What every library says of the batch."""
+    return {
+        "here": by_us(),
+        "torchmetrics": by_torchmetrics(),
+        "scikit-learn": by_sklearn(),
+        "PyG": by_geometric(),
+        "ranx": by_ranx(),
+        "RecBole style": by_recbole_style(),
+    }
+
+
+def made(written: str) -> Metric:
+    """The metric of this library that a table shows: what is shown is what is run."""
+    metric: Metric = eval(written, dict(vars(nextloc_metrics)))
+    return metric
+
+
+def the_batch() -> str:
+    """Where the relevant locations landed."""
+    rows: Rows = []
+    for i, (place, grade) in enumerate(zip(PLACE, GRADES, strict=True)):
+        graded = sorted((int(place[j]), int(grade[j])) for j in grade.nonzero()[:, 0])
+        several = ", ".join(f"place {p} (grade {g})" for p, g in graded) or "none"
+        rows.append([i + 1, several, f"place {int(place[TARGET[i]])}"])
+    return table(["query", "several relevant locations", "one relevant location"], rows)
+
+
+def side_by_side() -> str:
+    """Every library's number, a row for a name."""
+    names = list(libraries()["here"])
+    rows: Rows = [[name, *(values.get(name) for values in libraries().values())] for name in names]
+    return table(["", *libraries()], rows)
+
+
+OPTIONS = {
+    "Precision@3": ["PrecisionAtK(3)", 'PrecisionAtK(3, empty_target_action="neg")'],
+    "Recall@3": [
+        "RecallAtK(3)",
+        'RecallAtK(3, empty_target_action="neg")',
+        "RecallAtK(3, normalized=True)",
+    ],
+    "F1@3": ["F1AtK(3)", 'F1AtK(3, empty_target_action="neg")', 'F1AtK(3, average="pooled")'],
+    "HitRate@3": ["HitRateAtK(3)", 'HitRateAtK(3, empty_target_action="neg")'],
+    "MRR": ["MRR()", 'MRR(empty_target_action="neg")'],
+    "MRR@3": ["MRR(3)", 'MRR(3, empty_target_action="neg")'],
+    "MAP@3": [
+        "MAPAtK(3)",
+        'MAPAtK(3, normalizer="relevant")',
+        'MAPAtK(3, normalizer="relevant", empty_target_action="neg")',
+    ],
+    "MAP, uncut": [
+        "MAPAtK(8)",
+        'MAPAtK(8, empty_target_action="neg")',
+        'MAPAtK(8, empty_target_action="pos")',
+    ],
+    "NDCG@3": [
+        "NDCGAtK(3)",
+        'NDCGAtK(3, empty_target_action="neg")',
+        'NDCGAtK(3, ideal="full")',
+    ],
+    "NDCG@3, graded": ["NDCGAtK(3)", 'NDCGAtK(3, empty_target_action="neg")'],
+    "NDCG@3, graded, 2^grade - 1": [
+        'NDCGAtK(3, gain="exponential")',
+        'NDCGAtK(3, gain="exponential", empty_target_action="neg")',
+    ],
+}
+
+
+def options() -> str:
+    """Which option of this library gives another's number, and which numbers none gives."""
+    rows: Rows = []
+    for name, choices in OPTIONS.items():
+        others = {
+            library: values[name]
+            for library, values in libraries().items()
+            if library != "here" and name in values
+        }
+        for written in choices:
+            relevance = GRADES.float() if "graded" in name else RELEVANT
+            value = of(made(written), SCORES, relevance)
+            equal = [library for library, other in others.items() if abs(other - value) < 1e-6]
+            rows.append([name, f"`{written}`", value, ", ".join(equal) or None])
+            others = {library: others[library] for library in others if library not in equal}
+        rows += [[name, None, value, library] for library, value in others.items()]
+    return table(["", "here", "value", "the number of"], rows)
+
+
+def pooled() -> str:
+    """Means over queries beside ratios of sums over queries."""
+    hits, relevant = (RELEVANT & (PLACE <= K)).sum(1), RELEVANT.sum(1)
+    asked = relevant > 0
+    hit, places, known = int(hits.sum()), K * int(asked.sum()), int(relevant.sum())
+    rows: Rows = [
+        ["Precision@3", of(PrecisionAtK(K), SCORES, RELEVANT), hit / places],
+        ["Recall@3", of(RecallAtK(K), SCORES, RELEVANT), hit / known],
+        ["F1@3", of(F1AtK(K), SCORES, RELEVANT), 2 * hit / (places + known)],
+    ]
+    return table(["", "mean over queries", "pooled"], rows)
+
+
+# One relevant location ---------------------------------------------------------------------------
+
+
+def one_relevant() -> str:
+    """LibCity's numbers beside ours."""
+    theirs = libcity_style(SCORES, TARGET, K)
+    ours = libcity_metrics(K)(SCORES, TARGET)
+    papers = next_location_metrics(LAST, k=K, ndcg_k=K)(SCORES, TARGET)
+    of_papers = {
+        "Recall": ("acc_at_3", papers["acc_at_3"]),
+        "F1": ("f1", papers["f1"]),
+        "MRR": ("mrr", papers["mrr"]),
+        "NDCG": ("ndcg_at_3", papers["ndcg_at_3"]),
+    }
+    rows: Rows = [
+        [
+            f"{name}@3",
+            value,
+            ours[f"{name}@3"].item(),
+            f"`{of_papers[name][0]}` {of_papers[name][1]:.4f}" if name in of_papers else None,
+        ]
+        for name, value in theirs.items()
+    ]
+    return table(["", "LibCity style", "`libcity_metrics(3)`", "`next_location_metrics`"], rows)
+
+
+def f1_meanings() -> str:
+    """Six numbers that are called F1, and two that are called accuracy."""
+    decided = SCORES.argmax(-1)
+    rows: Rows = [
+        [
+            "F1 per location, weighted by support",
+            "`LocationF1(8)`",
+            of(LocationF1(LAST), SCORES, TARGET),
+        ],
+        [
+            "the same",
+            'scikit-learn `f1_score(average="weighted")`',
+            float(sklearn_metrics.f1_score(TARGET, decided, average="weighted", zero_division=0)),
+        ],
+        [
+            "plain mean over locations",
+            '`LocationF1(8, average="macro")`',
+            of(LocationF1(LAST, average="macro"), SCORES, TARGET),
+        ],
+        [
+            "pooled over locations: Accuracy@1",
+            '`LocationF1(8, average="micro")`',
+            of(LocationF1(LAST, average="micro"), SCORES, TARGET),
+        ],
+        ["F1 of precision and recall at 3", "`F1AtK(3)`", of(F1AtK(K), SCORES, TARGET)],
+        [
+            "the same, pooled over queries",
+            '`F1AtK(3, average="pooled")`',
+            of(F1AtK(K, average="pooled"), SCORES, TARGET),
+        ],
+        [
+            "a hit rate",
+            'torchmetrics `MulticlassF1Score(8, average="micro", top_k=3)`',
+            of(MulticlassF1Score(LAST, average="micro", top_k=K), SCORES, TARGET),
+        ],
+        ["hit rate", "`AccuracyAtK(3)`", of(AccuracyAtK(K), SCORES, TARGET)],
+        [
+            "mean over locations of the hit rate",
+            "torchmetrics `MulticlassAccuracy(8, top_k=3)`",
+            of(MulticlassAccuracy(LAST, top_k=K), SCORES, TARGET),
+        ],
+        [
+            "hit rate",
+            'torchmetrics `MulticlassAccuracy(8, top_k=3, average="micro")`',
+            of(MulticlassAccuracy(LAST, top_k=K, average="micro"), SCORES, TARGET),
+        ],
+    ]
+    return table(["which F1 or accuracy", "of", "value"], rows)
+
+
+def ties() -> str:
+    """The values that three scorers have under every way to treat ties."""
+    scorers = {
+        "the scores": SCORES,
+        "1 above 0.5, else 0": (SCORES > 0.5).float(),
+        "all 1": torch.ones_like(SCORES),
+    }
+    hot = torch.nn.functional.one_hot(TARGET, LAST)
+    ways: dict[str, Callable[[Tensor], float]] = {
+        '`AccuracyAtK(3, ties="pessimistic")`': lambda s: of(
+            AccuracyAtK(K, ties="pessimistic"), s, TARGET
+        ),
+        "`AccuracyAtK(3)`": lambda s: of(AccuracyAtK(K), s, TARGET),
+        '`AccuracyAtK(3, ties="optimistic")`': lambda s: of(
+            AccuracyAtK(K, ties="optimistic"), s, TARGET
+        ),
+        "`(scores > own).sum() < 3`": lambda s: float(
+            ((s > s.gather(1, TARGET[:, None])).sum(1) < K).float().mean()
+        ),
+        "LibCity style, by `torch.topk`": lambda s: libcity_style(s, TARGET, K)["Recall"],
+        "scikit-learn `top_k_accuracy_score(k=3)`": lambda s: float(
+            sklearn_metrics.top_k_accuracy_score(TARGET, s.numpy(), k=K, labels=range(LAST))
+        ),
+        "`NDCGAtK(3)`": lambda s: of(NDCGAtK(K), s, TARGET),
+        "scikit-learn `ndcg_score(k=3)`": lambda s: float(
+            sklearn_metrics.ndcg_score(hot.numpy(), s.numpy(), k=K)
+        ),
+        "torchmetrics `RetrievalNormalizedDCG(top_k=3)`": lambda s: retrieval(
+            RetrievalNormalizedDCG(top_k=K), s, hot
+        ),
+    }
+    rows: Rows = [
+        [name, *(way(scores) for scores in scorers.values())] for name, way in ways.items()
+    ]
+    return table(["", *scorers], rows)
+
+
+def not_a_number() -> str:
+    """A model whose scores of the relevant locations are NaN."""
+    scores = SCORES.scatter(1, TARGET[:, None], math.nan)
+    hot = torch.nn.functional.one_hot(TARGET, LAST)
+    try:
+        refused = str(sklearn_metrics.top_k_accuracy_score(TARGET, scores.numpy(), k=K))
+    except ValueError:
+        refused = "an error"
+    rows: Rows = [
+        ["`AccuracyAtK(3)`", of(AccuracyAtK(K), scores, TARGET)],
+        [
+            "`(scores > own).sum() < 3`",
+            float(((scores > scores.gather(1, TARGET[:, None])).sum(1) < K).float().mean()),
+        ],
+        ["LibCity style, by `torch.topk`", libcity_style(scores, TARGET, K)["Recall"]],
+        [
+            'torchmetrics `MulticlassAccuracy(8, top_k=3, average="micro")`',
+            of(MulticlassAccuracy(LAST, top_k=K, average="micro"), scores, TARGET),
+        ],
+        [
+            "torchmetrics `RetrievalHitRate(top_k=3)`",
+            retrieval(RetrievalHitRate(top_k=K), scores, hot),
+        ],
+        ["scikit-learn `top_k_accuracy_score(k=3)`", refused],
+    ]
+    return table(["", "accuracy within 3"], rows)
+
+
+# Relations that people quote ---------------------------------------------------------------------
+
+
+def at_ranks(*ranks: int, candidates: int = 40) -> tuple[Tensor, Tensor]:
+    """Lists in which location 0 has the given ranks."""
+    others = list(range(1, candidates))
+    lists = [[*others[: rank - 1], 0, *others[rank - 1 :]] for rank in ranks]
+    return torch.tensor(lists), torch.zeros(len(ranks), dtype=torch.long)
+
+
+def relations() -> str:
+    """What a list of ranks says of the chain that papers quote."""
+    for k in range(1, 41):  # of one query, and so of any mean of queries
+        chain = [
+            score(*at_ranks(*range(1, 41)), k=k, reduction="none")
+            for score in (_first, functional.mrr, functional.ndcg_at_k, functional.accuracy_at_k)
+        ]
+        if any((low > high).any() for low, high in itertools.pairwise(chain)):
+            raise AssertionError(f"the relation that always holds does not, for k = {k}")
+    rows: Rows = []
+    for ranks in [(1, 1, 2), (1, 1, 1), (6, 7, 8), (20, 30, 40)]:
+        lists = at_ranks(*ranks)
+        values = [
+            of(metric, *lists) for metric in (AccuracyAtK(1), MRR(), NDCGAtK(10), AccuracyAtK(5))
+        ]
+        holds = all(low < high for low, high in itertools.pairwise(values))
+        rows.append([", ".join(map(str, ranks)), *values, "holds" if holds else "fails"])
+    head = ["ranks", "Acc@1", "MRR", "NDCG@10", "Acc@5", "Acc@1 < MRR < NDCG@10 < Acc@5"]
+    return table(head, rows)
+
+
+def _first(preds: Tensor, target: Tensor, k: int, reduction: Literal["none"]) -> Tensor:
+    return functional.accuracy_at_k(preds, target, 1, reduction=reduction)
+
+
+def several() -> str:
+    """The chain, where more than one location is relevant."""
+    lists, target = torch.arange(10)[None], torch.tensor([[0, 8, 9]])
+    metrics = [AccuracyAtK(1), MRR(5), NDCGAtK(5), AccuracyAtK(5)]
+    head = ["relevant at places", "Acc@1", "MRR@5", "NDCG@5", "Acc@5"]
+    return table(head, [["1, 9, 10", *(of(metric, lists, target) for metric in metrics)]])
+
+
+def average_rank() -> str:
+    """The inverse of MRR beside the mean rank."""
+    rows: Rows = []
+    for ranks in [(1, 9), (3, 3), (1, 1, 1, 40)]:
+        inverse = 1 / of(MRR(), *at_ranks(*ranks))
+        harmonic = len(ranks) / sum(1 / rank for rank in ranks)
+        rows.append([", ".join(map(str, ranks)), inverse, harmonic, sum(ranks) / len(ranks)])
+    return table(["ranks", "1 / MRR", "harmonic mean", "arithmetic mean"], rows)
+
+
+def rare_places() -> str:
+    """A model that always says home, for 90 visits there and one to each of 10 other places."""
+    target = torch.tensor([0] * 90 + list(range(1, 11)))
+    decisions = torch.zeros(100, 1, dtype=torch.long)
+    rows: Rows = [
+        [
+            f'`LocationF1(11, average="{average}")`',
+            of(LocationF1(11, average=average), decisions, target),
+        ]
+        for average in ("weighted", "macro", "micro")
+    ]
+    return table(["always home", "value"], rows)
+
+
+# Clicks ------------------------------------------------------------------------------------------
+
+
+def clicks() -> str:
+    """Labels and probabilities for which libraries disagree."""
+    scored = torch.tensor([0.9, 0.8, 0.4, 0.2]), torch.tensor([1, 0, 1, 0])
+    rare = torch.full((100,), 0.1), (torch.arange(100) < 3).long()
+    alone = torch.tensor([0.9, 0.6]), torch.tensor([1, 1])
+    precision, recall, _ = sklearn_metrics.precision_recall_curve(scored[1], scored[0])
+
+    def ours(batch: tuple[Tensor, Tensor], name: str) -> float:
+        metrics = click_through_metrics()
+        metrics.update(*batch)
+        return metrics.compute()[name].item()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of one label alone, which is the point
+        rows: Rows = [
+            ["PR-AUC, steps", "`click_through_metrics`", ours(scored, "pr_auc")],
+            [
+                "",
+                "scikit-learn `average_precision_score`",
+                float(sklearn_metrics.average_precision_score(scored[1], scored[0])),
+            ],
+            [
+                "PR-AUC, trapezoids",
+                "scikit-learn `auc(recall, precision)`",
+                float(sklearn_metrics.auc(recall, precision)),
+            ],
+            ["MCC, no click predicted", "`click_through_metrics`", ours(rare, "mcc")],
+            [
+                "",
+                "scikit-learn `matthews_corrcoef`",
+                float(sklearn_metrics.matthews_corrcoef(rare[1], rare[0] > 0.5)),
+            ],
+            ["", "torchmetrics `BinaryMatthewsCorrCoef`", of(BinaryMatthewsCorrCoef(), *rare)],
+            ["AUC, only clicks", "`click_through_metrics`", ours(alone, "auc")],
+            [
+                "",
+                "scikit-learn `roc_auc_score`",
+                float(sklearn_metrics.roc_auc_score(alone[1], alone[0])),
+            ],
+            ["", "torchmetrics `BinaryAUROC`", of(BinaryAUROC(), *alone)],
+        ]
+    return table(["", "of", "value"], rows)
+
+
+def thresholds() -> str:
+    """How far binned curves are from exact ones, on a hundred thousand interactions."""
+    size = 100_000
+    place = (torch.arange(size).double() + 0.5) / size
+    scattered = (torch.arange(size).double() * ((math.sqrt(5) - 1) / 2)).frac()  # as if random
+    rare = place
+    for _ in range(5):  # the 32nd power
+        rare = rare * rare
+    rows: Rows = []
+    for name, preds in {"spread evenly": place, "as of clicks, mean 0.03": rare}.items():
+        batch = preds.float(), (scattered < preds).long()
+        exact = _areas(None, *batch)
+        rows.append([name, "every score", f"{12 * size:,}", *exact])
+        quantiles = batch[0][:: size // 200].clone()
+        for label, chosen in {"200": 200, "2,000": 2000, "200 quantiles": quantiles}.items():
+            areas = _areas(chosen, *batch)
+            off = [f"{area - true:+.5f}" for area, true in zip(areas, exact, strict=True)]
+            off = ["0.00000" if not float(entry) else entry for entry in off]
+            rows.append([name, label, f"{32 * int(label.split()[0].replace(',', '')):,}", *off])
+    return table(["probabilities", "thresholds", "bytes of the curves", "AUC", "PR-AUC"], rows)
+
+
+def _areas(thresholds: int | Tensor | None, preds: Tensor, target: Tensor) -> list[float]:
+    metrics = click_through_metrics(thresholds=thresholds)
+    for part in zip(preds.split(10_000), target.split(10_000), strict=True):
+        metrics.update(*part)
+    values = metrics.compute()
+    return [values["auc"].item(), values["pr_auc"].item()]
+
+
+TABLES: list[Callable[[], str]] = [
+    the_batch,
+    side_by_side,
+    options,
+    pooled,
+    one_relevant,
+    f1_meanings,
+    ties,
+    not_a_number,
+    relations,
+    several,
+    average_rank,
+    rare_places,
+    clicks,
+    thresholds,
+]
+
+
+def fill(page: str) -> str:
+    """Put every table between its marks."""
+    for make in TABLES:
+        marks = re.compile(rf"(<!-- {make.__name__} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        text = make()
+        page, found = marks.subn(lambda match, text=text: f"{match[1]}\n{text}\n{match[2]}", page)
+        if found != 1:
+            raise ValueError(f"{PAGE.name} must have one place for {make.__name__}, got {found}.")
+    return page
+
+
+def main() -> None:
+    """Write the tables into the page, or tell whether they are there."""
+    page = PAGE.read_text(encoding="utf-8")
+    filled = fill(page)
+    if sys.argv[1:] != ["--check"]:
+        PAGE.write_text(filled, encoding="utf-8")
+    elif filled != page:
+        lines = zip(page.splitlines(), filled.splitlines(), strict=False)
+        differing = [f"- {old}\n+ {new}" for old, new in lines if old != new]
+        sys.exit("\n".join(["run python docs/conventions.py, for the page differs:", *differing]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""The counts of `counting` on CUDA, by one Triton kernel that reads every score once.
+
+The columns of a row are split over programs where there are few rows, so that both many rows and
+long ones fill a device. Every program writes counts of its own, which PyTorch adds up: no atomics,
+nothing that waits for the device, and the same integers in any order.
+"""
+
+import warnings
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from nextloc_metrics.counting import FEW_RELEVANT, best_candidate, count_above_and_tied
+
+# Programs that fill any device; more than this many rows need no splits.
+_PROGRAMS = 1 << 12
+
+# Columns that a program reads at once, and comparisons, with every threshold, that it holds.
+_BLOCK = 1 << 11
+_TILE = 1 << 12
+
+# Columns that one lane of a program counts, so that a count fits 16 bits.
+_MOST_STEPS = (1 << 15) - 1
+
+_DTYPES = frozenset({torch.float64, torch.float32, torch.bfloat16, torch.float16})
+
+_unable: set[torch.device] = set()
+
+
+@triton.jit
+def _read(scores, row_stride, column_stride, row, column, last, wide: tl.constexpr):  # type: ignore[no-untyped-def]
+    address = scores + row * row_stride + column.to(tl.int64) * column_stride
+    return tl.load(address, mask=column < last, other=float("-inf")).to(wide)
+
+
+@triton.jit
+def _survey_rows(  # type: ignore[no-untyped-def]
+    scores,
+    own,
+    counts,  # int32 [2, N, M, S]
+    found,  # int64 [N, S]
+    row_stride,
+    column_stride,
+    columns,
+    columns_each,
+    num_relevant,
+    find_best: tl.constexpr,
+    wide: tl.constexpr,
+    relevant: tl.constexpr,
+    block: tl.constexpr,
+):
+    row = tl.program_id(0).to(tl.int64)  # rows times columns may exceed 2^31
+    split = tl.program_id(1)
+    first = split * columns_each
+    last = min(first + columns_each, columns)
+    lane = tl.arange(0, block)[None, :]
+    j = tl.arange(0, relevant)[:, None]
+    at = tl.load(own + row * num_relevant + j, mask=j < num_relevant, other=0.0).to(wide)
+    both = tl.zeros((relevant, block), tl.int32)  # above in the low 16 bits, tied in the high ones
+    highest = tl.full((1, block), float("-inf"), wide)
+    best = tl.full((1, block), 0, tl.int32) + first
+    for start in range(first, last, block):
+        value = _read(scores, row_stride, column_stride, row, start + lane, last, wide)
+        both += tl.where(value <= at, tl.where(value == at, 1 << 16, 0), 1)  # a NaN is not lower
+        if find_best:
+            best = tl.where(value > highest, start, best)
+            highest = tl.maximum(highest, value, propagate_nan=tl.PropagateNan.ALL)
+    above = tl.sum(both & 0xFFFF, 1)[:, None]
+    # what was read beyond the last column is -inf: above nothing, and tied with -inf alone
+    beyond = tl.cdiv(last - first, block) * block - (last - first)
+    tied = tl.sum(both >> 16, 1)[:, None] - tl.where(at == float("-inf"), beyond, 0)
+    splits = tl.num_programs(1)
+    cell = counts + (row * num_relevant + j) * splits + split
+    tl.store(cell, above, mask=j < num_relevant)
+    cell += tl.num_programs(0).to(tl.int64) * num_relevant * splits
+    tl.store(cell, tied, mask=j < num_relevant)
+    if find_best:
+        index = columns
+        if tl.max((highest != highest).to(tl.int32)) == 0:
+            index = tl.min(tl.where(highest == tl.max(highest), best + lane, columns))
+        else:  # rare, so that looking for the first NaN again is cheaper than to remember it
+            for start in range(first, last, block):
+                value = _read(scores, row_stride, column_stride, row, start + lane, last, wide)
+                index = min(index, tl.min(tl.where(value != value, start + lane, columns)))
+        tl.store(found + row * splits + split, index)
+
+
+def supports(scores: Tensor) -> bool:
+    """Tell whether the kernel can read these scores."""
+    return scores.dtype in _DTYPES
+
+
+def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Count the candidates above and tied with each relevant location, and find the best.
+
+    Args:
+        scores: floating `[N, C]`, of any strides.
+        own: floating `[N, M]`, the scores of the relevant ones, without NaN.
+        find_best: whether to find the best candidate.
+
+    Returns:
+        `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
+        int64 `[N]`, zeros where not asked for.
+    """
+    # a compiler of graphs must not look inside
+    run = _operator if torch.compiler.is_compiling() else _survey
+    counts, best = run(scores, own, find_best)
+    return counts[0], counts[1], best
+
+
+def _survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
+    few = 0 < own.shape[1] <= FEW_RELEVANT and scores.numel()
+    if few and scores.device not in _unable:
+        try:
+            return _launch(scores, own.contiguous(), find_best)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a compiler, a driver or a missing tool raises
+            _unable.add(scores.device)
+            warnings.warn(
+                f"the Triton kernel does not run on {scores.device}, and PyTorch's operations "
+                f"count in its place, with the same results and more slowly: {error!r}",
+                stacklevel=2,
+            )
+    counts = torch.stack(count_above_and_tied(scores, own))
+    return counts, best_candidate(scores)[1] if find_best else counts.new_zeros(len(scores))
+
+
+def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
+    rows, columns = scores.shape
+    num_relevant = own.shape[1]
+    relevant = triton.next_power_of_2(num_relevant)
+    block = min(triton.next_power_of_2(columns), _BLOCK, _TILE // relevant)
+    splits = min(triton.cdiv(_PROGRAMS, rows), triton.cdiv(columns, block))
+    columns_each = triton.cdiv(triton.cdiv(columns, splits), block) * block
+    columns_each = min(columns_each, block * _MOST_STEPS)
+    splits = triton.cdiv(columns, columns_each)
+    counts = torch.empty(2, rows, num_relevant, splits, dtype=torch.int32, device=scores.device)
+    found = torch.empty(rows, splits, dtype=torch.int64, device=scores.device)
+    with torch.cuda.device_of(scores):  # type: ignore[no-untyped-call]
+        _survey_rows[rows, splits](
+            scores,
+            own,
+            counts,
+            found,
+            *scores.stride(),
+            columns,
+            columns_each,
+            num_relevant,
+            find_best=find_best,
+            wide=tl.float64 if scores.dtype == torch.float64 else tl.float32,
+            relevant=relevant,
+            block=block,
+            num_warps=max(1, min(8, relevant * block // 512)),
+            enable_fp_fusion=False,
+        )
+    if not find_best:
+        found = torch.zeros_like(found)
+    elif splits > 1:
+        found = found.gather(1, scores.gather(1, found).argmax(1, keepdim=True))
+    return counts.sum(-1), found[:, 0].clone()
+
+
+@torch.library.custom_op("nextloc_metrics::survey", mutates_args=())
+def _operator(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
+    """Hide the kernel from compilers of graphs: it is one operation, with results of its own."""
+    return _survey(scores, own, find_best)
+
+
+@_operator.register_fake
+def _(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
+    counts = own.new_empty(2, *own.shape, dtype=torch.int64)
+    return counts, counts.new_empty(len(scores))

@@ -1,0 +1,490 @@
+"""Chance, skill, the baseline and comparisons, against brute force, SciPy and plain Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import sys
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecileNDCG,
+    F1AtK,
+    Grouped,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PerQueryScores,
+    PopularityBins,
+    PrecisionAtK,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    RecallAtK,
+    analysis,
+    decile_metrics,
+    functional,
+    next_location_metrics,
+    recommendation_metrics,
+)
+from strategies import RANKING_CASES, Case, same, updated
+
+# Chance ------------------------------------------------------------------------------------------
+
+
+def test_figures_for_1187_locations() -> None:
+    """In percent; and "1 / log(n)", said to be the MRR of chance, is wrong by a factor of 22."""
+    found = analysis.chance(
+        {**next_location_metrics(1187), "mrr_at_10": MRR(10)}, num_candidates=1187
+    )
+    figures = {"acc_at_1": 0.0842, "mrr": 0.645, "mrr_at_10": 0.247, "ndcg_at_10": 0.383}
+    for name, percent in figures.items():
+        digits = len(str(percent).split(".")[1])
+        assert round(100 * found[name], digits) == percent, name
+    assert 1 / math.log(1187) == pytest.approx(0.14, abs=0.005)
+    assert 1 / math.log(1187) / found["mrr"] == pytest.approx(22, abs=0.5)
+
+
+@pytest.mark.parametrize("case", RANKING_CASES, ids=str)
+@pytest.mark.parametrize(("candidates", "relevant"), [(1, 1), (4, 1), (6, 1), (5, 2), (5, 5)])
+def test_chance_is_the_mean_over_all_orders(case: Case, candidates: int, relevant: int) -> None:
+    """Every order of the candidates, one query each, whatever `ties` and `k` beyond C are."""
+    orders = torch.tensor(list(itertools.permutations(range(candidates))))
+    target = torch.arange(relevant).expand(len(orders), relevant)
+    if relevant > 1:
+        target = torch.nn.functional.pad(target, (0, 1), value=-1)
+    metric = case.make()
+    metric.update((-orders).double(), target)
+    found = analysis.chance(metric, candidates, num_relevant=relevant)
+    assert type(found) is float
+    assert found == pytest.approx(float(metric.compute()), abs=1e-6)
+    assert metric.num_queries == len(orders)  # it was not updated
+
+
+def test_chance_by_hand() -> None:
+    """Fractions of small numbers, from the definitions."""
+    harmonic = sum(Fraction(1, rank) for rank in range(1, 8))
+    assert analysis.chance(MRR(), 7) == pytest.approx(float(harmonic / 7), rel=1e-14)
+    assert analysis.chance(AccuracyAtK(3), 7) == pytest.approx(3 / 7, rel=1e-14)
+    assert analysis.chance(AccuracyAtK(9), 7) == 1
+    missed = Fraction(math.comb(5, 3), math.comb(7, 3))
+    value = analysis.chance(AccuracyAtK(3), 7, num_relevant=2)
+    assert value == pytest.approx(float(1 - missed), rel=1e-14)
+    assert analysis.chance(PrecisionAtK(9, denominator="retrieved"), 7) == pytest.approx(1 / 7)
+
+
+def test_chance_among_fifty_million_candidates() -> None:
+    """Nothing of the candidates' number is held: H(C) / C, and k / C."""
+    candidates = 50_000_000
+    harmonic = math.log(candidates) + 0.5772156649015329 + 1 / (2 * candidates)
+    found = analysis.chance(next_location_metrics(1187), candidates)
+    assert found["mrr"] == pytest.approx(harmonic / candidates, rel=1e-12)
+    assert found["acc_at_10"] == pytest.approx(10 / candidates, rel=1e-12)
+    top_ten = sum(1 / math.log2(rank + 1) for rank in range(1, 11))
+    assert found["ndcg_at_10"] == pytest.approx(top_ten / candidates, rel=1e-12)
+    several = analysis.chance(RecallAtK(10), candidates, num_relevant=3)
+    assert several == pytest.approx(10 / candidates, rel=1e-12)
+
+
+def test_a_model_of_tied_scores_is_chance() -> None:
+    """What the README opens with: all scores tied give the same values."""
+    metrics = next_location_metrics(200, prefix="val/")
+    metrics.update(torch.zeros(50, 200), torch.arange(50))
+    found = analysis.chance(metrics, 200)
+    values = metrics.compute()
+    assert list(found) == [name for name in values if name != "val/f1"]
+    for name, value in found.items():
+        assert float(values[name]) == pytest.approx(value, rel=1e-5)
+
+
+def test_chance_of_groups_and_without() -> None:
+    """Groups have their metric's chance; what depends on visits is left out, or said to be so."""
+    metrics = RankingCollection({"mrr": Grouped(MRR(), 3), "f1": LocationF1(9)})
+    assert analysis.chance(metrics, 9) == {"mrr": analysis.chance(MRR(), 9)}
+    bins = PopularityBins([1, 1, 2])
+    assert analysis.chance(decile_metrics(bins), 3) == {}
+    for metric in (LocationF1(3), DecileNDCG(bins, 1)):
+        with pytest.raises(TypeError, match="is no mean of scores, and its value for a random"):
+            analysis.chance(metric, 3)
+
+    class Percent(MRR):
+        def compute(self) -> Tensor:
+            return 100 * super().compute()
+
+    assert analysis.chance({"percent": Percent()}, 3) == {}
+
+
+class Optimist(RankingMetric):
+    """A user's score that breaks ties itself, and so is no expectation over them."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Square the reciprocal of the best place."""
+        return 1 / (ranking.above[:, 0] + 1).double() ** 2
+
+
+def test_chance_of_a_users_own_score() -> None:
+    """It is averaged over the places; of several relevant locations that would be too many."""
+    expected = sum(1 / rank**2 for rank in range(1, 8)) / 7
+    assert analysis.chance(Optimist(), 7) == pytest.approx(expected, rel=1e-12)
+    most = 3_000_000
+    assert analysis.chance(Optimist(), most) == pytest.approx(math.pi**2 / 6 / most, rel=1e-6)
+    with pytest.raises(ValueError, match="`num_relevant` must be 1 for Optimist"):
+        analysis.chance(Optimist(), 7, num_relevant=2)
+
+    class Renamed(MRR):
+        pass
+
+    assert analysis.chance(Renamed(), 10**9) == analysis.chance(MRR(), 10**9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_candidates": 0}, r"`num_candidates` must be a positive integer, got 0"),
+        ({"num_candidates": 2.0}, r"`num_candidates` must be a positive integer, got 2\.0"),
+        ({"num_relevant": 0}, r"`num_relevant` must be a positive integer, got 0"),
+        ({"num_relevant": 6}, r"`num_relevant` must be at most `num_candidates`, 5, got 6"),
+    ],
+)
+def test_chance_refuses_impossible_numbers(arguments: dict[str, Any], message: str) -> None:
+    """The argument is named, with its value."""
+    with pytest.raises(ValueError, match=message):
+        analysis.chance(MRR(), **{"num_candidates": 5, **arguments})
+
+
+# Skill -------------------------------------------------------------------------------------------
+
+
+def test_skill_from_chance_to_perfect() -> None:
+    """0 at chance, 1 at perfect, negative below; tensors, and collections by name."""
+    assert analysis.skill(0.2, 0.2) == 0
+    assert analysis.skill(1.0, 0.2) == 1
+    assert analysis.skill(0.0, 0.2) == pytest.approx(-0.25)
+    assert torch.equal(analysis.skill(torch.tensor([0.5, 1.0]), 0.0), torch.tensor([0.5, 1.0]))
+    metrics = recommendation_metrics(k=3)
+    metrics.update(torch.zeros(9, 9), torch.arange(9))
+    found = analysis.skill(metrics.compute(), analysis.chance(metrics, 9))
+    assert list(found) == list(metrics.compute())
+    assert all(abs(float(value)) < 1e-6 for value in found.values())
+
+
+def test_skill_where_chance_is_perfect() -> None:
+    """There is nothing to be better than: NaN."""
+    assert math.isnan(analysis.skill(1.0, 1.0))
+    assert analysis.skill(torch.tensor(1.0), 1.0).isnan()
+
+
+def test_skill_of_other_names() -> None:
+    """A prefix on one side only would leave nothing, silently."""
+    with pytest.raises(ValueError, match=r"names in common, got \['val/mrr'\] and \['mrr'\]"):
+        analysis.skill({"val/mrr": 0.3}, {"mrr": 0.1})
+
+
+# The baseline ------------------------------------------------------------------------------------
+
+
+def test_most_frequent_ranks_by_visits() -> None:
+    """The places are those in the order of the counts, and ties stay tied."""
+    counts = torch.tensor([3, 2**24, 2**24 + 1, 0, 3])
+    target = torch.arange(5)
+    ranking = Ranking.from_scores(analysis.most_frequent(counts, 5), target)
+    assert ranking.above[:, 0].tolist() == [2, 1, 0, 4, 2]
+    assert ranking.tied[:, 0].tolist() == [2, 1, 1, 1, 2]
+    metrics = next_location_metrics(5)
+    metrics.update(analysis.most_frequent(counts.tolist(), 5), target)
+    assert float(metrics.compute()["acc_at_1"]) == pytest.approx(1 / 5)
+
+
+def test_most_frequent_takes_one_row_of_memory() -> None:
+    """A row for every query, all of them the same memory."""
+    scores = analysis.most_frequent(torch.ones(1000, dtype=torch.int32), 10**6)
+    assert scores.shape == (10**6, 1000)
+    assert scores.is_floating_point()
+    assert scores.untyped_storage().nbytes() == 8 * 1000
+    assert analysis.most_frequent([1, 2], 0).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("counts", "num_queries", "name"),
+    [
+        ([[1, 2]], 3, "counts"),
+        ([], 3, "counts"),
+        ([1, -2], 3, "counts"),
+        ([1, math.nan], 3, "counts"),
+        ([1, math.inf], 3, "counts"),
+        ([1, 2], -1, "num_queries"),
+        ([1, 2], 2.0, "num_queries"),
+    ],
+)
+def test_most_frequent_refuses(counts: Any, num_queries: Any, name: str) -> None:
+    """The argument is named, with its value."""
+    with pytest.raises(ValueError, match=rf"`{name}` must .*, got"):
+        analysis.most_frequent(counts, num_queries)
+
+
+# Two models on the same queries ------------------------------------------------------------------
+
+
+def all_signs(differences: list[float]) -> float:
+    """The p-value over all 2^n signs, in plain Python and whole numbers."""
+    units = [round(difference * 2**32) for difference in differences]
+    as_far = [
+        abs(sum(sign * unit for sign, unit in zip(signs, units, strict=True))) >= abs(sum(units))
+        for signs in itertools.product((1, -1), repeat=len(units))
+    ]
+    return sum(as_far) / len(as_far)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
+def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
+    """With few queries the permutation test is exact, and both ways the same."""
+    a, b = (torch.tensor(side) / 4 for side in zip(*pairs, strict=True))
+    found = analysis.compare(a, b)
+    assert found.p_value == pytest.approx(all_signs((a - b).tolist()))
+    mirrored = analysis.compare(b, a)
+    assert mirrored.p_value == found.p_value
+    assert (mirrored.difference, mirrored.low) == pytest.approx(
+        (-found.difference, -found.high), nan_ok=True
+    )
+
+
+def test_queries_scored_alike_change_no_signs() -> None:
+    """Of thirty queries only three differ: eight tosses are all there are."""
+    a = torch.zeros(30)
+    a[:3] = 0.5
+    assert analysis.compare(a, torch.zeros(30)).p_value == 2 / 8
+
+
+def test_random_signs_never_give_zero() -> None:
+    """The signs found are a toss as well: of a hundred others none may be as far from 0."""
+    found = analysis.compare(torch.full((60,), 0.5), torch.zeros(60), num_resamples=100)
+    assert found.p_value == 1 / 101
+
+
+def test_exact_test_equals_scipys() -> None:
+    """SciPy's permutation test of paired samples gives the same exact p-value."""
+    a, b = torch.rand(10).double(), torch.rand(10).double()
+    theirs = scipy.stats.permutation_test(
+        ((a - b).numpy(),),
+        lambda x, axis: x.mean(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=math.inf,
+    )
+    assert analysis.compare(a, b).p_value == pytest.approx(theirs.pvalue)
+
+
+def test_interval_and_effect_size_equal_scipys() -> None:
+    """The paired t interval, and d_z, the t statistic over the root of n."""
+    a, b = torch.rand(300).double(), torch.rand(300).double() * 0.9
+    found = analysis.compare(a, b)
+    theirs = scipy.stats.ttest_rel(a, b)
+    interval = theirs.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.effect_size == pytest.approx(theirs.statistic / math.sqrt(300))
+    assert found.difference == pytest.approx(float(a.mean() - b.mean()))
+    assert found.p_value == pytest.approx(theirs.pvalue, abs=0.01)
+    assert found.num_queries == 300
+
+
+def test_bootstrap_equals_scipys() -> None:
+    """The percentile interval is SciPy's up to the draws, and p agrees with the permutations."""
+    a, b = torch.rand(400).double(), torch.rand(400).double() * 0.92
+    found = analysis.compare(a, b, test="bootstrap", confidence=0.9)
+    theirs = scipy.stats.bootstrap(
+        ((a - b).numpy(),),
+        lambda x, axis: x.mean(axis=axis),
+        method="percentile",
+        confidence_level=0.9,
+        random_state=0,
+    ).confidence_interval
+    error = float((a - b).std()) / 20
+    assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=0.06 * error)
+    assert found.p_value == pytest.approx(analysis.compare(a, b).p_value, abs=0.02)
+
+
+@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
+def test_alike_models_seldom_differ(test: Any) -> None:
+    """Were the models alike, p below 0.1 would come in a tenth of all test sets, about."""
+    low = [
+        analysis.compare(a, b, test=test, num_resamples=400, seed=seed).p_value < 0.1
+        for seed, (a, b) in enumerate(torch.rand(600, 2, 40))
+    ]
+    assert sum(low) / 600 == pytest.approx(0.1, abs=0.035)
+
+
+@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
+def test_the_seed_decides(test: Any) -> None:
+    """The same seed, the same result; PyTorch's own random numbers stay as they are."""
+    a, b = torch.rand(2, 60)
+    state = torch.get_rng_state()
+    first, again, other = (analysis.compare(a, b, test=test, seed=seed) for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
+def test_groups_keep_together(test: Any) -> None:
+    """Each query five times, as a group, is as sure as once; without groups surer, wrongly."""
+    a, b = torch.rand(2, 30).double()
+    b -= 0.1
+    groups = torch.arange(30).repeat(5) - 7
+    once = analysis.compare(a, b, test=test)
+    grouped = analysis.compare(a.repeat(5), b.repeat(5), groups=groups, test=test)
+    wrong = analysis.compare(a.repeat(5), b.repeat(5), test=test)
+    assert grouped.difference == pytest.approx(once.difference)
+    assert (grouped.low, grouped.high) == pytest.approx((once.low, once.high))
+    assert grouped.p_value == pytest.approx(once.p_value)
+    assert wrong.high - wrong.low < 0.6 * (once.high - once.low)
+    assert wrong.p_value < once.p_value
+
+
+def test_the_interval_by_groups_is_that_of_grouped() -> None:
+    """Against scores of 0 the clustered standard error is that of `Grouped`."""
+    users = torch.randint(12, (90,))
+    ranks = torch.randint(1, 7, (90,)) + users % 3
+    lists = torch.arange(10).expand(90, 10)
+    grouped = Grouped(MRR(), 12, average="queries")
+    grouped.update(lists, ranks - 1, groups=users)
+    found = analysis.compare(1 / ranks, torch.zeros(90), groups=users)
+    half = scipy.stats.t.ppf(0.975, 11) * float(grouped.standard_error())
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=1e-5)
+
+
+def test_models_by_the_ids_of_their_queries() -> None:
+    """Scores kept in any order and batches are put side by side by id."""
+    scores, target = torch.rand(2, 12, 9), torch.randint(9, (12,))
+    a, b = PerQueryScores(MRR()), PerQueryScores(MRR())
+    ids = torch.randperm(1000)[:12]
+    a.update(scores[0], target, query_ids=ids)
+    for rows in torch.randperm(12).split(5):
+        b.update(scores[1][rows], target[rows], query_ids=ids[rows])
+    found = analysis.compare(a, b)
+    expected = analysis.compare(*(functional.mrr(s, target, reduction="none") for s in scores))
+    assert dataclasses.astuple(found)[:6] == pytest.approx(dataclasses.astuple(expected)[:6])
+    assert analysis.compare(a.compute(), b) == found
+    alone = PerQueryScores(MRR())
+    alone.update(scores[0][:1], target[:1], query_ids=ids[:1])
+    assert analysis.compare(alone, alone).num_queries == 1
+
+
+def test_repr_can_be_read() -> None:
+    """One line with what a paper reports."""
+    found = analysis.compare(torch.tensor([1.0, 0.5, 0.5]), torch.tensor([0.5, 0.5, 0.25]))
+    assert repr(found) == (
+        "Comparison(difference +0.2500, 95 % interval -0.3710 to +0.8710, p = 0.5, "
+        "d_z = +1.000, 3 queries, permutation)"
+    )
+
+
+KEPT = updated(
+    PerQueryScores(MRR()), torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0]),
+    query_ids=torch.tensor([4, 5]),
+)  # fmt: skip
+OTHERS = updated(
+    PerQueryScores(MRR()), torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0]),
+    query_ids=torch.tensor([4, 6]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "error", "message"),
+    [
+        (KEPT, OTHERS, {}, ValueError, "scores of the same queries"),
+        (KEPT, torch.rand(2), {}, ValueError, "both have ids"),
+        (torch.rand(3), torch.rand(4), {}, ValueError, "scores of the same queries"),
+        (torch.rand(0), torch.rand(0), {}, ValueError, "at least one query"),
+        (torch.tensor([0.1, math.nan]), torch.rand(2), {}, ValueError, "finite.* query 1"),
+        (torch.rand(2, 2), torch.rand(2, 2), {}, TypeError, "`a` must be a PerQueryScores"),
+        (torch.rand(2), [0.1, 0.2], {}, TypeError, "`b` must be a PerQueryScores.* got list"),
+        (KEPT, KEPT, {"test": "t"}, ValueError, "`test` must be one of"),
+        (KEPT, KEPT, {"confidence": 95}, ValueError, "`confidence` must be between"),
+        (KEPT, KEPT, {"num_resamples": 0}, ValueError, "`num_resamples` must be a positive"),
+        (KEPT, KEPT, {"groups": torch.zeros(2)}, ValueError, r"`groups` .* \(2,\).* got float32"),
+        (KEPT, KEPT, {"groups": torch.zeros(3).long()}, ValueError, r"`groups` .*got int64 \(3,"),
+    ],
+)
+def test_what_cannot_be_compared(
+    a: Any, b: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """Other queries, no queries, unknown options: named, with the value."""
+    with pytest.raises(error, match=message):
+        analysis.compare(a, b, **options)
+
+
+# Several runs ------------------------------------------------------------------------------------
+
+
+def runs(mean: float, std: float, number: int) -> list[float]:
+    """Three or five runs with exactly this mean and standard deviation."""
+    shape = {3: [-1, 0, 1], 5: [-1, -1, 0, 1, 1]}[number]
+    return [mean + std * x for x in shape]
+
+
+def test_three_runs_are_undecided_and_five_are_not() -> None:
+    """30.2 +- 0.8 against 31.5 +- 0.6: p = .093 with 3 runs, .021 with 5."""
+    for number, p_value in ((3, 0.093), (5, 0.021)):
+        found = analysis.summarize({"A": runs(30.2, 0.8, number), "B": runs(31.5, 0.6, number)})
+        assert found.models["A"].mean == pytest.approx(30.2)
+        assert found.models["A"].std == pytest.approx(0.8)
+        assert found.models["B"].std == pytest.approx(0.6)
+        assert found.models["B"].num_runs == number
+        assert round(found.p_values["A", "B"], 3) == p_value
+
+
+def test_every_pair_of_models() -> None:
+    """All pairs in the order given, tensors as well as lists; the table names them."""
+    values = {"a": torch.rand(4), "bb": torch.rand(5).tolist(), "c": [0.25]}
+    found = analysis.summarize(values)
+    assert list(found.p_values) == [("a", "bb"), ("a", "c"), ("bb", "c")]
+    theirs = scipy.stats.ttest_ind(values["a"].double(), values["bb"], equal_var=False)
+    assert found.p_values["a", "bb"] == pytest.approx(theirs.pvalue)
+    assert math.isnan(found.p_values["a", "c"])
+    assert math.isnan(found.models["c"].std)
+    lines = repr(found).splitlines()
+    assert lines[2] == "c   0.25 +- nan (1 runs)"
+    assert lines[4].startswith("a - c: ")
+    assert lines[4].endswith(", p = nan")
+
+
+def test_runs_that_are_all_the_same() -> None:
+    """Without any spread there is no test, and no warning of SciPy's."""
+    assert math.isnan(analysis.summarize({"a": [1, 1], "b": [2, 2, 2]}).p_values["a", "b"])
+    assert analysis.summarize({"a": [1, 1], "b": [2, 2, 3]}).p_values["a", "b"] < 0.1
+
+
+@pytest.mark.parametrize("wrong", [{}, {"a": [1.0], "b": []}])
+def test_a_model_without_a_run(wrong: dict[str, list[float]]) -> None:
+    """There is nothing to summarize."""
+    with pytest.raises(ValueError, match="`runs` must hold at least one run of every model"):
+        analysis.summarize(wrong)
+
+
+def test_without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is named; one model needs no test, and all else no SciPy."""
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    assert analysis.summarize({"a": [1, 2, 3]}).models["a"].std == 1
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'nextloc-metrics\[analysis\]'"):
+        analysis.summarize({"a": [1, 2], "b": [2, 3]})
+    assert analysis.compare(torch.rand(30), torch.rand(30)).num_queries == 30
+
+
+def test_pooled_f1_of_one_query_a_time() -> None:
+    """With as many relevant locations in every query, the pooled F1 of chance is the mean F1's."""
+    assert analysis.chance(F1AtK(3, average="pooled"), 8, num_relevant=2) == pytest.approx(
+        analysis.chance(F1AtK(3), 8, num_relevant=2)
+    )
+    assert analysis.chance(MAPAtK(4), 8) == pytest.approx(analysis.chance(MRR(4), 8))
+    assert same(torch.tensor(analysis.chance(NDCGAtK(1), 8)), torch.tensor(1 / 8))

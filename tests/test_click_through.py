@@ -1,0 +1,364 @@
+"""The click-through preset: scikit-learn's values, sizes of states, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics as sklearn_metrics
+from torch import Tensor
+from torchmetrics import MetricCollection, MetricTracker
+from torchmetrics.classification import BinaryAUROC, BinaryMatthewsCorrCoef
+
+import distributed_workers as work
+from nextloc_metrics import click_through_metrics
+from nextloc_metrics.click_through import LogLoss
+from strategies import same, split, updated
+
+KEYS = ["log_loss", "auc", "pr_auc", "accuracy", "precision", "recall", "f1", "mcc"]
+
+
+def by_sklearn(preds: Tensor, target: Tensor, threshold: float = 0.5) -> dict[str, float]:
+    """The values that scikit-learn gives, its warnings about missing labels aside."""
+    score, label = preds.numpy(), target.numpy()
+    # torch compares with the threshold in the dtype of the scores
+    decided = (preds > threshold).long().numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {
+            "log_loss": sklearn_metrics.log_loss(label, score, labels=[0, 1]),
+            "auc": sklearn_metrics.roc_auc_score(label, score),
+            "pr_auc": sklearn_metrics.average_precision_score(label, score),
+            "accuracy": sklearn_metrics.accuracy_score(label, decided),
+            "precision": sklearn_metrics.precision_score(label, decided, zero_division=0),
+            "recall": sklearn_metrics.recall_score(label, decided, zero_division=0),
+            "f1": sklearn_metrics.f1_score(label, decided, zero_division=0),
+            "mcc": sklearn_metrics.matthews_corrcoef(label, decided),
+        }
+
+
+def values(metrics: MetricCollection) -> dict[str, float]:
+    """The computed values; torchmetrics warns where a curve has no positive label."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="No positive samples found")
+        return {name: value.item() for name, value in metrics.compute().items()}
+
+
+def clicks(n: int = 400) -> tuple[Tensor, Tensor]:
+    """Small probabilities, some of them tied, and labels that they predict."""
+    preds = (torch.rand(n) ** 3 * 50).round() / 50
+    return preds, (torch.rand(n) < preds).long()
+
+
+@st.composite
+def interactions(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
+    """Probabilities and labels, both often extreme: ties, 0, 1, and one label alone."""
+    dtype = draw(st.sampled_from([torch.float32, torch.float64]))
+    odd = st.sampled_from([0.0, 1.0, 0.5, 1e-9, 1 - 1e-9, 0.25])
+    width = 32 if dtype == torch.float32 else 64
+    probability = st.one_of(odd, st.floats(0, 1, width=width))
+    n = draw(st.integers(1, 30))
+    preds = draw(st.lists(probability, min_size=n, max_size=n))
+    target = draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    return torch.tensor(preds, dtype=dtype), torch.tensor(target)
+
+
+# Values ------------------------------------------------------------------------------------------
+
+
+@given(interactions(), st.lists(st.integers(1, 9), max_size=4), st.sampled_from([0.5, 0.25, 0.9]))
+def test_equals_sklearn(batch: tuple[Tensor, Tensor], sizes: list[int], threshold: float) -> None:
+    """All eight, one label alone included, in any batches."""
+    metrics = click_through_metrics(threshold=threshold)
+    for part in split(sizes, *batch):
+        metrics.update(*part)
+    expected = by_sklearn(*batch, threshold)
+    assert values(metrics) == pytest.approx(expected, rel=1e-6, abs=2e-6, nan_ok=True)
+
+
+def test_equals_sklearn_on_many() -> None:
+    """A hundred thousand interactions, in float32."""
+    preds, target = clicks(100_000)
+    metrics = updated(click_through_metrics(), preds, target)
+    assert values(metrics) == pytest.approx(by_sklearn(preds, target), abs=1e-6)
+
+
+@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize("thresholds", [None, 50])
+def test_one_label_alone(label: int, thresholds: int | None) -> None:
+    """AUC is NaN, the correlation 0, and nothing else is undefined."""
+    preds, target = torch.tensor([0.2, 0.9, 0.6]), torch.full((3,), label)
+    got = values(updated(click_through_metrics(thresholds=thresholds), preds, target))
+    assert math.isnan(got.pop("auc"))
+    assert got["mcc"] == 0
+    assert got["pr_auc"] == label
+    assert not any(map(math.isnan, got.values()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert updated(BinaryAUROC(thresholds=thresholds), preds, target).compute() == 0
+
+
+def test_a_model_that_never_predicts_a_click_is_not_correlated() -> None:
+    """As in scikit-learn; torchmetrics' own calls it 0.55, and with rarer clicks nearly 1."""
+    for clicked, of, flattered in [(3, 100, 0.551), (1, 1000, 0.9985)]:
+        preds, target = torch.full((of,), 0.1), (torch.arange(of) < clicked).long()
+        assert values(updated(click_through_metrics(), preds, target))["mcc"] == 0
+        theirs = updated(BinaryMatthewsCorrCoef(), preds, target).compute().item()
+        assert theirs == pytest.approx(flattered, abs=1e-4)
+
+
+@given(interactions(), st.lists(st.integers(1, 9), max_size=4))
+def test_log_loss_has_the_same_bits_for_any_batches(
+    batch: tuple[Tensor, Tensor], sizes: list[int]
+) -> None:
+    """The order and the batches of a sum of integers change nothing."""
+    backwards = LogLoss()
+    for preds, target in split(sizes, *(tensor.flip(0) for tensor in batch)):
+        backwards.update(preds, target)
+    assert same(backwards.compute(), updated(LogLoss(), *batch).compute())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "eps"), [(torch.float64, 2**-52), (torch.float32, 2**-23), (torch.bfloat16, 2**-7)]
+)
+def test_a_certain_mistake_is_clipped(dtype: torch.dtype, eps: float) -> None:
+    """It costs -log(eps), eps that of the dtype."""
+    log_loss = updated(LogLoss(), torch.tensor([0.0, 1.0], dtype=dtype), torch.tensor([1, 0]))
+    assert log_loss.compute().item() == pytest.approx(-math.log(eps))
+
+
+def test_log_loss_without_data_is_nan() -> None:
+    """There is no loss of nothing."""
+    assert updated(LogLoss(), torch.empty(0), torch.empty(0, dtype=torch.long)).compute().isnan()
+
+
+def test_ignored_labels_are_left_out() -> None:
+    """Ignoring a label equals removing its rows."""
+    preds, target = clicks()
+    target[::3] = -1
+    ignoring = updated(click_through_metrics(ignore_index=-1), preds, target)
+    removed = updated(click_through_metrics(), preds[target >= 0], target[target >= 0])
+    assert values(ignoring) == pytest.approx(values(removed))
+    assert values(ignoring)["log_loss"] == values(removed)["log_loss"]
+
+
+# Thresholds and sizes ----------------------------------------------------------------------------
+
+
+def curve_bytes(metrics: MetricCollection) -> int:
+    """The bytes that the states of the two curves hold, one storage counted once."""
+    held: dict[int, int] = {}
+    members = dict(metrics.items(copy_state=False))
+    for name in ("auc", "pr_auc"):
+        for stored in members[name].metric_state.values():
+            for tensor in stored if isinstance(stored, list) else [stored]:
+                held[tensor.data_ptr()] = tensor.nbytes
+    return sum(held.values())
+
+
+def test_curves_of_all_thresholds_are_exact() -> None:
+    """Thresholds at every score that occurs give the exact areas."""
+    preds, target = clicks()
+    exact = values(updated(click_through_metrics(), preds, target))
+    binned = updated(click_through_metrics(thresholds=preds.unique()), preds, target)
+    assert values(binned) == pytest.approx(exact, abs=1e-6)
+
+
+def test_curves_of_few_thresholds_are_close_and_small() -> None:
+    """32 bytes a threshold for any number of interactions, against 12 an interaction."""
+    few, exact = click_through_metrics(thresholds=200), click_through_metrics()
+    for _ in range(10):
+        preds = torch.rand(1000)
+        target = (torch.rand(1000) < preds).long()
+        few.update(preds, target)
+        exact.update(preds, target)
+        assert curve_bytes(few) == 200 * 32
+    assert curve_bytes(exact) == 10_000 * 12
+    for name in ("auc", "pr_auc"):
+        difference = values(exact)[name] - values(few)[name]
+        assert abs(difference) < 2e-3, name
+    assert values(few)["auc"] != values(exact)["auc"]
+
+
+def test_quantiles_as_thresholds() -> None:
+    """Where nearly all probabilities are small, quantiles place thresholds where the scores are."""
+    preds = torch.rand(20_000) ** 30
+    target = (torch.rand(20_000) < preds).long()
+    exact = values(updated(click_through_metrics(), preds, target))["auc"]
+    quantiles = torch.quantile(preds[:1000], torch.linspace(0, 1, 200))
+    at_quantiles, evenly = (
+        abs(values(updated(click_through_metrics(thresholds=t), preds, target))["auc"] - exact)
+        for t in (quantiles, 200)
+    )
+    assert 20 * at_quantiles < evenly
+
+
+# In a collection ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("thresholds", [None, 20])
+def test_groups_reset_copies_and_forward(thresholds: int | None) -> None:
+    """Compute groups, copies and resets are those of any collection."""
+    metrics = click_through_metrics(thresholds=thresholds, prefix="val/", postfix="_ctr")
+    alone = [metric.clone() for metric in metrics.values()]
+    batches = [clicks(50), clicks(60), clicks(70)]
+    stepwise = metrics.clone()
+    for batch in batches:
+        metrics.update(*batch)
+        forwarded = stepwise(*batch)
+        assert list(forwarded) == [f"val/{key}_ctr" for key in KEYS]
+        for metric in alone:
+            metric.update(*batch)
+    expected = dict(zip(forwarded, [metric.compute() for metric in alone], strict=True))
+    assert sorted(map(len, metrics.compute_groups.values())) == [1, 1, 2, 4]
+    for copied in (
+        metrics,
+        stepwise,
+        metrics.clone(),
+        copy.deepcopy(metrics),
+        pickle.loads(pickle.dumps(metrics)),
+    ):
+        torch.testing.assert_close(copied.compute(), expected)
+        copied.reset()
+        copied.update(*batches[0])
+        fresh = click_through_metrics(thresholds=thresholds, prefix="val/", postfix="_ctr")
+        assert values(copied) == values(updated(fresh, *batches[0]))
+
+
+def test_keys_are_safe_and_values_scalars() -> None:
+    """Every key suits every tracker, in the order that papers have."""
+    got = updated(click_through_metrics(), *clicks()).compute()
+    assert list(got) == KEYS
+    assert all(value.shape == () and value.is_floating_point() for value in got.values())
+
+
+def test_log_loss_is_better_when_lower() -> None:
+    """A tracker keeps the epoch of the lowest log loss and of the highest AUC."""
+    tracker = MetricTracker(click_through_metrics())
+    target = torch.tensor([0, 1, 1, 0])
+    for preds in ([0.1, 0.9, 0.8, 0.2], [0.4, 0.6, 0.6, 0.7]):
+        tracker.increment()
+        tracker.update(torch.tensor(preds), target)
+    best, steps = tracker.best_metric(return_step=True)
+    assert steps["log_loss"] == steps["auc"] == 0
+    assert best["log_loss"] == pytest.approx(-(2 * math.log(0.9) + 2 * math.log(0.8)) / 4)
+
+
+def test_set_dtype_keeps_the_log_loss() -> None:
+    """Integers stay integers."""
+    log_loss = LogLoss()
+    log_loss.set_dtype(torch.half)
+    preds, target = clicks(5000)
+    assert same(
+        updated(log_loss, preds, target).compute(), updated(LogLoss(), preds, target).compute()
+    )
+
+
+def test_log_losses_of_other_labels_are_not_merged() -> None:
+    """A first batch of equal sums, then another."""
+    metrics = MetricCollection({"all": LogLoss(), "some": LogLoss(ignore_index=0)})
+    for label in (1, 0):
+        metrics.update(torch.tensor([0.25]), torch.tensor([label]))
+    got = metrics.compute()
+    assert got["some"].item() == pytest.approx(math.log(4))
+    assert got["all"].item() == pytest.approx((math.log(4) + math.log(4 / 3)) / 2)
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+GOOD = torch.tensor([0.2, 0.7]), torch.tensor([0, 1])
+BAD: dict[str, tuple[Any, Any, type[Exception], str]] = {
+    "logits": (torch.tensor([0.2, 1.7]), GOOD[1], ValueError, r"`preds`.*1\.7.*sigmoid"),
+    "negative": (torch.tensor([0.2, -0.5]), GOOD[1], ValueError, r"`preds`.*-0\.5"),
+    "NaN": (torch.tensor([0.2, math.nan]), GOOD[1], ValueError, "`preds`.*nan"),
+    "decisions": (torch.tensor([0, 1]), GOOD[1], TypeError, "`preds`.*int64"),
+    "floating labels": (GOOD[0], torch.tensor([0.0, 1.0]), TypeError, r"`target`.*\.long\(\)"),
+    "a third label": (GOOD[0], torch.tensor([0, 2]), ValueError, "`target`.*2.*`ignore_index`"),
+    "other shape": (GOOD[0], torch.tensor([0, 1, 1]), ValueError, r"`target`.*\(2,\).*\(3,\)"),
+    "another device": (GOOD[0].to("meta"), GOOD[1], ValueError, r"`preds`.*cpu.*meta.*\.to\("),
+    "a list": ([0.2, 0.7], GOOD[1], TypeError, "`preds`.*list"),
+}
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_changes_nothing(name: str, warm: bool) -> None:
+    """Whichever way it comes, it is named before anything is counted."""
+    preds, target, error, message = BAD[name]
+    metrics = click_through_metrics()
+    expected = click_through_metrics()
+    if warm:
+        metrics.update(*GOOD)
+        expected.update(*GOOD)
+    for take in (metrics.update, metrics):
+        with pytest.raises(error, match=message):
+            take(preds, target)
+    metrics.update(*GOOD)
+    expected.update(*GOOD)
+    assert values(metrics) == values(expected)
+
+
+def test_unchecked_nan_never_helps() -> None:
+    """Without checks a NaN costs as much as a certain mistake."""
+    log_loss = LogLoss(validate_args=False)
+    log_loss.update(torch.tensor([math.nan, math.nan]), torch.tensor([0, 1]))
+    assert log_loss.compute().item() == pytest.approx(-math.log(2**-23))
+
+
+@pytest.mark.parametrize("options", [{"threshold": 1.5}, {"thresholds": [0.5, 2.0]}])
+def test_thresholds_are_probabilities(options: dict[str, Any]) -> None:
+    """Torchmetrics says so."""
+    with pytest.raises(ValueError, match=r"\[0, ?1\]"):
+        click_through_metrics(**options)
+
+
+# Processes ---------------------------------------------------------------------------------------
+
+
+def share(rank: int, thresholds: int | None) -> dict[str, Tensor]:
+    """Evaluate a process' share of interactions that all processes know."""
+    torch.manual_seed(3)
+    preds, target = clicks(301)
+    mine = slice(0, 200) if rank == 0 else slice(200, None)
+    metrics = click_through_metrics(thresholds=thresholds)
+    for part in split([70], preds[mine], target[mine]):
+        metrics.update(*part)
+    return metrics.compute()
+
+
+def share_of_one_alone(rank: int) -> dict[str, Tensor]:
+    """Evaluate interactions that only the first process has."""
+    torch.manual_seed(3)
+    metrics = click_through_metrics(thresholds=50)
+    if rank == 0:
+        metrics.update(*clicks(301))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*was called before the ``update``")
+        return metrics.compute()
+
+
+def test_a_process_without_data() -> None:
+    """With thresholds a process may have none."""
+    torch.manual_seed(3)
+    expected = updated(click_through_metrics(thresholds=50), *clicks(301)).compute()
+    for got in work.run(share_of_one_alone, 2):
+        torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("thresholds", [None, 50])
+def test_processes_equal_one(thresholds: int | None) -> None:
+    """Two processes with unequal shares report what one reports, log loss to the last bit."""
+    torch.manual_seed(3)
+    expected = updated(click_through_metrics(thresholds=thresholds), *clicks(301)).compute()
+    for got in work.run(share, 2, thresholds):
+        assert same(got["log_loss"], expected["log_loss"])
+        torch.testing.assert_close(got, expected)
+    assert np.isfinite(list(map(float, expected.values()))).all()

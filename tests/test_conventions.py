@@ -1,0 +1,170 @@
+"""Presets of other conventions against plain recomputations, and the page that compares them."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    NDCGAtK,
+    RankingCollection,
+    libcity_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+)
+from strategies import graded_relevant, one_relevant, updated
+
+PAGE = Path(__file__).parents[1] / "docs" / "conventions.py"
+
+
+def computed(metrics: RankingCollection, *args: Tensor) -> dict[str, float]:
+    """The values after one update."""
+    metrics.update(*args)
+    return {name: value.item() for name, value in metrics.compute().items()}
+
+
+# LibCity -----------------------------------------------------------------------------------------
+
+
+def libcity(orders: list[list[list[int]]], target: list[int], k: int) -> dict[str, float]:
+    """LibCity's formulas in loops; a query with several orders counts as their mean."""
+    hit = reciprocal = discounted = 0.0
+    for of_query, location in zip(orders, target, strict=True):
+        for order in of_query:
+            if location in order[:k]:
+                rank = order.index(location) + 1
+                hit += 1 / len(of_query)
+                reciprocal += 1 / rank / len(of_query)
+                discounted += 1 / math.log2(rank + 1) / len(of_query)
+    precision, recall = hit / (len(orders) * k), hit / len(orders)
+    f1 = 2 * precision * recall / (precision + recall) if hit else 0.0
+    mrr, ndcg = reciprocal / len(orders), discounted / len(orders)
+    values = [precision, recall, f1, mrr, mrr, ndcg]
+    names = ["Precision", "Recall", "F1", "MRR", "MAP", "NDCG"]
+    return {f"{name}@{k}": value for name, value in zip(names, values, strict=True)}
+
+
+def placed(scores: list[float], location: int) -> list[list[int]]:
+    """Orders with the location at each place that its tied candidates leave it."""
+    above = [i for i, score in enumerate(scores) if score > scores[location]]
+    others = [i for i, s in enumerate(scores) if s == scores[location] and i != location]
+    return [
+        [*above, *others[:before], location, *others[before:]] for before in range(len(others) + 1)
+    ]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 20))
+def test_libcity_metrics_of_lists(seed: int, length: int, k: int) -> None:
+    """Random lists of ids, some without the location."""
+    draw = torch.Generator().manual_seed(seed)
+    lists = torch.stack([torch.randperm(15, generator=draw)[:length] for _ in range(9)])
+    target = torch.randint(15, (9,), generator=draw)
+    expected = libcity([[order] for order in lists.tolist()], target.tolist(), k)
+    assert computed(libcity_metrics(k), lists, target) == pytest.approx(expected, abs=1e-6)
+
+
+@given(one_relevant(), st.integers(1, 7))
+def test_libcity_metrics_of_tied_scores(batch: tuple[Tensor, Tensor], k: int) -> None:
+    """Ties count as the mean over the places that they leave open."""
+    preds, target = batch
+    pairs = zip(preds.tolist(), target.tolist(), strict=True)
+    expected = libcity([placed(*pair) for pair in pairs], target.tolist(), k)
+    assert computed(libcity_metrics(k), preds, target) == pytest.approx(expected, abs=1e-6)
+
+
+def test_libcity_metrics_at_several_k_are_those_at_each() -> None:
+    """Every metric at every k, where LibCity has MRR, MAP and NDCG at the first alone."""
+    preds, target = torch.randn(30, 40), torch.randint(40, (30,))
+    together = computed(libcity_metrics((5, 10, 1), prefix="val/"), preds, target)
+    alone = {}
+    for k in (5, 10, 1):
+        alone.update(computed(libcity_metrics(k, prefix="val/"), preds, target))
+    assert list(together.items()) == list(alone.items())
+    assert list(together)[:7] == [
+        *(f"val/{name}@5" for name in ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")),
+        "val/Precision@10",
+    ]
+
+
+def test_libcity_metrics_beside_the_others() -> None:
+    """Its recall is the accuracy, and but for F1 it has what `recommendation_metrics` has."""
+    preds, target = torch.randint(6, (30, 40)).float(), torch.randint(40, (30,))
+    city = computed(libcity_metrics(5), preds, target)
+    papers = computed(next_location_metrics(40, k=5, ndcg_k=5), preds, target)
+    assert city["Recall@5"] == papers["acc_at_5"]
+    assert city["NDCG@5"] == papers["ndcg_at_5"]
+    assert city["MRR@5"] < papers["mrr"]
+    assert city["F1@5"] == pytest.approx(2 * city["Recall@5"] / 6)
+    others = computed(recommendation_metrics(5), preds, target)
+    for name in ("Precision", "Recall", "MRR", "MAP", "NDCG"):
+        assert city[f"{name}@5"] == others[f"{name.lower()}_at_5"]
+
+
+# Graded relevance --------------------------------------------------------------------------------
+
+
+@given(graded_relevant(), st.integers(1, 7), st.sampled_from(["linear", "exponential"]))
+def test_gain_of_recommendation_metrics(batch: tuple[Tensor, Tensor], k: int, gain: str) -> None:
+    """NDCG by its formula; the gain changes nothing else."""
+    preds = batch[0] + torch.linspace(0, 0.4, batch[0].shape[1])  # without ties
+    relevance = batch[1]
+    got = computed(recommendation_metrics(k, gain=gain), preds, relevance)
+    scores = []
+    for row, grades in zip(preds.tolist(), relevance.tolist(), strict=True):
+        gains = [2**grade - 1 if gain == "exponential" else grade for grade in grades]
+        order = sorted(range(len(row)), key=lambda i: -row[i])
+        best = sorted(gains, reverse=True)
+        reached, ideal = (
+            sum(g / math.log2(place + 2) for place, g in enumerate(chosen[:k]))
+            for chosen in ([gains[i] for i in order], best)
+        )
+        if ideal > 0:
+            scores.append(reached / ideal)
+    expected = sum(scores) / len(scores) if scores else math.nan
+    assert got.pop(f"ndcg_at_{k}") == pytest.approx(expected, abs=1e-6, nan_ok=True)
+    other = computed(recommendation_metrics(k), preds, relevance)
+    assert got == pytest.approx({name: other[name] for name in got}, abs=0, nan_ok=True)
+
+
+def test_exponential_gain_by_hand() -> None:
+    """Grades 1 and 3 at places 1 and 2: (1 + 7 / log2(3)) / (7 + 1 / log2(3))."""
+    preds, relevance = torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([[1.0, 3.0, 0.0]])
+    got = computed(recommendation_metrics(2, gain="exponential"), preds, relevance)["ndcg_at_2"]
+    assert got == pytest.approx((1 + 7 / math.log2(3)) / (7 + 1 / math.log2(3)))
+    assert got < updated(NDCGAtK(2), preds, relevance).compute().item()
+
+
+# What people quote -------------------------------------------------------------------------------
+
+
+def test_the_inverse_of_mrr_is_the_harmonic_mean_rank() -> None:
+    """Ranks 1 and 9 have the mean 5, and 1 / MRR is 1.8."""
+    lists = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
+    inverse = 1 / updated(MRR(), lists, torch.tensor([0, 0])).compute().item()
+    assert inverse == pytest.approx(1.8)
+
+
+def test_the_page_has_the_tables_that_the_script_computes() -> None:
+    """Every number of docs/conventions.md is what the libraries say now."""
+    for peer in ("ranx", "torch_geometric"):
+        if importlib.util.find_spec(peer) is None:
+            pytest.skip(f"the comparison needs {peer}")
+    ran = subprocess.run(
+        [sys.executable, str(PAGE), "--check"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr

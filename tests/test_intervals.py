@@ -1,0 +1,457 @@
+"""How sure a mean is: standard errors and intervals against SciPy, plain Python and simulation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import partial
+from typing import Any
+
+import pytest
+import scipy.stats
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecileNDCG,
+    F1AtK,
+    Grouped,
+    LocationF1,
+    NDCGAtK,
+    PopularityBins,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    decile_metrics,
+    functional,
+    next_location_metrics,
+)
+from nextloc_metrics.intervals import t_quantile
+from strategies import batch, same, updated
+
+
+def at_ranks(ranks: Tensor, most: int | None = None) -> tuple[Tensor, Tensor]:
+    """Lists of ids in which the relevant location has these ranks, from 1."""
+    most = most or max(1, int(ranks.max()))
+    return torch.arange(most).expand(len(ranks), most), ranks - 1
+
+
+def of_ranks(metric: Any, ranks: list[int] | Tensor, **kwargs: Any) -> Any:
+    """The metric after queries with these ranks."""
+    return updated(metric, *at_ranks(torch.as_tensor(ranks)), **kwargs)
+
+
+def bounds(metric: Any, confidence: float = 0.95) -> list[float]:
+    """The interval as numbers."""
+    low, high = metric.interval(confidence)
+    assert low.shape == high.shape == ()
+    assert low.dtype == high.dtype == torch.float32
+    return [float(low), float(high)]
+
+
+def wilson(mean: float, effective: float, t: float) -> list[float]:
+    """Wilson's interval: the p for which |mean - p| is t standard errors of p."""
+    middle = (mean + t * t / (2 * effective)) / (1 + t * t / effective)
+    root = math.sqrt(mean * (1 - mean) / effective + t * t / (4 * effective**2))
+    return [middle + sign * t * root / (1 + t * t / effective) for sign in (-1, 1)]
+
+
+# One metric --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("num_queries", [1, 2, 17, 400])
+def test_hits_and_misses_have_wilsons_interval(num_queries: int, confidence: float) -> None:
+    """For 0/1 scores it is SciPy's Wilson interval, from no hits to all of them."""
+    for hits in sorted({0, 1, num_queries // 3, num_queries - 1, num_queries}):
+        metric = of_ranks(AccuracyAtK(1), [1] * hits + [2] * (num_queries - hits))
+        test = scipy.stats.binomtest(hits, num_queries)
+        theirs = test.proportion_ci(confidence, method="wilson")
+        assert bounds(metric, confidence) == pytest.approx([theirs.low, theirs.high], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("metric", "function"),
+    [(MRR(), functional.mrr), (NDCGAtK(10), partial(functional.ndcg_at_k, k=10))],
+    ids=["MRR", "NDCG"],
+)
+def test_standard_error_is_that_of_the_scores(metric: RankingMetric, function: Any) -> None:
+    """`standard_error` equals SciPy's `sem` of the scores, and the interval follows from it."""
+    preds, target = batch(200, 12)
+    each = function(preds, target, reduction="none").double()
+    metric.reset()
+    metric.update(preds, target)
+    error = float(scipy.stats.sem(each))
+    assert float(metric.standard_error()) == pytest.approx(error, rel=1e-5)
+    mean = float(each.mean())
+    effective = mean * (1 - mean) / error**2
+    assert effective > len(each)  # less spread than hits and misses
+    expected = wilson(mean, effective, scipy.stats.norm.ppf(0.975))
+    assert bounds(metric) == pytest.approx(expected, abs=1e-6)
+    normal = [mean - 1.96 * error, mean + 1.96 * error]
+    assert bounds(metric) == pytest.approx(normal, abs=0.1 * error)  # the same for many queries
+
+
+@given(
+    st.lists(st.integers(1, 12), min_size=1, max_size=30),
+    st.sampled_from([MRR(), MRR(3), NDCGAtK(5), AccuracyAtK(4), F1AtK(3)]),
+    st.floats(0.01, 0.99),
+)
+def test_intervals_hold_the_value_and_stay_within_0_and_1(
+    ranks: list[int], metric: RankingMetric, confidence: float
+) -> None:
+    """0 <= low <= value <= high <= 1, wider with more confidence."""
+    metric.reset()
+    of_ranks(metric, ranks)
+    low, high = bounds(metric, confidence)
+    assert 0 <= low <= float(metric.compute()) <= high <= 1
+    wider_low, wider_high = bounds(metric, (1 + confidence) / 2)
+    assert wider_low <= low
+    assert high <= wider_high
+
+
+def test_bounds_at_the_ends_are_exact() -> None:
+    """No hit at all has the lower bound 0, nothing but hits the upper bound 1, for every number."""
+    numbers = [*range(1, 300), 2759, 5518]  # by rounding alone the last two would be above 0
+    groups = torch.cat([torch.full((number,), i) for i, number in enumerate(numbers, 1)])
+    for rank, end in ((2, 0), (1, 1)):
+        metric = Grouped(AccuracyAtK(1), len(numbers) + 1)
+        metric.update(*at_ranks(torch.full_like(groups, rank), 2), groups=groups)
+        assert (metric.interval()[end][1:] == end).all()
+
+
+def test_scores_all_alike_are_not_certain() -> None:
+    """Where all scores are the same, 1 or 1/2, as much spread as there may be is assumed."""
+    for ranks in ([1] * 20, [2] * 20, [2]):
+        metric = of_ranks(MRR(), ranks)
+        expected = wilson(float(metric.compute()), len(ranks), scipy.stats.norm.ppf(0.975))
+        assert bounds(metric) == pytest.approx(expected, abs=1e-6)
+    assert float(of_ranks(MRR(), [2, 2]).standard_error()) == pytest.approx(0, abs=1e-6)
+    assert of_ranks(MRR(), [2]).standard_error().isnan()
+
+
+def test_more_queries_are_more_certain() -> None:
+    """Four times the queries halve the interval."""
+    ranks = [1, 2, 5, 3, 9, 1, 4, 7] * 50
+    few, many = (bounds(of_ranks(MRR(), ranks * times)) for times in (1, 4))
+    assert few[1] - few[0] == pytest.approx(2 * (many[1] - many[0]), rel=0.01)
+
+
+def test_nan_without_data() -> None:
+    """No number without a query, as for the value, and no warning of its own."""
+    for metric in (MRR(), Grouped(MRR(), 3, average="queries"), Grouped(MRR(), 3, group=1)):
+        assert all(map(math.isnan, bounds(metric)))
+        assert metric.standard_error().isnan()
+
+
+def test_the_state_stays_as_it_is() -> None:
+    """Asking changes neither state nor value, and updates go on."""
+    metric = of_ranks(MRR(), [1, 2, 3])
+    before = metric.state.clone()
+    metric.interval()
+    metric.standard_error()
+    assert torch.equal(metric.state, before)
+    of_ranks(metric, [4])
+    assert bounds(metric) == bounds(of_ranks(MRR(), [1, 2, 3, 4]))
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, -0.1, math.nan, True])
+def test_confidence_is_a_fraction(confidence: float) -> None:
+    """95 is no confidence, 0.95 is."""
+    metric = of_ranks(MRR(), [1, 2])
+    collection = RankingCollection({"mrr": MRR()})
+    for ask in (metric.interval, collection.compute_with_intervals):
+        with pytest.raises(ValueError, match=r"`confidence` must be between 0 and 1"):
+            ask(confidence)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        LocationF1(3),
+        F1AtK(2, average="pooled"),
+        DecileNDCG(PopularityBins([1, 1, 2]), 1, decile=1),
+    ],
+    ids=repr,
+)
+def test_what_is_no_mean_of_scores_has_none(metric: Any) -> None:
+    """Their sums do not tell how sure they are, and they say so."""
+    assert not metric.averages_scores
+    for ask in (metric.interval, metric.standard_error):
+        with pytest.raises(TypeError, match="is no mean of scores"):
+            ask()
+
+
+def test_a_users_own_metric_has_one() -> None:
+    """A subclass gets intervals with the rest."""
+
+    class InverseSquareRank(RankingMetric):
+        def score(self, ranking: Any) -> Tensor:
+            return 1 / (ranking.above[:, 0] + 1).double() ** 2
+
+    metric = of_ranks(InverseSquareRank(), [1, 2, 2, 5])
+    expected = scipy.stats.sem([1, 1 / 4, 1 / 4, 1 / 25])
+    assert float(metric.standard_error()) == pytest.approx(expected)
+
+
+def test_a_users_own_value_has_none() -> None:
+    """A subclass that computes another value than the mean is not given the mean's interval."""
+
+    class Percent(AccuracyAtK):
+        def compute(self) -> Tensor:
+            return 100 * super().compute()
+
+    metric = of_ranks(Percent(1), [1, 2])
+    with pytest.raises(TypeError, match="is no mean of scores"):
+        metric.interval()
+    collection = RankingCollection({"percent": Percent(1), "mrr": MRR()})
+    collection.update(*at_ranks(torch.tensor([1, 2])))
+    assert list(collection.compute_with_intervals()) == ["percent", "mrr", "mrr_low", "mrr_high"]
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 30), 99, 200, 201, 1000, 10**6, math.inf])
+def test_quantiles_of_students_t(freedom: float) -> None:
+    """They equal SciPy's."""
+    for confidence in (0.01, 0.5, 0.9, 0.95, 0.999):
+        theirs = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
+        assert t_quantile(confidence, freedom) == pytest.approx(theirs, rel=1e-6)
+    assert math.isnan(t_quantile(0.95, 0))
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def clustered_error(scores: list[float], groups: list[int]) -> float:
+    """The cluster-robust standard error of a mean, in plain loops."""
+    mean = sum(scores) / len(scores)
+    off: dict[int, float] = {}
+    for score, group in zip(scores, groups, strict=True):
+        off[group] = off.get(group, 0.0) + score - mean
+    squares = sum(value * value for value in off.values())
+    return math.sqrt(squares * len(off) / (len(off) - 1)) / len(scores)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=2, max_size=60))
+def test_clustered_standard_error(queries: list[tuple[int, int]]) -> None:
+    """`average="queries"` has the metric's value, and the standard error of the groups' sums."""
+    ranks, groups = map(list, zip(*queries, strict=True))
+    metric = of_ranks(Grouped(MRR(), 9, average="queries"), ranks, groups=torch.tensor(groups))
+    assert same(metric.compute(), of_ranks(MRR(), ranks).compute())
+    if len(set(groups)) == 1:
+        assert metric.standard_error().isnan()
+        assert all(map(math.isnan, bounds(metric)))
+        return
+    error = clustered_error([1 / rank for rank in ranks], groups)
+    assert float(metric.standard_error()) == pytest.approx(error, rel=1e-5, abs=1e-7)
+    if error > 1e-3:
+        mean = sum(1 / rank for rank in ranks) / len(ranks)
+        t = scipy.stats.t.ppf(0.95, len(set(groups)) - 1)
+        expected = wilson(mean, mean * (1 - mean) / error**2, t)
+        assert bounds(metric, 0.9) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_group_for_every_query_is_no_group() -> None:
+    """Where every query is a group by itself, the standard error is the plain one."""
+    ranks = torch.randint(1, 9, (50,))
+    single = of_ranks(Grouped(MRR(), 50, average="queries"), ranks, groups=torch.arange(50))
+    plain = of_ranks(MRR(), ranks)
+    assert float(single.standard_error()) == pytest.approx(float(plain.standard_error()))
+
+
+def test_repeated_queries_say_nothing_new() -> None:
+    """Each query four times, as a group: the clustered interval knows, the plain one halves."""
+    ranks = [1, 2, 3, 5, 8, 2, 1, 9, 4, 1]
+    groups = torch.arange(10)
+    once = of_ranks(Grouped(MRR(), 10, average="queries"), ranks, groups=groups)
+    often = of_ranks(Grouped(MRR(), 10, average="queries"), ranks * 4, groups=groups.repeat(4))
+    assert bounds(often) == pytest.approx(bounds(once), abs=1e-6)
+    ratio = of_ranks(MRR(), ranks).standard_error() / of_ranks(MRR(), ranks * 4).standard_error()
+    assert float(ratio) == pytest.approx(2, rel=0.05)
+
+
+def test_groups_all_alike() -> None:
+    """Where all groups have the same mean, each of them is as sure as one query."""
+    metric = of_ranks(
+        Grouped(AccuracyAtK(1), 4, average="queries"), [1] * 40, groups=torch.arange(40) % 4
+    )
+    t = scipy.stats.t.ppf(0.975, 3)
+    assert bounds(metric) == pytest.approx(wilson(1.0, 4, t), abs=1e-6)
+
+
+def test_mean_over_groups() -> None:
+    """`average="groups"` has the standard error of the means of the groups that have data."""
+    ranks = [1, 2, 4, 5, 1, 1, 3]
+    groups = torch.tensor([0, 0, 1, 1, 1, 3, 4])
+    metric = of_ranks(Grouped(MRR(), 6, average="groups"), ranks, groups=groups)
+    means = [3 / 4, (1 / 4 + 1 / 5 + 1) / 3, 1, 1 / 3]
+    error, mean = float(scipy.stats.sem(means)), sum(means) / 4
+    assert float(metric.standard_error()) == pytest.approx(error, rel=1e-5)
+    expected = wilson(mean, mean * (1 - mean) / error**2, scipy.stats.t.ppf(0.975, 3))
+    assert bounds(metric) == pytest.approx(expected, abs=1e-6)
+
+
+def test_intervals_of_single_groups() -> None:
+    """Every group's interval is that of a metric of its queries; a group without data has NaN."""
+    ranks, groups = [1, 2, 2, 1, 5, 3], torch.tensor([0, 0, 2, 2, 2, 0])
+    low, high = of_ranks(Grouped(MRR(), 3), ranks, groups=groups).interval()
+    assert low[1].isnan()
+    assert high[1].isnan()
+    for group in (0, 2):
+        chosen = [rank for rank, g in zip(ranks, groups.tolist(), strict=True) if g == group]
+        alone = bounds(of_ranks(MRR(), chosen))
+        assert [float(low[group]), float(high[group])] == alone
+        one = of_ranks(Grouped(MRR(), 3, group=group), ranks, groups=groups)
+        assert bounds(one) == alone
+
+
+def test_averages_share_a_state() -> None:
+    """What only `compute` reads is merged by a `MetricCollection`, and each value is right."""
+    metrics = MetricCollection(
+        {
+            "users": Grouped(MRR(), 3, average="groups"),
+            "queries": Grouped(MRR(), 3, average="queries"),
+        }
+    )
+    preds, target = at_ranks(torch.tensor([1, 2, 2, 2]))
+    for _ in range(2):
+        metrics.update(preds, target, groups=torch.tensor([0, 1, 1, 1]))
+    assert len(metrics.compute_groups) == 1
+    assert float(metrics.compute()["users"]) == 0.75
+    assert float(metrics.compute()["queries"]) == 0.625
+
+
+# Collections -------------------------------------------------------------------------------------
+
+
+def test_flat_names_in_order() -> None:
+    """Bounds follow their value; a member without bounds has its value only."""
+    metrics = next_location_metrics(6, k=(1, 5), prefix="val/")
+    metrics.update(*batch(50))
+    found = metrics.compute_with_intervals(0.9)
+    with_bounds = ("acc_at_1", "acc_at_5", "mrr", "ndcg_at_10")
+    assert list(found) == [
+        *(f"val/{name}{end}" for name in with_bounds for end in ("", "_low", "_high")),
+        "val/f1",
+    ]
+    assert same({name: found[name] for name in metrics.compute()}, metrics.compute())
+    assert [float(found[f"val/mrr_{end}"]) for end in ("low", "high")] == bounds(
+        metrics["mrr"], 0.9
+    )
+    assert all(value.shape == () for value in found.values())  # as `log_dict` takes them
+
+
+def test_a_postfix_comes_last() -> None:
+    """`mrr_low/test`, as a dashboard sorts it."""
+    metrics = RankingCollection({"mrr": MRR()}, postfix="/test")
+    metrics.update(*batch())
+    assert list(metrics.compute_with_intervals()) == ["mrr/test", "mrr_low/test", "mrr_high/test"]
+
+
+def test_a_name_is_not_taken_twice() -> None:
+    """A member that has the name of a bound is an error, and nothing is overwritten."""
+    metrics = RankingCollection({"mrr": MRR(), "mrr_low": MRR(ties="pessimistic")})
+    metrics.update(*batch())
+    with pytest.raises(ValueError, match=r"\['mrr_low'\] are members"):
+        metrics.compute_with_intervals()
+
+
+def test_metrics_of_deciles_keep_their_names() -> None:
+    """A member that returns a dict is laid flat as by `compute`."""
+    metrics = decile_metrics(PopularityBins([1, 1, 2, 2, 1, 1]), 1)
+    metrics.update(*batch())
+    assert same(metrics.compute_with_intervals(), metrics.compute())
+
+
+# Coverage ----------------------------------------------------------------------------------------
+
+# Of so many simulated test sets a share of 0.95 is found within 0.02 but once in 10^8 times.
+EXPERIMENTS = 4000
+
+
+def coverage(low: Tensor, high: Tensor, truth: float | Tensor) -> float:
+    """The share of intervals that hold the true mean."""
+    return float(((low <= truth) & (truth <= high)).double().mean())
+
+
+def bernoulli(lowest: float, highest: float, num_queries: int) -> tuple[Tensor, Tensor]:
+    """Draw ranks 1 and 2, and for every test set another true accuracy.
+
+    For one accuracy alone the coverage would depend on which whole numbers of hits lie near it.
+    """
+    truth = lowest + (highest - lowest) * torch.rand(EXPERIMENTS)
+    return 2 - (torch.rand(num_queries, EXPERIMENTS) < truth).long(), truth
+
+
+def geometric(p: float, num_queries: int) -> tuple[Tensor, Tensor]:
+    """Draw ranks with geometric chances, up to 40, and return the mean of 1 / rank."""
+    ranks = (torch.rand(num_queries, EXPERIMENTS).log() / math.log1p(-p)).ceil().clamp(1, 40)
+    chances = [p * (1 - p) ** (rank - 1) for rank in range(1, 40)]
+    chances.append(1 - sum(chances))
+    return ranks.long(), torch.tensor(sum(x / rank for rank, x in enumerate(chances, 1)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "draw"),
+    [
+        (AccuracyAtK(1), partial(bernoulli, 0.2, 0.4, 30)),
+        (AccuracyAtK(1), partial(bernoulli, 0.03, 0.1, 100)),
+        (AccuracyAtK(1), partial(bernoulli, 0.9, 0.95, 200)),
+        (MRR(), partial(geometric, 0.3, 30)),
+        (MRR(), partial(geometric, 0.1, 100)),
+    ],
+    ids=["Acc 20-40 %", "Acc 3-10 %", "Acc 90-95 %", "MRR 52 %", "MRR 26 %"],
+)
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_coverage_of_independent_queries(
+    metric: RankingMetric, draw: Any, confidence: float
+) -> None:
+    """Intervals hold the true mean as often as they say; every group is a test set here."""
+    ranks, truth = draw()
+    experiments = Grouped(metric, EXPERIMENTS)
+    groups = torch.arange(EXPERIMENTS).expand_as(ranks)
+    experiments.update(*at_ranks(ranks.flatten(), 40), groups=groups.flatten())
+    low, high = experiments.interval(confidence)
+    assert coverage(low, high, truth) == pytest.approx(confidence, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("metric", "truth"), [(AccuracyAtK(1), 0.4), (MRR(), 0.4 + 0.6 / 3)], ids=["Acc", "MRR"]
+)
+def test_coverage_of_dependent_queries(metric: RankingMetric, truth: float) -> None:
+    """Users differ, and in the number of queries too: the clustered interval holds the mean."""
+    users, experiments = 40, 1000
+    metrics: dict[str, Any] = {
+        "naive": metric,
+        "clustered": Grouped(metric, users, average="queries"),
+        "users": Grouped(metric, users, average="groups"),
+    }
+    found: dict[str, list[Tensor]] = {name: [] for name in metrics}
+    user = torch.arange(users).repeat_interleave(torch.randint(3, 40, (users,)))
+    # of four uniform numbers the second smallest is Beta(2, 3), with the mean 0.4
+    habits = torch.rand(experiments, users, 4).sort(-1).values[..., 1]
+    for habit in habits:
+        ranks = torch.where(torch.rand(len(user)) < habit[user], 1, 3)
+        ranking = Ranking.from_lists(*at_ranks(ranks, 3)).with_groups(user)
+        for name, each in metrics.items():
+            each.reset()
+            each.update(ranking)
+            found[name].append(torch.stack(each.interval()))
+    covered = {name: coverage(*torch.stack(each).T, truth) for name, each in found.items()}
+    assert covered["clustered"] == pytest.approx(0.95, abs=0.02)
+    assert covered["users"] == pytest.approx(0.95, abs=0.02)
+    assert covered["naive"] < 0.75
+
+
+def test_no_warning_of_its_own() -> None:
+    """Asking for an interval before the value is fine, and after it too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric = of_ranks(MRR(), [1, 3])
+        first = bounds(metric)
+        metric.compute()
+        assert bounds(metric) == first

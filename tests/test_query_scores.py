@@ -1,0 +1,215 @@
+"""Per-query scores: what they keep, and that they behave as a TorchMetrics metric."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    F1AtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PerQueryScores,
+    Ranking,
+    RankingCollection,
+    RecallAtK,
+    functional,
+)
+from strategies import batch, updated
+
+
+def kept(metric: PerQueryScores) -> dict[int, float]:
+    """Scores by id."""
+    ids, scores = metric.compute()
+    assert ids.dtype == torch.int64
+    assert scores.dtype == torch.float64
+    assert ids.reshape(-1).tolist() == sorted(set(ids.reshape(-1).tolist()))
+    return dict(zip(ids.reshape(-1).tolist(), scores.reshape(-1).tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("metric", "function", "options"),
+    [
+        (MRR(), "mrr", {}),
+        (AccuracyAtK(2), "accuracy_at_k", {"k": 2}),
+        (NDCGAtK(3), "ndcg_at_k", {"k": 3}),
+        (MAPAtK(3, ties="pessimistic"), "map_at_k", {"k": 3, "ties": "pessimistic"}),
+        (RecallAtK(2, normalized=True), "recall_at_k", {"k": 2, "normalized": True}),
+    ],
+    ids=repr,
+)
+def test_scores_are_those_of_the_functions(metric: Any, function: str, options: Any) -> None:
+    """In any order and batches, by id, equal to `reduction="none"` up to the fixed point."""
+    preds, target = batch(25)
+    ids = torch.randperm(10**6)[:25] * 10**12
+    by_query = PerQueryScores(metric)
+    for rows in torch.randperm(25).split(6):
+        by_query.update(preds[rows], target[rows], query_ids=ids[rows])
+    each = getattr(functional, function)(preds, target, reduction="none", **options)
+    expected = dict(zip(ids.tolist(), each.tolist(), strict=True))
+    assert kept(by_query) == pytest.approx(expected, abs=1e-7)
+    assert by_query.num_queries == 25
+    assert metric.num_queries == 0
+
+
+def test_the_mean_is_the_metric() -> None:
+    """Scores add up to the value, and the same ranking serves both."""
+    metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(3)})
+    by_query = PerQueryScores(MRR())
+    ranking = metrics.rank(*batch(40))
+    metrics.update(ranking)
+    by_query.update(ranking, query_ids=torch.arange(40))
+    mean = by_query.compute().scores.mean()
+    assert float(mean) == pytest.approx(float(metrics.compute()["mrr"]))
+
+
+def test_what_is_left_out_has_no_score() -> None:
+    """By the mask, by `ignore_index`, without a relevant location; ids are not looked at there."""
+    preds = torch.rand(6, 5)
+    target = torch.tensor([[1, -1], [2, 3], [-1, -1], [0, -1], [4, 0], [0, 3]])
+    mask = torch.tensor([True, True, True, True, False, True])
+    ids = torch.tensor([10, 11, 12, 13, 10, 15])
+    by_query = PerQueryScores(MRR(ignore_index=0))
+    by_query.update(preds, target, mask, query_ids=ids)
+    assert list(kept(by_query)) == [10, 11, 15]
+    counting = PerQueryScores(MRR(empty_target_action="neg"))
+    counting.update(preds, target, mask, query_ids=ids)
+    assert kept(counting)[12] == 0.0
+
+
+def test_sequences_have_ids_in_their_shape() -> None:
+    """`[B, T]` queries have `[B, T]` ids."""
+    by_query = PerQueryScores(MRR())
+    ids = torch.arange(6).view(2, 3)
+    by_query.update(torch.rand(2, 3, 4), torch.zeros(2, 3).long(), query_ids=ids)
+    assert len(kept(by_query)) == 6
+
+
+def test_an_id_counts_once() -> None:
+    """A repeat with the same score is one query, in one batch and in several."""
+    lists, target = torch.tensor([[0, 1], [1, 0], [0, 1]]), torch.tensor([0, 0, 0])
+    by_query = PerQueryScores(MRR())
+    for _ in range(2):
+        by_query.update(lists, target, query_ids=torch.tensor([3, 4, 3]))
+    assert kept(by_query) == {3: 1.0, 4: 0.5}
+
+
+def test_an_id_with_two_scores_is_an_error() -> None:
+    """Two queries under one id: in a batch before anything changes, else when put together."""
+    lists = torch.tensor([[0, 1], [1, 0]])
+    by_query = PerQueryScores(MRR())
+    message = r"`query_ids` must name each query once, and query 3 has the scores 0\.5 and 1\.0"
+    for add in (by_query.update, by_query):
+        with pytest.raises(ValueError, match=message):
+            add(lists, torch.tensor([0, 0]), query_ids=torch.tensor([3, 3]))
+    assert by_query.num_queries == 0
+    by_query.update(lists[:1], torch.tensor([0]), query_ids=torch.tensor([3]))
+    by_query.update(lists[1:], torch.tensor([0]), query_ids=torch.tensor([3]))
+    for _ in range(2):  # and again, not an error of another kind
+        with pytest.raises(ValueError, match=message):
+            by_query.compute()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [None, torch.arange(3), torch.arange(4).view(2, 2), torch.arange(4.0), [0, 1, 2, 3]],
+    ids=["none", "too few", "shape", "floating", "list"],
+)
+def test_ids_must_fit(ids: Any) -> None:
+    """They are named in the error, with what was given; the state stays."""
+    by_query = PerQueryScores(MRR())
+    for add in (by_query.update, by_query):
+        with pytest.raises(ValueError, match=r"`query_ids` must be an integer tensor of shape \(4"):
+            add(*batch(4), query_ids=ids)
+    assert by_query.num_queries == 0
+
+
+def test_metrics_that_have_no_scores() -> None:
+    """Only means of a score have one a query."""
+    for metric in (LocationF1(3), F1AtK(2, average="pooled"), AccuracyAtK):
+        with pytest.raises(TypeError, match="`metric` must be"):
+            PerQueryScores(metric)  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method of metric:UserWarning")
+def test_nothing_kept_yet() -> None:
+    """No ids and no scores; and none again after a reset."""
+    by_query = PerQueryScores(MRR())
+    assert kept(by_query) == {}
+    by_query.update(*batch(4), query_ids=torch.arange(4))
+    assert len(kept(by_query)) == 4
+    by_query.reset()
+    assert kept(by_query) == {}
+
+
+def test_forward_returns_the_batch() -> None:
+    """Its own scores, and the batch is added to the rest."""
+    by_query = PerQueryScores(MRR())
+    preds, target = batch(6)
+    first = by_query(preds[:4], target[:4], query_ids=torch.arange(4))
+    second = by_query(preds[4:], target[4:], query_ids=torch.arange(4, 6))
+    assert torch.equal(torch.cat([first.ids, second.ids]), torch.arange(6))
+    assert torch.equal(torch.cat([first.scores, second.scores]), by_query.compute().scores)
+
+
+def test_collections_merge_none_that_differ() -> None:
+    """Beside others in a `MetricCollection`, alike after the first batch, each keeps its own."""
+    metrics = MetricCollection(
+        {"one": PerQueryScores(AccuracyAtK(1)), "two": PerQueryScores(AccuracyAtK(2))}
+    )
+    lists = torch.tensor([[0, 1, 2]])
+    metrics.update(lists, torch.tensor([0]), query_ids=torch.tensor([0]))
+    metrics.update(lists, torch.tensor([1]), query_ids=torch.tensor([1]))
+    found = metrics.compute()
+    assert found["one"].scores.tolist() == [1, 0]
+    assert found["two"].scores.tolist() == [1, 1]
+
+
+def test_copies_casts_and_checkpoints() -> None:
+    """Copies go on by themselves, half precision changes nothing, and a checkpoint brings back."""
+    preds, target = batch(9)
+    by_query = PerQueryScores(MRR())
+    by_query.update(preds[:5], target[:5], query_ids=torch.arange(5))
+    assert by_query.state_dict() == {}
+    copies = [copy.deepcopy(by_query), pickle.loads(pickle.dumps(by_query)), by_query.clone()]
+    by_query.half().set_dtype(torch.half)
+    by_query.persistent(True)
+    resumed = PerQueryScores(MRR())
+    resumed.persistent(True)
+    resumed.load_state_dict(by_query.state_dict())
+    for metric in (by_query, resumed, *copies):
+        metric.update(preds[5:], target[5:], query_ids=torch.arange(5, 9))
+    expected = functional.mrr(preds, target, reduction="none").double()
+    for metric in (by_query, resumed, *copies):
+        torch.testing.assert_close(metric.compute().scores, expected, rtol=0, atol=1e-7)
+        assert repr(metric) == "PerQueryScores(MRR())"
+
+
+def test_a_ranking_of_other_devices_or_ignored_ids() -> None:
+    """What the metric itself would refuse is refused."""
+    by_query = PerQueryScores(MRR(ignore_index=1))
+    preds, target = batch(4)
+    with pytest.raises(ValueError, match="`ignore_index` is 1"):
+        by_query.update(Ranking.from_scores(preds, target), query_ids=torch.arange(4))
+
+
+def test_no_graph_is_kept() -> None:
+    """Scores that require a gradient leave none behind."""
+    preds, target = batch(4)
+    by_query = PerQueryScores(MRR())
+    value: tuple[Tensor, Tensor] = by_query(
+        preds.requires_grad_(), target, query_ids=torch.arange(4)
+    )
+    assert not value[1].requires_grad
+    assert (
+        not updated(by_query, preds, target, query_ids=torch.arange(4)).compute()[1].requires_grad
+    )

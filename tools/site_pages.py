@@ -1,0 +1,71 @@
+"""What the site adds to the Markdown files: formulas as MathML, and pages for files beside docs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+SESSION = re.compile(r"^(`{3,})python\n(?=>>> )", re.MULTILINE)
+OUTSIDE = re.compile(r"\]\(((?:\.\./)+)(examples/\w+\.(?:py|ipynb)|CHANGELOG\.md)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add a page for every example and for the changelog."""
+    from mkdocs.structure.files import File
+
+    pages = {"changelog.md": (ROOT / "CHANGELOG.md").read_text()}
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        pages[page_of(f"examples/{path.name}")] = f"# {path.name}\n\n{fenced(path.read_text())}"
+    for path in sorted((ROOT / "examples").glob("*.ipynb")):
+        pages[page_of(f"examples/{path.name}")] = notebook_page(path)
+    for uri, content in pages.items():
+        files.append(File.generated(config, uri, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to files beside docs, which are right in the repository, lead to their pages.
+
+    And let sessions be known as such, so that they are copied without prompts and results.
+    """
+    markdown = SESSION.sub(r"\1pycon\n", markdown)
+    return OUTSIDE.sub(lambda link: f"]({link[1][3:]}{page_of(link[2])}", markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Write formulas as MathML, which browsers draw by themselves."""
+    return FORMULA.sub(mathml, html)
+
+
+def page_of(path: str) -> str:
+    """Name the page of a file beside docs."""
+    if path == "CHANGELOG.md":
+        return "changelog.md"
+    return path.replace(".ipynb", "_notebook.md").replace(".py", ".md")
+
+
+def notebook_page(path: Path) -> str:
+    """Write the cells of a notebook as Markdown."""
+    cells = json.loads(path.read_text())["cells"]
+    sources = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+    return "\n\n".join(fenced(text) if kind == "code" else text for kind, text in sources)
+
+
+def fenced(code: str) -> str:
+    """Put Python between fences that it does not contain."""
+    return f"````python\n{code.rstrip()}\n````\n"
+
+
+def mathml(formula: re.Match[str]) -> str:
+    """Convert one formula."""
+    from html import unescape
+
+    from latex2mathml.converter import convert
+
+    if formula[1] == "span":
+        return str(convert(unescape(formula[2])))
+    return f'<div class="formula">{convert(unescape(formula[2]), display="block")}</div>'
