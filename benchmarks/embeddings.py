@@ -21,9 +21,10 @@ from memory import MEASURE
 from torch import Tensor
 
 from nextloc_metrics import Ranking
+from nextloc_metrics.embeddings import _CHUNK_ELEMENTS
 
 QUERIES, DIMENSIONS = 256, 64
-CHUNK_SIZE = (1 << 22) // QUERIES  # the default
+CHUNK_SIZE = _CHUNK_ELEMENTS // QUERIES  # the default
 PRODUCT = "the chunked matrix product alone"
 
 _PEAK = (
