@@ -1,45 +1,144 @@
 """Time contestants side by side: interleaved in one run, as medians of paired ratios."""
 
+import importlib.util
 import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from nextloc_metrics import counting
+
 Contestants = dict[str, Callable[[], object]]
+Times = dict[str, list[float]]
+Result = dict[str, Any]
+
+PLAIN, ACCELERATED = "nextloc-metrics, plain", "nextloc-metrics, accelerated"
+
+# Turns that every contestant has at least, however slow it is.
+_FEWEST_TURNS = 3
 
 
-def race(contestants: Contestants, seconds: float) -> dict[str, list[float]]:
-    """Run the contestants in turn until the time is over; return milliseconds of every round."""
-    for run in contestants.values():
-        run()
-    rounds: dict[str, list[float]] = {name: [] for name in contestants}
-    stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop or len(next(iter(rounds.values()))) < 5:
-        for name, run in contestants.items():
-            started = time.perf_counter()
+def installed(package: str) -> bool:
+    """Tell whether a package can be imported."""
+    return importlib.util.find_spec(package) is not None
+
+
+def without_acceleration(run: Callable[[], object]) -> Callable[[], None]:
+    """Run on the plain path, whatever is switched on."""
+
+    def plain() -> None:
+        kept, counting._compiled = counting._compiled, None
+        try:
             run()
-            rounds[name].append(1000 * (time.perf_counter() - started))
+        finally:
+            counting._compiled = kept
+
+    return plain
+
+
+def both_paths(run: Callable[[], object], suffix: str = "") -> Contestants:
+    """Run on the plain path and, where there is an accelerator, on the accelerated one."""
+    contestants: Contestants = {PLAIN + suffix: without_acceleration(run)}
+    if counting._compiled is not None:
+        contestants[ACCELERATED + suffix] = run
+    return contestants
+
+
+def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
+    """Run the contestants in turn until the time is over; return milliseconds of every round.
+
+    Those that take more than a twentieth of the time share half of it, and miss rounds.
+    """
+    warm_up = {name: _milliseconds(run) for name, run in contestants.items()}
+    spent = {name: 0.0 for name, taken in warm_up.items() if taken > 50 * seconds}
+    turns = dict.fromkeys(contestants, 0)
+    rounds: list[dict[str, float]] = []
+    began = time.perf_counter()
+    while (elapsed := time.perf_counter() - began) < seconds or min(turns.values()) < _FEWEST_TURNS:
+        times: dict[str, float] = {}
+        for name, run in contestants.items():
+            share = 1000 * elapsed / (2 * max(1, len(spent)))
+            if spent.get(name, 0) <= share or (elapsed > seconds and turns[name] < _FEWEST_TURNS):
+                times[name] = _milliseconds(run)
+                turns[name] += 1
+                if name in spent:
+                    spent[name] += times[name]
+        rounds.append(times)
     return rounds
 
 
-def report(title: str, contestants: Contestants, seconds: float = 8.0) -> dict[str, object]:
-    """Race the contestants, print a table, and return it; the first is what the ratios are to."""
+def _milliseconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return 1000 * (time.perf_counter() - started)
+
+
+def median_time(rounds: list[dict[str, float]], name: str) -> float:
+    """Return the median of a contestant's milliseconds."""
+    return statistics.median(times[name] for times in rounds if name in times)
+
+
+def median_ratio(rounds: list[dict[str, float]], name: str, to: str) -> float:
+    """Return the median over rounds of one contestant's time over another's."""
+    paired = [times[name] / times[to] for times in rounds if name in times and to in times]
+    return statistics.median(paired) if paired else float("nan")
+
+
+def report(
+    title: str,
+    contestants: Contestants,
+    seconds: float,
+    key: str = "",
+    others: tuple[str, ...] = (),
+) -> Result:
+    """Race the contestants, print a table, and return it.
+
+    Args:
+        title: of the table.
+        contestants: what to race; the first is the floor.
+        seconds: how long.
+        key: by which `render.py` finds the table.
+        others: those that ratios are to, besides the floor and both paths of this library.
+    """
+    floor = next(iter(contestants))
+    to = [n for n in contestants if n in (floor, PLAIN, ACCELERATED, *others)]
     rounds = race(contestants, seconds)
-    floor, *_ = rounds.values()
+    letters = {name: chr(ord("a") + i) for i, name in enumerate(to)}
     print(f"\n{title}")
-    print(f"{'':44}{'ms':>10}{'ratio':>9}")
-    table: dict[str, object] = {}
-    for name, times in rounds.items():
-        ratio = statistics.median(t / f for t, f in zip(times, floor, strict=True))
-        milliseconds = statistics.median(times)
-        print(f"{name:44}{milliseconds:10.3f}{ratio:9.2f}", flush=True)
-        table[name] = {"milliseconds": milliseconds, "ratio": ratio, "rounds": len(times)}
-    return {"title": title, "contestants": table}
+    print(f"{'':52}{'ms':>10}" + "".join(f"{'x ' + letter:>9}" for letter in letters.values()))
+    table: dict[str, Any] = {}
+    for name in contestants:
+        milliseconds = median_time(rounds, name)
+        ratios = {other: median_ratio(rounds, name, other) for other in to}
+        label = f"{letters[name]}  {name}" if name in letters else f"   {name}"
+        print(
+            f"{label:52}{milliseconds:10.3f}" + "".join(f"{x:9.2f}" for x in ratios.values()),
+            flush=True,
+        )
+        turns = sum(name in times for times in rounds)
+        table[name] = {"milliseconds": milliseconds, "ratio_to": ratios, "turns": turns}
+    return {"key": key, "title": title, "floor": floor, "contestants": table}
+
+
+def in_new_process(code: str, *arguments: object, **environment: str) -> Any:
+    """Run Python code in a process of its own, and return the JSON it prints last."""
+    finished = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=os.environ | environment,
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(finished.stdout.splitlines()[-1])
 
 
 def machine() -> dict[str, object]:
@@ -58,8 +157,14 @@ def machine() -> dict[str, object]:
     }
 
 
-def write(path: Path | None, results: list[dict[str, object]]) -> None:
+def accelerate() -> float | None:
+    """Switch the accelerator on where numba is installed; return the seconds it took."""
+    return counting.accelerate() if installed("numba") else None
+
+
+def write(path: Path | None, sections: dict[str, Iterable[Result]]) -> None:
     """Write the machine and the tables as JSON, where a path is given."""
     if path is not None:
-        path.write_text(json.dumps({"machine": machine(), "results": results}, indent=2) + "\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"machine": machine(), **sections}, indent=1) + "\n")
         print(f"\nwritten to {path}")

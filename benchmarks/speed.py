@@ -1,67 +1,66 @@
 """How long an update takes, beside one read of the scores and beside other libraries.
 
-python benchmarks/speed.py [--json results.json] [--seconds 8]
+python benchmarks/speed.py [--seconds 6] [--json speed.json]
 
-Peers that are not installed are left out. Every table is one interleaved run; a ratio is the median
-over rounds of a contestant's time over the first one's in the same round.
+Peers that are not installed are left out. Every table is one interleaved run; "x a" is the median
+over rounds of a contestant's time over that of contestant a in the same round.
 """
 
 import argparse
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import torch
-from harness import Contestants, machine, report, write
+from harness import Contestants, Result, accelerate, both_paths, installed, machine, report, write
 from torch import Tensor
 
-import nextloc_metrics
-from nextloc_metrics import counting, next_location_metrics, recommendation_metrics
+from nextloc_metrics import (
+    MRR,
+    Grouped,
+    PopularityBins,
+    decile_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+)
 
 QUERIES = 256
+READ = "one read of the scores (amax)"
 
 
-def installed(package: str) -> bool:
-    """Tell whether a package can be imported."""
-    return importlib.util.find_spec(package) is not None
-
-
-def without_acceleration(run: Any) -> Any:
-    """Run on the plain path, whatever is switched on."""
-
-    def plain() -> None:
-        kept, counting._compiled = counting._compiled, None
-        try:
-            run()
-        finally:
-            counting._compiled = kept
-
-    return plain
-
-
-def next_location(num_locations: int, dtype: torch.dtype = torch.float32) -> Contestants:
+def next_location(num_locations: int) -> Contestants:
     """Acc@1, 5, 10, MRR, NDCG@10 and weighted F1 of one target a query."""
     torch.manual_seed(0)
-    scores = torch.randn(QUERIES, num_locations).to(dtype)
+    scores = torch.randn(QUERIES, num_locations)
     target = torch.randint(num_locations, (QUERIES,))
-    ours = next_location_metrics(num_locations)
-    contestants: Contestants = {
-        "one read of the scores (amax)": lambda: scores.amax(1),
-        "nextloc-metrics, plain": without_acceleration(lambda: ours.update(scores, target)),
-    }
-    if installed("numba"):
-        contestants["nextloc-metrics, accelerated"] = lambda: ours.update(scores, target)
-    if installed("torch_geometric") and dtype == torch.float32:
+    contestants = ours(scores, target)
+    if installed("torch_geometric"):
         contestants["PyG on topk(10): no F1, MRR cut at 10"] = pyg(scores, target[:, None], 10)
-    if dtype == torch.float32:
-        contestants["topk and argsort, F1 by scikit-learn"] = sorting(scores, target)
-    if installed("torcheval") and dtype == torch.float32:
-        contestants["torcheval hit rates and reciprocal rank"] = torcheval(scores, target)
-    if num_locations <= 10_000 and dtype == torch.float32:
+    contestants["topk and argsort, F1 by scikit-learn"] = sorting(scores, target)
+    if installed("torcheval"):
+        contestants["torcheval: no NDCG, F1"] = torcheval(scores, target)
+    if installed("ignite"):
+        contestants["ignite: no MRR, F1"] = ignite(scores, target[:, None], (1, 5, 10))
+    if num_locations <= 10_000:
         contestants["torchmetrics multiclass: no MRR, NDCG"] = torchmetrics_multiclass(
             scores, target
         )
     return contestants
+
+
+def ours(scores: Tensor, target: Tensor) -> Contestants:
+    """One read of the scores, and the preset on both paths."""
+    preset = next_location_metrics(scores.shape[1])
+    return {READ: lambda: scores.amax(1)} | both_paths(lambda: preset.update(scores, target))
+
+
+def other_scores(kind: str, num_locations: int) -> Contestants:
+    """The preset on scores of other dtypes, and on rows that are part of a wider tensor."""
+    torch.manual_seed(0)
+    if kind == "strided rows":
+        scores = torch.randn(QUERIES, num_locations + 37)[:, 5:-32]
+    else:
+        scores = torch.randn(QUERIES, num_locations).to(getattr(torch, kind))
+    return ours(scores, torch.randint(num_locations, (QUERIES,)))
 
 
 def pyg(scores: Tensor, relevant: Tensor, k: int) -> Any:
@@ -135,16 +134,16 @@ def several_relevant(num_relevant: int) -> Contestants:
     torch.manual_seed(0)
     scores = torch.randn(QUERIES, 10_000)
     relevant = torch.rand(QUERIES, 10_000).topk(num_relevant).indices
-    ours = recommendation_metrics(k=10)
-    contestants: Contestants = {
-        "one read of the scores (amax)": lambda: scores.amax(1),
-        "nextloc-metrics, plain": without_acceleration(lambda: ours.update(scores, relevant)),
-    }
-    if installed("numba"):
-        contestants["nextloc-metrics, accelerated"] = lambda: ours.update(scores, relevant)
+    preset = recommendation_metrics(k=10)
+    contestants: Contestants = {READ: lambda: scores.amax(1)}
+    contestants |= both_paths(lambda: preset.update(scores, relevant))
     if installed("torch_geometric"):
         contestants["PyG on topk(10)"] = pyg(scores, relevant, 10)
-    contestants["torchmetrics retrieval, MRR alone"] = torchmetrics_retrieval(scores, relevant)
+    contestants["torchmetrics retrieval: MRR alone"] = torchmetrics_retrieval(scores, relevant)
+    if installed("torcheval"):
+        contestants["torcheval: precision alone"] = torcheval_retrieval(scores, relevant)
+    if installed("ignite"):
+        contestants["ignite: hit rate, NDCG alone"] = ignite(scores, relevant, (10,))
     return contestants
 
 
@@ -152,7 +151,7 @@ def torchmetrics_retrieval(scores: Tensor, relevant: Tensor) -> Any:
     """Torchmetrics' retrieval metrics keep the scores; their work is in compute."""
     from torchmetrics.functional.retrieval import retrieval_reciprocal_rank
 
-    target = torch.zeros(scores.shape, dtype=torch.bool).scatter_(1, relevant, True)
+    target = multi_hot(scores, relevant)
     probabilities = scores.softmax(1)
 
     def run() -> None:
@@ -162,15 +161,64 @@ def torchmetrics_retrieval(scores: Tensor, relevant: Tensor) -> Any:
     return run
 
 
-def lists() -> Contestants:
-    """Precision, recall, hit rate, MRR, MAP and NDCG at 10, of ranked ids [4,096, 10]."""
+def torcheval_retrieval(scores: Tensor, relevant: Tensor) -> Any:
+    """Torcheval's precision at 10, every query a task."""
+    from torcheval.metrics.functional import retrieval_precision
+
+    target = multi_hot(scores, relevant).long()
+    return lambda: retrieval_precision(scores, target, k=10, num_tasks=len(scores))
+
+
+def ignite(scores: Tensor, relevant: Tensor, ks: tuple[int, ...]) -> Any:
+    """Ignite's hit rates and NDCG@10 of dense relevance."""
+    from ignite.metrics.rec_sys import NDCG, HitRate
+
+    metrics = HitRate(top_k=list(ks)), NDCG(top_k=[10])
+    target = multi_hot(scores, relevant).float()
+
+    def run() -> None:
+        for metric in metrics:
+            metric.update((scores, target))
+
+    return run
+
+
+def multi_hot(scores: Tensor, relevant: Tensor) -> Tensor:
+    """The relevance of every candidate."""
+    return torch.zeros(scores.shape, dtype=torch.bool).scatter_(1, relevant, True)
+
+
+def groups() -> Contestants:
+    """MRR of [256, 10,000], and of 100,000 groups; a compute is not part of it."""
     torch.manual_seed(0)
-    preds = torch.rand(4096, 1000).topk(10).indices
-    relevant = torch.rand(4096, 1000).topk(3).indices
-    ours = recommendation_metrics(k=10)
-    contestants: Contestants = {
-        "nextloc-metrics": lambda: ours.update(preds, relevant),
-    }
+    scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
+    users = torch.randint(100_000, (QUERIES,))
+    plain, grouped = MRR(), Grouped(MRR(), num_groups=100_000)
+    contestants: Contestants = {READ: lambda: scores.amax(1)}
+    contestants |= both_paths(lambda: plain.update(scores, target))
+    return contestants | both_paths(
+        lambda: grouped.update(scores, target, groups=users), ", 100,000 groups"
+    )
+
+
+def deciles() -> Contestants:
+    """The preset of plain metrics and that of decile metrics, of [256, 10,000]."""
+    torch.manual_seed(0)
+    scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
+    preset = next_location_metrics(10_000)
+    rare = decile_metrics(PopularityBins.from_counts(1 + torch.arange(10_000)), k=5)
+    contestants: Contestants = {READ: lambda: scores.amax(1)}
+    contestants |= both_paths(lambda: preset.update(scores, target))
+    return contestants | both_paths(lambda: rare.update(scores, target), ", deciles")
+
+
+def lists(num_queries: int) -> Contestants:
+    """Precision, recall, hit rate, MRR, MAP and NDCG at 10, of ranked ids [N, 10]."""
+    torch.manual_seed(0)
+    preds = torch.rand(num_queries, 1000).topk(10).indices
+    relevant = torch.rand(num_queries, 1000).topk(3).indices
+    preset = recommendation_metrics(k=10)
+    contestants: Contestants = {"nextloc-metrics": lambda: preset.update(preds, relevant)}
     if installed("torch_geometric"):
         contestants["PyG"] = pyg(preds, relevant, 10)
     if installed("ranx"):
@@ -193,26 +241,46 @@ def ranx(preds: Tensor, relevant: Tensor) -> Any:
     return lambda: evaluate(judged, ranked, names)
 
 
+def measure(seconds: float) -> list[Result]:
+    """Print every table, and return them."""
+    results = [
+        report(f"preset, {QUERIES} x {size:,}, float32", next_location(size), seconds, f"{size}")
+        for size in (1_187, 10_000, 100_000)
+    ]
+    results += [
+        report(f"preset, {QUERIES} x {size:,}, {kind}", other_scores(kind, size), seconds / 2)
+        for kind in ("bfloat16", "float16", "float64", "strided rows")
+        for size in (10_000, 100_000)
+    ]
+    results += [
+        report(
+            f"{number} relevant, {QUERIES} x 10,000",
+            several_relevant(number),
+            seconds,
+            f"{number} relevant",
+        )
+        for number in (1, 10, 100)
+    ]
+    results += [
+        report(
+            f"lists of 10 ids, {number:,} queries", lists(number), seconds / 2, f"{number} lists"
+        )
+        for number in (QUERIES, 4096)
+    ]
+    results.append(report(f"MRR, {QUERIES} x 10,000", groups(), seconds, "groups"))
+    results.append(report(f"deciles, {QUERIES} x 10,000", deciles(), seconds, "deciles"))
+    return results
+
+
 def main() -> None:
     """Print every table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the figures here")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of every table")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of a table")
     options = parser.parse_args()
     print(machine())
-    if installed("numba"):
-        print(f"accelerate() took {nextloc_metrics.accelerate():.2f} s")
-    results = [
-        report(f"preset, {QUERIES} x {size:,}, {name}", next_location(size, dtype), options.seconds)
-        for size in (1_187, 10_000, 100_000)
-        for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16))
-    ]
-    results += [
-        report(f"{number} relevant, {QUERIES} x 10,000", several_relevant(number), options.seconds)
-        for number in (1, 10, 100)
-    ]
-    results.append(report("lists of 10 ids, 4,096 queries", lists(), options.seconds))
-    write(options.json, results)
+    accelerate()
+    write(options.json, {"speed": measure(options.seconds)})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """The counts behind every metric: the plain path, the compiled loops, and chunks of products."""
 
-from collections.abc import Iterator
+import tracemalloc
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
@@ -152,32 +155,103 @@ def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
 
 
 class Watch(TorchDispatchMode):
-    """Record the largest tensor that is made, and refuse operations that sort."""
+    """Add up what the tensors hold that are made and live, and refuse to sort the candidates."""
 
-    def __init__(self, scores: Tensor) -> None:
+    def __init__(self, given: Sequence[Tensor], sortable: int) -> None:
         super().__init__()
-        self.scores = scores.untyped_storage().data_ptr()
-        self.largest = 0
+        self.given = {tensor.untyped_storage().data_ptr() for tensor in given}
+        self.sortable = sortable
+        self.live: Counter[int] = Counter()
+        self.bytes: dict[int, int] = {}
+        self.peak = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         name = func.overloadpacket.__name__
-        assert name not in ("sort", "argsort", "topk", "one_hot"), name
+        if name in ("sort", "argsort", "msort", "topk", "kthvalue", "median", "one_hot", "unique"):
+            assert args[0].shape[-1] <= self.sortable, (name, args[0].shape)
         made = func(*args, **(kwargs or {}))
-        for tensor in made if isinstance(made, tuple) else (made,):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() != self.scores:
-                self.largest = max(self.largest, tensor.nbytes)
+        for tensor in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                if storage.data_ptr() not in self.given:
+                    self.bytes[storage.data_ptr()] = storage.nbytes()
+                    self.live[storage.data_ptr()] += 1  # views share a storage
+                    weakref.finalize(tensor, self.live.subtract, [storage.data_ptr()])
+        self.peak = max(self.peak, sum(self.bytes[at] for at, n in self.live.items() if n > 0))
         return made
 
 
+def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -> int:
+    """Return the most bytes that PyTorch's tensors and NumPy's arrays held during a run."""
+    with Watch(given, sortable):
+        run()  # imports, tables and states that stay
+    tracemalloc.start()
+    try:
+        with Watch(given, sortable) as watch:
+            run()
+        return watch.peak + tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+PATHS = pytest.mark.parametrize("accelerated", [False, True])
+
+
+def take_path(accelerated: bool) -> None:
+    """Switch the compiled loops on where asked."""
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        accelerate()
+
+
+@PATHS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype) -> None:
-    """No tensor made by an update is larger than a twentieth of the scores."""
-    scores, target = torch.randn(64, 100_000).to(dtype), torch.arange(64)
-    metrics = next_location_metrics(100_000)
-    state = 3 * 100_000 * 8  # of the F1, whatever the scores
-    with Watch(scores) as watch:
-        metrics.update(scores, target)
-    assert watch.largest <= max(state, scores.nbytes / 20)
+def test_the_preset_neither_sorts_nor_copies_the_scores(
+    dtype: torch.dtype, accelerated: bool
+) -> None:
+    """All that an update makes is smaller than a twentieth of the scores, states aside."""
+    take_path(accelerated)
+    scores, target = torch.randn(256, 50_000).to(dtype), torch.arange(256)
+    metrics = next_location_metrics(50_000)
+    states = 2 * 3 * 50_000 * 8  # of the F1, the batch's and the sum, whatever the scores
+    peak = peak_of(lambda: metrics.update(scores, target), [scores, target], 0)
+    assert peak <= states + scores.nbytes / 20
+
+
+@PATHS
+@pytest.mark.parametrize("uncut", [False, True])
+@pytest.mark.parametrize("relevant", [1, 10, 100])
+def test_several_relevant_neither_sort_nor_copy_the_scores(
+    relevant: int, uncut: bool, accelerated: bool
+) -> None:
+    """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
+    take_path(accelerated)
+    scores = torch.randn(256, 50_000)
+    target = torch.arange(256 * relevant).view(256, relevant)
+    update = recommendation_metrics(k=10).update
+    peak = peak_of(
+        lambda: Ranking.from_scores(scores, target) if uncut else update(scores, target),
+        [scores, target],
+        max(relevant, 4 * 10),  # blocks whose maxima tell how far the first 10 places reach
+    )
+    buffer = 3 * 8 * (1 << 18) if relevant > counting.FEW_RELEVANT else scores.nbytes / 20
+    assert peak <= 16 * 8 * target.numel() + buffer
+
+
+@PATHS
+@pytest.mark.parametrize("relevant", [1, 10, 100])
+@pytest.mark.parametrize("top", [0, 1])
+def test_embeddings_never_make_all_scores(top: int, relevant: int, accelerated: bool) -> None:
+    """All that is made is a few chunks of scores, and neither these nor more are sorted."""
+    take_path(accelerated)
+    queries, table = torch.randn(64, 4), torch.randn(20_000, 4)
+    target = torch.arange(64 * relevant).view(64, relevant)
+    peak = peak_of(
+        lambda: Ranking.from_embeddings(queries, table, target, chunk_size=1000, top=top),
+        [queries, table, target],
+        relevant,
+    )
+    assert peak <= 3 * (64 * 1000 * 4) + 64 * 8 * target.numel()
 
 
 @pytest.mark.parametrize("chunk_size", [None, 1, 7, 100, 1000])

@@ -1,0 +1,91 @@
+"""What ranking a million candidates costs beside the chunked matrix product alone.
+
+python benchmarks/embeddings.py [--seconds 20] [--candidates 1000000] [--json embeddings.json]
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from harness import (
+    Result,
+    accelerate,
+    both_paths,
+    in_new_process,
+    installed,
+    machine,
+    report,
+    write,
+)
+from memory import MEASURE
+from torch import Tensor
+
+from nextloc_metrics import Ranking
+from nextloc_metrics.embeddings import _CHUNK_ELEMENTS
+
+QUERIES, DIMENSIONS = 256, 64
+CHUNK_SIZE = _CHUNK_ELEMENTS // QUERIES  # the default
+PRODUCT = "the chunked matrix product alone"
+
+_PEAK = (
+    MEASURE
+    + """
+queries, table = torch.randn(256, 64), torch.randn(int(sys.argv[1]), 64)
+target = torch.randint(len(table), (256,))
+if sys.argv[2] == "True":
+    nextloc_metrics.accelerate()
+Ranking.from_embeddings(queries, table[:512], target % 512, chunk_size=256)
+print(json.dumps(peak(lambda: Ranking.from_embeddings(queries, table, target))))
+"""
+)
+
+
+def product(queries: Tensor, table: Tensor) -> None:
+    """Multiply chunk by chunk, into one buffer."""
+    buffer = torch.empty(len(queries), CHUNK_SIZE)
+    for start in range(0, len(table), CHUNK_SIZE):
+        rows = table[start : start + CHUNK_SIZE]
+        torch.mm(queries, rows.T, out=buffer[:, : len(rows)])
+
+
+def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
+    """Print the times and the peaks, and return them."""
+    torch.manual_seed(0)
+    queries, table = torch.randn(QUERIES, DIMENSIONS), torch.randn(candidates, DIMENSIONS)
+    target = torch.randint(candidates, (QUERIES,))
+
+    def rank(top: int) -> Ranking:
+        return Ranking.from_embeddings(queries, table, target, chunk_size=CHUNK_SIZE, top=top)
+
+    contestants = {PRODUCT: lambda: product(queries, table)} | both_paths(lambda: rank(0))
+    contestants |= both_paths(lambda: rank(1), ", and the best candidate")
+    title = f"{QUERIES} queries, {candidates:,} candidates of {DIMENSIONS} dimensions"
+    result = report(title, contestants, seconds, "embeddings")
+    if Path("/proc/self/clear_refs").exists():
+        scores = 4 * QUERIES * candidates
+        result["peak_bytes"] = {}
+        for accelerated in (False, True) if installed("numba") else (False,):
+            peak = in_new_process(_PEAK, candidates, accelerated)
+            path = "accelerated" if accelerated else "plain"
+            result["peak_bytes"][path] = peak
+            print(
+                f"peak extra memory, {path}: {peak / 1e6:.1f} MB; "
+                f"all scores would be {scores / 1e6:,.0f} MB"
+            )
+    return [result]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--candidates", type=int, default=1_000_000)
+    options = parser.parse_args()
+    print(machine())
+    accelerate()
+    write(options.json, {"embeddings": measure(options.seconds, options.candidates)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""How many bytes the states hold, and how much memory an update needs besides the scores.
+
+python benchmarks/memory.py [--json memory.json]
+
+A peak is the kernel's: the high-water mark of a fresh process' resident memory over what was
+resident before the update, after an update of a few queries has loaded the code and the state.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from harness import Result, in_new_process, installed, machine, write
+
+from nextloc_metrics import (
+    MRR,
+    Grouped,
+    PopularityBins,
+    RankingCollection,
+    decile_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+)
+
+# Every block that is freed goes back to the kernel, so that none is used again unseen.
+_ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+
+MEASURE = """
+import json, sys
+import torch
+import nextloc_metrics
+from nextloc_metrics import Ranking, next_location_metrics, recommendation_metrics
+
+def resident(mark):
+    with open("/proc/self/status") as lines:
+        return next(1024 * int(x.split()[1]) for x in lines if x.startswith(mark))
+
+def peak(run):
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the high-water mark starts again
+    before = resident("VmRSS")
+    run()
+    return resident("VmHWM") - before
+"""
+
+_UPDATE = (
+    MEASURE
+    + """
+relevant, accelerated = int(sys.argv[1]), sys.argv[2] == "True"
+scores = torch.randn(256, 100_000).to(getattr(torch, sys.argv[3]))
+if relevant == 0:
+    metrics, target = next_location_metrics(100_000), torch.randint(100_000, (256,))
+else:
+    metrics, target = recommendation_metrics(k=10), torch.randint(100_000, (256, relevant))
+if accelerated:
+    nextloc_metrics.accelerate()
+metrics.update(scores[:2], target[:2])
+print(json.dumps([peak(lambda: metrics.update(scores, target)), scores.nbytes]))
+"""
+)
+
+
+def peaks() -> list[Result]:
+    """Print the peak extra memory of an update of scores [256, 100,000], as % of the scores."""
+    if not Path("/proc/self/clear_refs").exists():
+        print("\npeaks are measured on Linux only")
+        return []
+    print(f"\n{'peak extra memory of an update, 256 x 100,000':52}{'MB':>8}{'% of scores':>14}")
+    results = []
+    for dtype in ("float32", "bfloat16"):
+        for relevant in (0, 1, 10, 100):
+            for accelerated in (False, True) if installed("numba") else (False,):
+                extra, scores = in_new_process(_UPDATE, relevant, accelerated, dtype, **_ALLOCATION)
+                what = f"{relevant} relevant" if relevant else "next-location preset"
+                name = f"{what}, {dtype}, {'accelerated' if accelerated else 'plain'}"
+                print(f"{name:52}{extra / 1e6:8.2f}{100 * extra / scores:14.2f}", flush=True)
+                results.append({"name": name, "bytes": extra, "of_scores": extra / scores})
+    return results
+
+
+def states() -> list[Result]:
+    """Print the bytes of every preset's state after one query and after many."""
+    bins = PopularityBins.from_counts(torch.arange(1000))
+    collections = {
+        "next_location_metrics(1000)": next_location_metrics(1000),
+        "recommendation_metrics()": recommendation_metrics(),
+        "decile_metrics(bins of 1000)": decile_metrics(bins),
+        "Grouped(MRR(), 1000)": RankingCollection([Grouped(MRR(), num_groups=1000)]),
+    }
+    numbers = (1, 1_000, 100_000)
+    print(
+        f"\n{'bytes of the states after so many queries':40}"
+        + "".join(f"{x:>12,}" for x in numbers)
+    )
+    results = []
+    generator = torch.Generator().manual_seed(0)
+    for name, metrics in collections.items():
+        sizes = []
+        done = 0
+        for number in numbers:
+            while done < number:
+                batch = min(5_000, number - done)
+                preds = torch.rand(batch, 1000, generator=generator)
+                target = torch.randint(1000, (batch,), generator=generator)
+                grouped = {"groups": target} if name.startswith("Grouped") else {}
+                metrics.update(preds, target, **grouped)
+                done += batch
+            sizes.append(state_bytes(metrics))
+        print(f"{name:40}" + "".join(f"{x:12,}" for x in sizes))
+        results.append({"name": name, "queries": list(numbers), "bytes": sizes})
+    return results
+
+
+def state_bytes(metrics: RankingCollection) -> int:
+    """Add up what the members hold, a tensor that several hold once."""
+    states = {}
+    for metric in metrics.values(copy_state=False):
+        for value in metric.metric_state.values():
+            tensors = value if isinstance(value, list) else [value]
+            states.update({tensor.data_ptr(): tensor.nbytes for tensor in tensors})
+    return sum(states.values())
+
+
+def main() -> None:
+    """Print both."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    print(machine())
+    write(options.json, {"states": states(), "peaks": peaks()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Measure everything, and write it as JSON for `render.py`.
+
+python benchmarks/run_all.py [--seconds 6] [--json results.json]
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import embeddings
+import growth
+import harness
+import memory
+import speed
+
+
+def main() -> None:
+    """Print every table; takes some five minutes with the default."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of a table")
+    options = parser.parse_args()
+    began = time.perf_counter()
+    print(harness.machine())
+    # fresh processes first, before this one fills the memory
+    sections = {"first": growth.first_result(3), "peaks": memory.peaks()}
+    harness.accelerate()
+    sections |= {
+        "states": memory.states(),
+        "speed": speed.measure(options.seconds),
+        "growth": growth.growth(options.seconds),
+        "embeddings": embeddings.measure(2 * options.seconds),
+    }
+    harness.write(options.json, sections)
+    print(f"{time.perf_counter() - began:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main()
