@@ -127,7 +127,7 @@ def main() -> None:
                     share = peak_memory(update, scores)
                     print(f"peak memory of the update: {100 * share:.2f} % of the scores")
                     results.append(table | {"device": device, "peak_memory_share": share})
-    write(options.json, results)
+    write(options.json, {"cuda": results})
 
 
 if __name__ == "__main__":

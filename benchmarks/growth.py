@@ -111,14 +111,13 @@ def first_result(repetitions: int) -> list[Result]:
             "first result, accelerated, from the cache": (whole, _ACCELERATED),
         }
     times: dict[str, list[float]] = {name: [] for name in programs}
-    for repetition in range(repetitions + 1):
+    in_new_process(_FIRST.format(imports=whole, rest=""))  # the files are read from the disk
+    for _ in range(repetitions):
         # compiling fills the cache of this round, the last program reads it
         with tempfile.TemporaryDirectory() as cache:
             for name, (imports, rest) in programs.items():
                 code = _FIRST.format(imports=imports, rest=rest)
-                seconds = in_new_process(code, NUMBA_CACHE_DIR=cache)
-                if repetition:  # the first round reads the files from the disk
-                    times[name].append(seconds)
+                times[name].append(in_new_process(code, NUMBA_CACHE_DIR=cache))
     print(f"\n{'seconds in a fresh process, medians':52}{'s':>10}")
     results = []
     for name, taken in times.items():

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +134,11 @@ def in_new_process(code: str, *arguments: object, **environment: str) -> Any:
         [sys.executable, "-c", code, *map(str, arguments)],
         env=os.environ | environment,
         cwd=Path(__file__).parent,
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
-        check=True,
     )
+    if finished.returncode:
+        raise RuntimeError(finished.stderr)
     return json.loads(finished.stdout.splitlines()[-1])
 
 
@@ -162,7 +163,7 @@ def accelerate() -> float | None:
     return counting.accelerate() if installed("numba") else None
 
 
-def write(path: Path | None, sections: dict[str, Iterable[Result]]) -> None:
+def write(path: Path | None, sections: Mapping[str, Sequence[Result]]) -> None:
     """Write the machine and the tables as JSON, where a path is given."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)

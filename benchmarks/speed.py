@@ -114,18 +114,16 @@ def torcheval(scores: Tensor, target: Tensor) -> Any:
 
 def torchmetrics_multiclass(scores: Tensor, target: Tensor) -> Any:
     """Torchmetrics' accuracies and F1; its F1 needs num_locations squared."""
-    from torchmetrics import MetricCollection
+    from torchmetrics import Metric, MetricCollection
     from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
 
     classes = scores.shape[1]
-    collection = MetricCollection(
-        {
-            f"acc{k}": MulticlassAccuracy(classes, top_k=k, average="micro", validate_args=False)
-            for k in (1, 5, 10)
-        }
-        | {"f1": MulticlassF1Score(classes, average="weighted", validate_args=False)},
-        compute_groups=False,
-    )
+    members: dict[str, Metric | MetricCollection] = {
+        f"acc{k}": MulticlassAccuracy(classes, top_k=k, average="micro", validate_args=False)
+        for k in (1, 5, 10)
+    }
+    members["f1"] = MulticlassF1Score(classes, average="weighted", validate_args=False)
+    collection = MetricCollection(members, compute_groups=False)
     return lambda: collection.update(scores, target)
 
 
