@@ -1,6 +1,6 @@
 """Measure everything, and write it as JSON for `render.py`.
 
-python benchmarks/run_all.py [--seconds 6] [--json results.json]
+python benchmarks/run_all.py [--seconds 4] [--json results.json]
 """
 
 import argparse
@@ -18,7 +18,7 @@ def main() -> None:
     """Print every table; takes some five minutes with the default."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the figures here")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of a table")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a table")
     options = parser.parse_args()
     began = time.perf_counter()
     print(harness.machine())

@@ -1,6 +1,6 @@
 """How long an update takes, beside one read of the scores and beside other libraries.
 
-python benchmarks/speed.py [--seconds 6] [--json speed.json]
+python benchmarks/speed.py [--seconds 4] [--json speed.json]
 
 Peers that are not installed are left out. Every table is one interleaved run; "x a" is the median
 over rounds of a contestant's time over that of contestant a in the same round.
@@ -274,7 +274,7 @@ def main() -> None:
     """Print every table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the figures here")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of a table")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a table")
     options = parser.parse_args()
     print(machine())
     accelerate()
