@@ -232,7 +232,7 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(
     peak = peak_of(
         lambda: Ranking.from_scores(scores, target) if uncut else update(scores, target),
         [scores, target],
-        max(relevant, 4 * 10),  # blocks whose maxima tell how far the first 10 places reach
+        scores.shape[1] // 100,  # the relevant ones, and maxima that tell how far places reach
     )
     buffer = 3 * 8 * (1 << 18) if relevant > counting.FEW_RELEVANT else scores.nbytes / 20
     assert peak <= 16 * 8 * target.numel() + buffer
