@@ -64,7 +64,7 @@ def test_all_paths_count_alike(
     """The plain path, the compiled loops and a count in Python agree, in strided rows too."""
     compiled_loops = pytest.importorskip("nextloc_metrics.compiled", reason="they need numba")
     monkeypatch.setattr(counting, "FEW_RELEVANT", 8)  # so that 9 are searched for
-    monkeypatch.setattr(compiled_loops, "FEW_RELEVANT", 8)
+    monkeypatch.setattr(compiled_loops, "_FEW_RELEVANT", 8)
     wide = torch.zeros(9, columns + 3, dtype=dtype)
     wide[:, 1:-2] = dirty_scores(9, columns, dtype)
     scores = wide[:, 1:-2]

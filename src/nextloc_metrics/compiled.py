@@ -19,17 +19,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.counting import count_above_and_tied
+
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11
 
-# Up to here one pass over a block for each relevant location is the cheapest; beyond, a search.
-FEW_RELEVANT = 1 << 9
+# Up to here one pass over a block for each relevant location is cheaper than a search among them.
+_FEW_RELEVANT = 1 << 9
 
 # How many scores are looked at together when one of them is looked for.
 _STEP = 1 << 6
 
 # Below this many scores, handing out work takes longer than doing it.
-_SERIAL_ELEMENTS = 1 << 20
+_SERIAL_ELEMENTS = 1 << 19
 
 
 @numba.njit(nogil=True)
@@ -72,57 +74,6 @@ def _first_equal(row, begin, value):  # type: ignore[no-untyped-def]
     while start < len(row) and row[start] != value:
         start += 1
     return start
-
-
-@numba.njit(inline="always")
-def _order(bits, kind, largest, infinity):  # type: ignore[no-untyped-def]
-    """An integer in the order of the scores, a NaN the largest."""
-    magnitude = kind(bits & largest)
-    value = kind(-magnitude) if bits < 0 else magnitude
-    return largest if magnitude > infinity else value
-
-
-@numba.njit(nogil=True)
-def _first_at_least(thresholds, value):  # type: ignore[no-untyped-def]
-    """How many of the sorted thresholds, a power of two of them, are lower than the value."""
-    first, half = 0, len(thresholds) >> 1
-    while half:
-        first += half * (thresholds[first + half - 1] < value)  # no branch to predict
-        half >>= 1
-    return first + (thresholds[first] < value)
-
-
-@numba.njit(nogil=True, cache=True)
-def _search_rows(  # type: ignore[no-untyped-def]
-    scores, stride, columns, largest, infinity, own, first, last, above, tied
-):
-    kind = scores.dtype.type
-    num_relevant = own.shape[1]
-    size = 1
-    while size < num_relevant:
-        size *= 2
-    thresholds = np.empty(size, scores.dtype)
-    lowest = np.empty(size + 1, np.int64)
-    equal = np.empty(size + 1, np.int64)
-    for row in range(first, last):
-        thresholds[:] = largest
-        for j in range(num_relevant):
-            thresholds[j] = _order(own[row, j], kind, largest, infinity)
-        thresholds.sort()
-        lowest[:] = 0
-        equal[:] = 0
-        for i in range(row * stride, row * stride + columns):
-            value = _order(scores[i], kind, largest, infinity)
-            place = _first_at_least(thresholds, value)
-            lowest[place] += 1
-            if place < size:
-                equal[place] += thresholds[place] == value
-        for place in range(1, size + 1):
-            lowest[place] += lowest[place - 1]
-        for j in range(num_relevant):
-            place = _first_at_least(thresholds, _order(own[row, j], kind, largest, infinity))
-            above[row, j] = columns - lowest[place]
-            tied[row, j] = equal[place]
 
 
 @numba.njit(nogil=True)
@@ -200,9 +151,8 @@ def compile_loops() -> float:
     """Compile the loops for every dtype, or load them from the cache; return the seconds taken."""
     started = time.perf_counter()
     for dtype in _FORMATS:
-        for relevant in (1, FEW_RELEVANT + 1):
-            scores = torch.zeros(1, 1, dtype=dtype, device="cpu")
-            survey(scores, scores.expand(1, relevant), True)
+        scores = torch.zeros(1, 1, dtype=dtype, device="cpu")
+        survey(scores, scores, True)
     return time.perf_counter() - started
 
 
@@ -223,6 +173,9 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
         int64 `[N]`, zeros where not asked for.
     """
+    if own.shape[1] > _FEW_RELEVANT:
+        *_, best = survey(scores, own[:, :0], find_best)
+        return *count_above_and_tied(scores, own), best
     num_queries, columns = scores.shape
     above, tied = torch.zeros(2, *own.shape, dtype=torch.int64, device="cpu")
     best = torch.zeros(num_queries, dtype=torch.int64, device="cpu")
@@ -231,16 +184,11 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
     flat = scores.as_strided(((num_queries - 1) * stride + columns,), (1,)).view(integer).numpy()
-    several = own.shape[1] > FEW_RELEVANT
-    counted = (own[:, :1] if several else own).contiguous().view(integer).numpy()
-    shape = flat, stride, columns, largest, infinity
-    results = above.numpy(), tied.numpy()
+    at = own.contiguous().view(integer).numpy()
+    results = above.numpy(), tied.numpy(), best.numpy()
 
     def work(first: int, last: int) -> None:
-        if find_best or not several:
-            _survey_rows(*shape, counted, first, last, find_best, *results, best.numpy())
-        if several:
-            _search_rows(*shape, own.contiguous().view(integer).numpy(), first, last, *results)
+        _survey_rows(flat, stride, columns, largest, infinity, at, first, last, find_best, *results)
 
     _spread(work, num_queries, num_queries * columns)
     return above, tied, best
