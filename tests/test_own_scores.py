@@ -253,11 +253,8 @@ def test_the_default_device_changes_nothing(relevant: int) -> None:
     expected = Ranking.from_scores(scores, target)
     metrics = RankingCollection({"mrr": MRR(), "ndcg": NDCGAtK(10), "hit": AccuracyAtK(3)})
     values = metrics(expected)
-    torch.set_default_device("meta")
-    try:
+    with torch.device("meta"):
         found = metrics(scores, target)
-    finally:
-        torch.set_default_device(None)
     assert {name: float(value) for name, value in found.items()} == {
         name: float(value) for name, value in values.items()
     }
