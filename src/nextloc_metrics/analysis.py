@@ -131,7 +131,7 @@ def _scored_metric(metric: RankingTally) -> RankingMetric | None:
 def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> float:
     metric = _scored_metric(tally)
     assert metric is not None  # checked
-    if type(metric).score.__module__.startswith("nextloc_metrics."):
+    if not metric.has_own_score:
         block = _places(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
     if metric.top > 1:

@@ -173,14 +173,15 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
         int64 `[N]`, zeros where not asked for.
     """
-    if own.shape[1] > _FEW_RELEVANT:
-        *_, best = survey(scores, own[:, :0], find_best)
-        return *count_above_and_tied(scores, own), best
     num_queries, columns = scores.shape
     above, tied = torch.zeros(2, *own.shape, dtype=torch.int64, device="cpu")
     best = torch.zeros(num_queries, dtype=torch.int64, device="cpu")
     if not num_queries:
         return above, tied, best
+    if own.shape[1] > _FEW_RELEVANT:
+        if find_best:
+            *_, best = survey(scores, own[:, :0], find_best)
+        return *count_above_and_tied(scores, own), best
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
     flat = scores.as_strided(((num_queries - 1) * stride + columns,), (1,)).view(integer).numpy()

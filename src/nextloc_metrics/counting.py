@@ -19,11 +19,12 @@ FEW_RELEVANT = 64
 _BUFFER_ELEMENTS = 1 << 18
 _BUFFER_COLUMNS = 1 << 14
 
+# The same on other devices, where a buffer must keep every core busy and stay small beside scores.
+_DEVICE_BUFFER_ELEMENTS = 1 << 22
+
 # Maxima of smaller groups cost more than they spare.
 _SMALLEST_GROUP = 8
 
-# The same on other devices, where a buffer must keep every core busy and stay small beside scores.
-_DEVICE_BUFFER_ELEMENTS = 1 << 22
 # PyTorch's builds for CUDA bring it along.
 _HAS_TRITON = find_spec("triton") is not None
 

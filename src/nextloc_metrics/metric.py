@@ -410,6 +410,11 @@ class RankingMetric(RankingTally):
     def score(self, ranking: Ranking) -> Tensor:
         """Return float64 `[N]`: one score in [0, 1] a query."""
 
+    @property
+    def has_own_score(self) -> bool:
+        """Whether `score` is none of this library's, of which no more is known than its places."""
+        return not type(self).score.__module__.startswith("nextloc_metrics.")
+
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
         scores, counted = score_queries([self], ranking)

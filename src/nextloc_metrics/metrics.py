@@ -18,8 +18,7 @@ class _CutAtK(RankingMetric):
     @property
     def depth(self) -> int | None:
         """The k places, of this library's scores; one of your own may look further."""
-        own = not type(self).score.__module__.startswith("nextloc_metrics.")
-        return None if own else self.k
+        return None if self.has_own_score else self.k
 
 
 class AccuracyAtK(_CutAtK):

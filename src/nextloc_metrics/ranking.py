@@ -22,6 +22,7 @@ from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, 
 
 Made = TypeVar("Made")
 Ties = Literal["expected", "optimistic", "pessimistic"]
+Sorted = tuple[Tensor, Tensor]  #: values, and where they were
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
 UNRETRIEVED = 1 << 62
@@ -349,9 +350,11 @@ class Ranking:
             validate_args=validate_args,
         )
         lists = preds.reshape(-1, preds.shape[-1]).long()
+        near = lists[:, :depth]
+        by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
         if validate_args:
-            _check_lists(lists, relevant.counted)
-        above = _places_in_lists(lists[:, :depth], relevant.ids)
+            _check_lists(lists, relevant.counted, by_id if near.shape == lists.shape else None)
+        above = _places_in_lists(near, by_id, relevant.ids)
         return cls.from_places(
             relevant,
             above,
@@ -552,31 +555,31 @@ def _comparable(scores: Tensor) -> Tensor:
     return (scores.float() if scores.element_size() == 1 else scores).detach()
 
 
-def _places_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
+def _places_in_lists(lists: Tensor, by_id: Sorted | None, ids: Tensor) -> Tensor:
     """Find the first place of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED where they are not."""
     wanted = ids.masked_fill(ids < 0, -2)  # the padding of both is not the same
     length = lists.shape[1]
-    if length <= _SHORT_LIST:
+    if by_id is None:
         above = torch.full_like(ids, UNRETRIEVED)
         for place in range(length - 1, -1, -1):  # of repeats, the first place is written last
             above.masked_fill_(lists[:, place : place + 1] == wanted, place)
         return above
-    by_id, place_of = lists.sort(dim=1, stable=True)  # of repeats, the first place comes first
-    slot = torch.searchsorted(by_id, wanted).clamp(max=length - 1)
-    found = by_id.gather(1, slot) == wanted
+    in_order, place_of = by_id  # of repeats, the first place comes first
+    slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
+    found = in_order.gather(1, slot) == wanted
     return place_of.gather(1, slot).masked_fill(~found, UNRETRIEVED)
 
 
-def _check_lists(lists: Tensor, counted: Tensor) -> None:
+def _check_lists(lists: Tensor, counted: Tensor, by_id: Sorted | None) -> None:
     if not lists.numel():
         return
     lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
     if lowest < -1:
         raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
     if lists.shape[1] > _WIDEST_UNQUESTIONED_LIST:
-        by_id = lists.sort(dim=1).values
-        written = by_id >= 0
-        repeats = int(((by_id[:, 1:] == by_id[:, :-1]) & written[:, 1:]).sum())
+        in_order, _ = by_id or lists.sort(dim=1)
+        written = in_order >= 0
+        repeats = int(((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum())
         entries = int(written.sum())
         if 2 * repeats > entries:
             raise ValueError(
