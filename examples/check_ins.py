@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -231,3 +232,22 @@ class Histories(Dataset[int]):
             "new": data.new[row],
             "is_real": index < len(self.rows),
         }
+
+
+def read_or_simulate(path: Path | None, limit: int | None) -> CheckIns:
+    """Read a file or a folder, or simulate so many users where there is none."""
+    if path is None:
+        return CheckIns.from_table(split_in_time(simulate_check_ins(limit or 200)))
+    return CheckIns.from_table(read_parts(path))
+
+
+def score_test_part(
+    model: Callable[[dict[str, Tensor]], Tensor], data: CheckIns, length: int = 1
+) -> Iterator[tuple[Tensor, dict[str, Tensor], Tensor]]:
+    """Yield rows of the test part, what the model was given of them, and its scores."""
+    for rows in data.queries(2).split(256):
+        batch = Histories(data, rows, length).batch(list(range(len(rows))))
+        with torch.no_grad():
+            scores = model(batch)
+        scores[:, :FIRST_LOCATION] = -torch.inf  # padding, and what training never visits
+        yield rows, batch, scores

@@ -49,6 +49,7 @@ from nextloc_metrics import (
     PopularityBins,
     Ranking,
     RankingCollection,
+    analysis,
     next_location_metrics,
     tables,
 )
@@ -65,6 +66,18 @@ class Results:
     metrics: dict[str, float] = field(default_factory=dict)
     by_target: dict[str, float] = field(default_factory=dict)  # accuracy for groups of targets
     within: list[float] = field(default_factory=list)  # accuracy for every k of CURVE
+
+
+class MostFrequent(nn.Module):
+    """Score a location by everybody's visits in the training part."""
+
+    def __init__(self, data: CheckIns) -> None:
+        super().__init__()
+        self.counts = data.training_counts()
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return scores ``[N, num_locations]``."""
+        return analysis.most_frequent(self.counts, len(batch["user"])).clone()
 
 
 class MostVisited(nn.Module):

@@ -13,15 +13,8 @@ from pathlib import Path
 import torch
 from matplotlib.figure import Figure
 
-from check_ins import (
-    FIRST_LOCATION,
-    CheckIns,
-    Histories,
-    read_parts,
-    simulate_check_ins,
-    split_in_time,
-)
-from next_location import Markov, MostVisited
+from check_ins import CheckIns, read_or_simulate, score_test_part
+from next_location import Markov, MostFrequent, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -41,10 +34,7 @@ def rank(
     model: Callable[[Batch], torch.Tensor], data: CheckIns
 ) -> Iterator[tuple[Ranking, Batch, torch.Tensor]]:
     """Rank the test part once for all that follows."""
-    for rows in data.queries(2).split(256):
-        batch = Histories(data, rows, length=1).batch(list(range(len(rows))))
-        scores = model(batch)
-        scores[:, :FIRST_LOCATION] = -torch.inf  # padding, and what training never visits
+    for rows, batch, scores in score_test_part(model, data):
         target = batch["targets"][:, -1]
         yield Ranking.from_scores(scores, target, top=500), batch, data.hour[rows]
 
@@ -56,14 +46,10 @@ def main(argv: list[str] | None = None) -> dict[str, Figure]:
     parser.add_argument("--output", type=Path, default=Path("runs/pictures"))
     parser.add_argument("--limit", type=int, help="simulate so many users only")
     options = parser.parse_args(argv)
-    if options.data is None:
-        table = split_in_time(simulate_check_ins(options.limit or 200))
-    else:
-        table = read_parts(options.data)
-    data = CheckIns.from_table(table)
+    data = read_or_simulate(options.data, options.limit)
     counts = data.training_counts()
     models: dict[str, Callable[[Batch], torch.Tensor]] = {
-        "most frequent": lambda batch: counts.float().repeat(len(batch["user"]), 1),  # by anybody
+        "most frequent": MostFrequent(data),  # by anybody
         "most visited": MostVisited(data),  # by the user
         "Markov": Markov(data),
     }

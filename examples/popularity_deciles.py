@@ -10,17 +10,9 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-import torch
 from matplotlib.figure import Figure
 
-from check_ins import (
-    FIRST_LOCATION,
-    CheckIns,
-    Histories,
-    read_parts,
-    simulate_check_ins,
-    split_in_time,
-)
+from check_ins import CheckIns, read_or_simulate, score_test_part
 from next_location import Markov, MostVisited
 from nextloc_metrics import DecileNDCG, PopularityBins, RankingCollection, decile_metrics
 from nextloc_metrics.popularity import By
@@ -38,11 +30,7 @@ COLUMNS = {
 def evaluate(model: MostVisited, data: CheckIns, bins: PopularityBins) -> RankingCollection:
     """Update the decile metrics with the test part."""
     metrics = decile_metrics(bins, k=K)
-    rows = data.queries(2)
-    for part in rows.split(256):
-        batch = Histories(data, part, length=1).batch(list(range(len(part))))
-        scores = model(batch)
-        scores[:, :FIRST_LOCATION] = -torch.inf  # padding, and what training never visits
+    for _rows, batch, scores in score_test_part(model, data):
         metrics.update(scores, batch["targets"][:, -1])
     return metrics
 
@@ -72,11 +60,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("runs/popularity_deciles.png"))
     parser.add_argument("--limit", type=int, help="simulate so many users only")
     options = parser.parse_args()
-    if options.data is None:
-        table = split_in_time(simulate_check_ins(options.limit or 200))
-    else:
-        table = read_parts(options.data)
-    data = CheckIns.from_table(table)
+    data = read_or_simulate(options.data, options.limit)
     models = {"most visited": MostVisited(data), "Markov": Markov(data)}
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     axes = figure.subplots(2, 2, sharey=True)

@@ -20,14 +20,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from check_ins import (
-    FIRST_LOCATION,
-    CheckIns,
-    Histories,
-    read_parts,
-    simulate_check_ins,
-    split_in_time,
-)
+from check_ins import FIRST_LOCATION, CheckIns, read_or_simulate, score_test_part
 from next_location import Markov, MostVisited, ReturnOrExploreGRU
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection
 from nextloc_metrics.ranking import Ties
@@ -89,11 +82,7 @@ class Measurement:
 
 def batches(model: nn.Module, data: CheckIns, length: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield scores of the test part, in the precision of the model, and what was visited."""
-    for rows in data.queries(2).split(256):
-        batch = Histories(data, rows, length).batch(list(range(len(rows))))
-        with torch.no_grad():
-            scores = model(batch)
-        scores[:, :FIRST_LOCATION] = -torch.inf  # padding, and what training never visits
+    for _rows, batch, scores in score_test_part(model, data, length):
         target = batch["targets"][:, -1]
         known = target >= FIRST_LOCATION  # the others are a miss in any order
         yield scores[known], target[known]
@@ -167,11 +156,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
     parser.add_argument("--limit", type=int, help="simulate so many users only")
     parser.add_argument("--output", type=Path, help="write a picture here")
     options = parser.parse_args(argv)
-    if options.data is None:
-        table = split_in_time(simulate_check_ins(options.limit or 200))
-    else:
-        table = read_parts(options.data)
-    data = CheckIns.from_table(table)
+    data = read_or_simulate(options.data, options.limit)
     models: dict[str, tuple[nn.Module, int]] = {
         "transitions": (Transitions(data), 1),
         "most visited": (MostVisited(data), 1),

@@ -13,18 +13,10 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
-from check_ins import (
-    FIRST_LOCATION,
-    CheckIns,
-    Histories,
-    read_parts,
-    simulate_check_ins,
-    split_in_time,
-)
-from next_location import Markov, MostVisited
+from check_ins import FIRST_LOCATION, CheckIns, read_or_simulate, score_test_part
+from next_location import Markov, MostFrequent, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -36,18 +28,6 @@ from nextloc_metrics import (
 )
 
 METRICS = {"Acc@1": AccuracyAtK(1), "Acc@10": AccuracyAtK(10), "MRR": MRR()}
-
-
-class MostFrequent(nn.Module):
-    """Score a location by everybody's visits in the training part."""
-
-    def __init__(self, data: CheckIns) -> None:
-        super().__init__()
-        self.counts = data.training_counts()
-
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        """Return scores ``[N, num_locations]``."""
-        return analysis.most_frequent(self.counts, len(batch["user"])).clone()
 
 
 @dataclass
@@ -77,15 +57,11 @@ def evaluate(model: nn.Module, data: CheckIns) -> Evaluation:
         PerQueryScores(MRR()),
         data.user[data.queries(2)],
     )
-    rows = data.queries(2)
-    for part in rows.split(256):
-        batch = Histories(data, part, length=1).batch(list(range(len(part))))
-        scores = model(batch)
-        scores[:, :FIRST_LOCATION] = -torch.inf  # padding, and what training never visits
+    for rows, batch, scores in score_test_part(model, data):
         ranking = Ranking.from_scores(scores, batch["targets"][:, -1]).with_groups(batch["user"])
         for metrics in (found.by_query, found.by_user, found.mean_over_users):
             metrics.update(ranking)
-        found.kept.update(ranking, query_ids=part)
+        found.kept.update(ranking, query_ids=rows)
     return found
 
 
@@ -121,11 +97,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Evaluation]:
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--limit", type=int, help="simulate so many users only")
     options = parser.parse_args(arguments)
-    if options.data is None:
-        table = split_in_time(simulate_check_ins(options.limit or 200))
-    else:
-        table = read_parts(options.data)
-    data = CheckIns.from_table(table)
+    data = read_or_simulate(options.data, options.limit)
     num_candidates = data.num_locations - FIRST_LOCATION
     models = {
         "most frequent": MostFrequent(data),
