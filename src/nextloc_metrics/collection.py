@@ -11,7 +11,7 @@ from torchmetrics import MetricCollection
 
 from nextloc_metrics import plotting
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, rank, tally_all
+from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.tables import Reading, Table, tabulate
 
@@ -104,7 +104,19 @@ class RankingCollection(MetricCollection):
             mask: as for `RankingMetric.update`.
             groups: every query's group, for members that are `Grouped`.
         """
-        super().update(self._checked(preds, target, mask, groups))
+        ranking = self._checked(preds, target, mask, groups)
+        members = self._rankers()
+        if not self._groups_checked or any(member.has_own_update for member in members):
+            super().update(ranking)  # which finds, the first time, what members can share a state
+            return
+        for member in members:
+            member._computed = None
+        for names in self._groups.values():
+            first: RankingTally = self._modules[names[0]]  # type: ignore[assignment]
+            first._update_count += 1
+            first.add(ranking)
+        self._state_is_copy = False
+        self._compute_groups_create_state_ref()
 
     def forward(
         self,
@@ -370,7 +382,7 @@ class RankingCollection(MetricCollection):
         different = {(type(member), member.state_name): member for member in self._rankers()}
         for member in different.values():
             member.check(ranking)
-        tally_all(different.values(), ranking)  # a user's own score may raise too
+        prepare_all(different.values(), ranking)
         return ranking
 
     def _rankers(self) -> list[RankingTally]:

@@ -24,8 +24,8 @@ def tally(scores: Tensor, counted: Tensor) -> Tensor:
     Returns:
         int64 `[..., 3]`: the sum of the scores, of their squares, and their number.
     """
-    total, squares = _columns(scores).sum(-1)
-    return torch.stack([total, squares, counted.sum().expand_as(total)], -1)
+    sums = _columns(scores).sum(-1)
+    return torch.cat([sums, counted.sum().expand_as(sums[:1])]).movedim(0, -1)
 
 
 def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) -> Tensor:

@@ -100,13 +100,28 @@ class LocationF1(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of every location."""
+        return self._counted_into(self.empty_tally().to(ranking.device), ranking)
+
+    def prepare(self, ranking: Ranking) -> None:
+        """Find the cells of the state that change; a second table would be large."""
+        self._cells(ranking)
+
+    def add(self, ranking: Ranking) -> None:
+        """Add a batch that was checked to the state."""
+        setattr(self, self.state_name, self._counted_into(self.state, ranking))
+
+    def _counted_into(self, state: Tensor, ranking: Ranking) -> Tensor:
+        return state.flatten().index_add(0, *self._cells(ranking)).view(3, -1)
+
+    def _cells(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return which cells of the flat state a batch adds to, and 1 or, where to none, 0."""
+        return ranking.once(self.tally_key, lambda: self._find_cells(ranking))
+
+    def _find_cells(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         target, decided = self._decisions(ranking)
-        correct = torch.where(target == decided, target, -1)
-        ids = torch.stack([correct, decided, target])
+        ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
         row = torch.arange(3, device=ids.device)[:, None] * self.num_locations
-        counts = torch.zeros(3 * self.num_locations, dtype=torch.int64, device=ids.device)
-        cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
-        return counts.index_add(0, cells, known).view(3, -1)
+        return (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
 
     def compute(self) -> Tensor:
         """Return the averaged F1, or that of every location; NaN without a query."""

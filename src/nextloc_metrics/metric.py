@@ -12,7 +12,7 @@ import torch.distributed
 from torch import Tensor
 from torchmetrics import Metric
 
-from nextloc_metrics import exact, intervals, plotting
+from nextloc_metrics import exact, intervals, plotting, scoring
 from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.targets import describe
 
@@ -128,7 +128,7 @@ class RankingTally(Metric, ABC):
         """
         ranking = self.rank(preds, target, mask)
         self.check(ranking)
-        setattr(self, self.state_name, self.state + self.tally_once(ranking))
+        self.add(ranking)
 
     def forward(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
@@ -137,7 +137,7 @@ class RankingTally(Metric, ABC):
         # TorchMetrics sets the state aside before `update`, and an error there would lose it
         ranking = self.rank(preds, target, mask)
         self.check(ranking)
-        self.tally_once(ranking)  # a user's own score may raise too
+        self.prepare(ranking)
         return super().forward(ranking)
 
     def rank(
@@ -281,6 +281,19 @@ class RankingTally(Metric, ABC):
         """Return `tally`, made by the first of the metrics whose tallies are the same."""
         return ranking.once(self.tally_key, lambda: self.tally(ranking))
 
+    @property
+    def has_own_update(self) -> bool:
+        """Whether `update` is none of this library's, and may do more than `add`."""
+        return not type(self).update.__module__.startswith("nextloc_metrics.")
+
+    def prepare(self, ranking: Ranking) -> None:
+        """Compute what `add` needs, once; a user's own score may raise, and no state has changed."""
+        self.tally_once(ranking)
+
+    def add(self, ranking: Ranking) -> None:
+        """Add a batch that was checked to the state."""
+        setattr(self, self.state_name, self.state + self.tally_once(ranking))
+
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""
         return self
@@ -415,6 +428,14 @@ class RankingMetric(RankingTally):
         """Whether `score` is none of this library's, of which no more is known than its places."""
         return not type(self).score.__module__.startswith("nextloc_metrics.")
 
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """What a place is worth to a query's one relevant location; None where only `score` knows.
+
+        It must agree with `score` to the bit, and saves calling it where queries have one each.
+        """
+        return None
+
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
         scores, counted = score_queries([self], ranking)
@@ -487,15 +508,20 @@ def rank(
 
 
 def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
-    """Score the queries by metrics of one `empty_target_action`.
+    """Score the queries by metrics that agree on `ties` and `empty_target_action`.
 
     Returns:
         The scores float64 `[len(metrics), N]`, 0 where left out, and which count, bool `[N]`.
     """
     if ranking.device.type == "mps":
         ranking = ranking.to("cpu")  # no float64 there
-    scores = torch.stack([_score(metric, ranking) for metric in metrics])
     first = metrics[0]
+    ranking = ranking.break_ties(first.ties)
+    weights = [None if metric.has_own_score else metric.place_weight for metric in metrics]
+    known = [weight for weight in weights if weight is not None]
+    scores = scoring.mean_weights(ranking, known) if len(known) == len(metrics) else None
+    if scores is None:
+        scores = torch.stack([_score(metric, ranking) for metric in metrics])
     if first.empty_target_action == "skip":
         counted = ranking.answerable
     else:
@@ -516,7 +542,7 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
 
 
 def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
-    scores = metric.score(ranking.break_ties(metric.ties))
+    scores = metric.score(ranking)
     shape = ranking.num_relevant.shape
     if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
         raise ValueError(
@@ -527,18 +553,18 @@ def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
-    """Sum up the scores of metrics of one `empty_target_action`, int64 `[len(metrics), 3]`."""
+    """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
     return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
 
 
-def tally_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
-    """Make every metric's tally of a batch, once; means of scores are summed up together."""
-    together: dict[str, list[RankingMetric]] = {}
+def prepare_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
+    """Prepare every metric for a batch; means of scores are summed up together."""
+    together: dict[tuple[str, str], list[RankingMetric]] = {}
     for metric in metrics:
         if isinstance(metric, RankingMetric) and metric.averages_scores:
-            together.setdefault(metric.empty_target_action, []).append(metric)
+            together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
         else:
-            metric.tally_once(ranking)
+            metric.prepare(ranking)
     for group in together.values():
         for metric, tally in zip(group, tally_together(group, ranking), strict=True):
             ranking.once(metric.tally_key, tally.clone)

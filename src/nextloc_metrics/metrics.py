@@ -52,6 +52,11 @@ class AccuracyAtK(_CutAtK):
 
     k: int
 
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """1 for each of the first k places."""
+        return scoring.PlaceWeight("count", self.k)
+
     def score(self, ranking: Ranking) -> Tensor:
         """Tell, for every query, whether a relevant location is within the first k."""
         return scoring.accuracy(ranking, self.k)
@@ -90,6 +95,11 @@ class MRR(_CutAtK):
         super().__init__(k=None if k is None else check_positive("k", k), **kwargs)
 
     k: int | None
+
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """The place inverted."""
+        return scoring.PlaceWeight("harmonic", self.k)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Invert the rank of every query's first relevant location."""
@@ -143,6 +153,11 @@ class NDCGAtK(_CutAtK):
     gain: scoring.Gain
     ideal: scoring.Ideal
 
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """The discount; the best possible is 1."""
+        return scoring.PlaceWeight("discount", self.k)
+
     def score(self, ranking: Ranking) -> Tensor:
         """Relate every query's discounted gain to the best possible."""
         return scoring.ndcg(ranking, self.k, self.gain, self.ideal)
@@ -182,6 +197,11 @@ class MAPAtK(_CutAtK):
     k: int
     normalizer: scoring.Normalizer
 
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """The precision at the place, which is its inverse."""
+        return scoring.PlaceWeight("harmonic", self.k)
+
     def score(self, ranking: Ranking) -> Tensor:
         """Average every query's precision over its relevant locations."""
         return scoring.average_precision(ranking, self.k, self.normalizer)
@@ -219,6 +239,11 @@ class PrecisionAtK(_CutAtK):
         """The length of a list matters up to k, where it is the denominator."""
         return self.k if self.denominator == "retrieved" else 0
 
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """One k-th for each of the first k places, where k is the denominator."""
+        return scoring.PlaceWeight("count", self.k, self.k) if self.denominator == "k" else None
+
     def score(self, ranking: Ranking) -> Tensor:
         """Divide every query's hits by the places."""
         return scoring.precision(ranking, self.k, self.denominator)
@@ -249,6 +274,11 @@ class RecallAtK(_CutAtK):
 
     k: int
     normalized: bool
+
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """1 for each of the first k places."""
+        return scoring.PlaceWeight("count", self.k)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Divide every query's hits by its relevant locations."""
@@ -292,6 +322,11 @@ class F1AtK(_CutAtK):
 
     k: int
     average: Literal["queries", "pooled"]
+
+    @property
+    def place_weight(self) -> scoring.PlaceWeight | None:
+        """2 / (k + 1) for each of the first k places."""
+        return scoring.PlaceWeight("count", self.k, (self.k + 1) / 2)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Take every query's harmonic mean of precision and recall."""

@@ -16,9 +16,10 @@ efficiently in the presence of tied scores", ECIR 2008.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -31,17 +32,60 @@ Gain = Literal["linear", "exponential"]
 Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
-Name = Literal["harmonic", "discount", "quadrature"]
+Weight = Literal["count", "harmonic", "discount"]
 Rows = Tensor | slice
 
-# Up to here H and L come from tables; beyond, from expansions.
-_TABLE_LENGTH = 1 << 16
+_WEIGHTS = get_args(Weight)
+
+# Up to here sums over places come from tables; beyond, from expansions.
+_TABLE_LENGTH = 1 << 17
 
 # Places of a tied block that are weighted one by one when several of its locations are relevant.
 _SUMMED_PLACES = 1 << 8
 
 # More than anyone ranks.
 _MOST_CANDIDATES = 1 << 31
+
+
+class PlaceWeight(NamedTuple):
+    """What a place is worth to the one relevant location of a query.
+
+    Its score is the mean weight of its tied block's places. The weights are 1 (`"count"`), 1 / rank
+    (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond place `k`, over `divisor`.
+    """
+
+    weight: Weight
+    k: int | None
+    divisor: float = 1.0
+
+
+def mean_weights(ranking: Ranking, weights: Sequence[PlaceWeight]) -> Tensor | None:
+    """Score queries of at most one relevant location each, ungraded, by several weights at once.
+
+    Returns:
+        float64 `[len(weights), N]`, the bits of the functions below; None where queries have
+        several, or places lie beyond the tables.
+    """
+    last = [_last(ranking, weight.k) for weight in weights]
+    if ranking.above.shape[1] > 1 or ranking.graded or max(last) > _TABLE_LENGTH:
+        return None
+    last_place, offset, divisor = _columns(tuple(weights), tuple(last), ranking.device)
+    above, tied = ranking.above.view(-1), ranking.tied.view(-1)
+    ends = torch.stack([above, above + tied])[:, None]
+    start, end = _table(ranking.device).take(torch.minimum(ends, last_place) + offset)
+    return (end - start) / tied.double() / divisor
+
+
+@lru_cache
+def _columns(
+    weights: tuple[PlaceWeight, ...], last: tuple[int, ...], device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The last places, where the weights' rows of the table start, and the divisors, as columns."""
+    starts = [_WEIGHTS.index(x.weight) * (_TABLE_LENGTH + 1) for x in weights]
+    with torch.inference_mode(False):
+        whole = torch.tensor([last, starts], device="cpu")[..., None].to(device)
+        divisors = torch.tensor([x.divisor for x in weights], dtype=torch.float64, device="cpu")
+        return whole[0], whole[1], divisors[:, None].to(device)
 
 
 def hits(ranking: Ranking, k: int) -> Tensor:
@@ -236,20 +280,20 @@ def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
 def _discounts(places: int, device: torch.device) -> Tensor:
     """1 / log2(rank + 1) of the first places."""
     if places <= _TABLE_LENGTH:
-        table = _table("discount", device)
+        table = _table(device)[_WEIGHTS.index("discount")]
         return table[1 : places + 1] - table[:places]
     place = torch.arange(places + 1, device=device)
     return _discount_between(place[:-1], place[1:], places)
 
 
-def _tabled_between(name: Name, start: Tensor, end: Tensor) -> Tensor:
-    table = _table(name, start.device)
+def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
+    table = _table(start.device)[_WEIGHTS.index(weight)]
     return table[end] - table[start]
 
 
-def _split_at_table(name: Name, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _split_at_table(weight: Weight, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Look the part within the table up, and return the ends of the part beyond it."""
-    tabled = _tabled_between(name, start.clamp(max=_TABLE_LENGTH), end.clamp(max=_TABLE_LENGTH))
+    tabled = _tabled_between(weight, start.clamp(max=_TABLE_LENGTH), end.clamp(max=_TABLE_LENGTH))
     return tabled, start.clamp(min=_TABLE_LENGTH).double(), end.clamp(min=_TABLE_LENGTH).double()
 
 
@@ -258,7 +302,7 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
     low, width = torch.log(x + 1), torch.log1p((y - x) / (x + 1))
     high = low + width
     integral = torch.zeros_like(x)
-    for node, weight in _table("quadrature", x.device):
+    for node, weight in _quadrature(x.device):
         exponent = low + width * node
         integral = integral + weight * width * torch.exp(exponent) / exponent
     ends = 1 / high - 1 / low
@@ -314,7 +358,7 @@ def _first_of_several(
         return chance[:, None] * fractions / (above[:, None] + place)
 
     last = torch.minimum(within, tied - relevant + 1).clamp(min=_SUMMED_PLACES)
-    nodes, weights = _table("quadrature", above.device).T
+    nodes, weights = _quadrature(above.device).T
     end = last[:, None] + 0.5
     start = _SUMMED_PLACES + 0.5
     while start < longest + 0.5:
@@ -346,23 +390,24 @@ def _gauss_legendre() -> list[tuple[float, float]]:
     return rule
 
 
-_tables: dict[tuple[str, torch.device], Tensor] = {}
+@lru_cache(maxsize=None)
+def _quadrature(device: torch.device) -> Tensor:
+    """Nodes and weights on [0, 1], float64 `[16, 2]`."""
+    with torch.inference_mode(False):
+        return torch.tensor(_gauss_legendre(), dtype=torch.float64, device="cpu").to(device)
 
 
-def _table(name: Name, device: torch.device) -> Tensor:
-    """H or L of 0..65,536, summed once in float64 on the CPU; or nodes and weights `[16, 2]`."""
-    if (name, device) not in _tables:
-        with torch.inference_mode(False):
-            _tables[name, device] = _make_table(name).to(device)
-    return _tables[name, device]
+@lru_cache(maxsize=None)
+def _table(device: torch.device) -> Tensor:
+    """The sum of every kind of weight over the first 0..131,072 places, made once on the CPU.
 
-
-def _make_table(name: Name) -> Tensor:
-    if name == "quadrature":
-        return torch.tensor(_gauss_legendre(), dtype=torch.float64, device="cpu")
-    place = torch.arange(1, _TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
-    terms = (1 / place if name == "harmonic" else 1 / torch.log2(place + 1)).view(256, -1)
-    # rows first: adding small terms to a large sum one by one would lose their digits
-    rows = terms.cumsum(1)
-    sums = rows + torch.nn.functional.pad(rows[:-1, -1].cumsum(0), (1, 0))[:, None]
-    return torch.nn.functional.pad(sums.flatten(), (1, 0))
+    Its rows, float64, are in the order of `Weight`: x, H(x) and L(x).
+    """
+    with torch.inference_mode(False):
+        place = torch.arange(_TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
+        terms = torch.stack([1 / place, 1 / torch.log2(place + 1)])[:, 1:].reshape(2, 512, -1)
+        # rows first: adding small terms to a large sum one by one would lose their digits
+        rows = terms.cumsum(2)
+        before = torch.nn.functional.pad(rows[:, :-1, -1].cumsum(1), (1, 0))
+        sums = torch.nn.functional.pad((rows + before[..., None]).flatten(1), (1, 0))
+        return torch.cat([place[None], sums]).to(device)
