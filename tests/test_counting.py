@@ -20,7 +20,7 @@ from nextloc_metrics import (
     recommendation_metrics,
     scoring,
 )
-from nextloc_metrics.ranking import UNRETRIEVED
+from nextloc_metrics.counting import UNRETRIEVED
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
@@ -126,19 +126,31 @@ def test_a_ranking_of_the_first_places_serves_no_metric_that_looks_further() -> 
         assert metric.num_queries == 0
 
 
-def test_compiled_loops_share_the_work_among_threads() -> None:
+@pytest.mark.parametrize("openmp", [True, False])
+def test_compiled_loops_share_the_work_among_threads(
+    openmp: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every row is counted once, however many threads there are and whatever is left over."""
     pytest.importorskip("numba", reason="the compiled loops need numba")
-    scores = torch.randn(65, 5000, generator=torch.Generator().manual_seed(0))
+    from nextloc_metrics import compiled
+
+    if openmp and compiled._openmp is None:
+        pytest.skip("PyTorch brings no OpenMP that can be called here")
+    monkeypatch.setattr(compiled, "_SERIAL_ELEMENTS", 0)
+    if not openmp:
+        monkeypatch.setattr(compiled, "_openmp", None)
+    scores = torch.randn(65, 500, generator=torch.Generator().manual_seed(0))
     target = torch.arange(65)
     expected = Ranking.from_scores(scores, target)
     accelerate()
     threads = torch.get_num_threads()
     try:
-        for number in (1, 2, 3):
+        for number in (1, 2, 3, 70):
             torch.set_num_threads(number)
             ranking = Ranking.from_scores(scores, target)
             assert torch.equal(ranking.above, expected.above)
+            with pytest.raises(IndexError, match="not among the candidates"):
+                Ranking.from_scores(scores, target + 440, validate_args=False)
     finally:
         torch.set_num_threads(threads)
 
@@ -185,6 +197,7 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
     """Return the most bytes that PyTorch's tensors and NumPy's arrays held during a run."""
     with Watch(given, sortable):
         run()  # imports, tables and states that stay
+    given = [*given, scoring._table(torch.device("cpu"))]
     tracemalloc.start()
     try:
         with Watch(given, sortable) as watch:
@@ -213,9 +226,9 @@ def test_the_preset_neither_sorts_nor_copies_the_scores(
     take_path(accelerated)
     scores, target = torch.randn(256, 50_000).to(dtype), torch.arange(256)
     metrics = next_location_metrics(50_000)
-    states = 2 * 3 * 50_000 * 8  # of the F1, the batch's and the sum, whatever the scores
+    state = 3 * 50_000 * 8  # of the F1, made anew, whatever the scores
     peak = peak_of(lambda: metrics.update(scores, target), [scores, target], 0)
-    assert peak <= states + scores.nbytes / 20
+    assert peak <= state + scores.nbytes / 20
 
 
 @PATHS

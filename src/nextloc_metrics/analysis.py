@@ -21,13 +21,14 @@ from torch import Tensor
 
 from nextloc_metrics import exact
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import FirstPlaces
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence, t_quantile
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
 from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.query_scores import PerQueryScores, QueryScores
-from nextloc_metrics.ranking import UNRETRIEVED, Ranking
+from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.targets import describe, is_integer
 
 Value = TypeVar("Value", float, Tensor)

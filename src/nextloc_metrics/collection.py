@@ -109,14 +109,15 @@ class RankingCollection(MetricCollection):
         if not self._groups_checked or any(member.has_own_update for member in members):
             super().update(ranking)  # which finds, the first time, what members can share a state
             return
-        for member in members:
-            member._computed = None
         for names in self._groups.values():
             first: RankingTally = self._modules[names[0]]  # type: ignore[assignment]
             first._update_count += 1
             first.add(ranking)
+        for member in members:
+            member._computed = None
         self._state_is_copy = False
-        self._compute_groups_create_state_ref()
+        if len(self._groups) < len(members):
+            self._compute_groups_create_state_ref()
 
     def forward(
         self,

@@ -7,11 +7,11 @@ sides have all bits but the sign flipped. What bits alone get wrong is mended a 
 it occurs: -0, which equals 0, and a negative NaN, which must count as above.
 """
 
+import ctypes
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numba
@@ -19,7 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import count_above_and_tied
+from nextloc_metrics.counting import UNRETRIEVED, count_above_and_tied
+from nextloc_metrics.exact import ONE
+from nextloc_metrics.first_places import FirstPlaces
 
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11
@@ -32,6 +34,9 @@ _STEP = 1 << 6
 
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
+
+# A thread whose core has other work to do takes fewer of them.
+_PARTS_A_THREAD = 4
 
 
 @numba.njit(nogil=True)
@@ -131,6 +136,64 @@ def _survey_rows(  # type: ignore[no-untyped-def]
             best[i] = _first_best(row, highest, high_block, lowest, low_block, sign)
 
 
+@numba.njit(nogil=True, cache=True)
+def _find_places_in_rows(  # type: ignore[no-untyped-def]
+    scores, stride, columns, largest, infinity, ids, first, last, find_best, above, tied, best
+):
+    """Survey around the scores of these ids; mark what is unretrieved, and who decides nothing."""
+    nothing = ~largest | infinity  # -inf
+    own = np.full(ids.shape, largest)  # a NaN
+    for i in range(first, last):
+        for j in range(ids.shape[1]):
+            if ids[i, j] >= columns:
+                raise IndexError("a relevant location is not among the candidates")
+            if ids[i, j] >= 0:
+                own[i, j] = scores[i * stride + ids[i, j]]
+    _survey_rows(
+        scores, stride, columns, largest, infinity, own, first, last, find_best, above, tied, best
+    )
+    for i in range(first, last):
+        for j in range(ids.shape[1]):
+            if (own[i, j] & largest) > infinity or own[i, j] == nothing:
+                above[i, j], tied[i, j] = UNRETRIEVED, 1
+        highest = scores[i * stride + best[i]]
+        if (highest & largest) > infinity:
+            best[i] = -1
+        elif highest == nothing:
+            best[i] = -2
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _tally(above, tied, counted, table, last, row, divisor, sums):  # type: ignore[no-untyped-def]
+    """Add up scores and their squares as `exact` does; tell whether they are scores."""
+    for i in range(len(above)):
+        if not counted[i]:
+            continue
+        if above[i] < 0 or tied[i] < 1:
+            return False
+        for j in range(len(last)):
+            start, end = min(above[i], last[j]), min(above[i] + tied[i], last[j])
+            score = (table[row[j] + end] - table[row[j] + start]) / tied[i] / divisor[j]
+            if not 0 <= score <= 1:
+                return False
+            sums[j, 0] += np.int64(score * ONE + 0.5)
+            sums[j, 1] += np.int64(score * score * ONE + 0.5)
+            sums[j, 2] += 1
+    return True
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=True)
+def _count_decisions(state, target, decided):  # type: ignore[no-untyped-def]
+    """Add true positives, decisions and support, in the rows of the state."""
+    for i in range(len(target)):
+        if target[i] >= 0:
+            state[2, target[i]] += 1
+            if decided[i] >= 0:
+                state[1, decided[i]] += 1
+            if decided[i] == target[i]:
+                state[0, target[i]] += 1
+
+
 class _Format(NamedTuple):
     """A float format as integers of its width: the largest, and infinity."""
 
@@ -153,6 +216,11 @@ def compile_loops() -> float:
     for dtype in _FORMATS:
         scores = torch.zeros(1, 1, dtype=dtype, device="cpu")
         survey(scores, scores, True)
+        places = torch.zeros(1, 1, dtype=torch.int64, device="cpu")
+        find_places(scores, places, 1)
+    number, place = scores.double()[0], places[0]
+    tally(places, places + 1, places.bool()[0], number, place, place, number)
+    count_decisions(places.expand(3, 1), place, place)
     return time.perf_counter() - started
 
 
@@ -173,36 +241,124 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
         int64 `[N]`, zeros where not asked for.
     """
-    num_queries, columns = scores.shape
-    above, tied = torch.zeros(2, *own.shape, dtype=torch.int64, device="cpu")
-    best = torch.zeros(num_queries, dtype=torch.int64, device="cpu")
-    if not num_queries:
-        return above, tied, best
     if own.shape[1] > _FEW_RELEVANT:
-        if find_best:
-            *_, best = survey(scores, own[:, :0], find_best)
+        best = survey(scores, own[:, :0], True)[2] if find_best else own.new_zeros(0).long()
         return *count_above_and_tied(scores, own), best
+    at = own.contiguous().view(_FORMATS[scores.dtype].integer).numpy()
+    return _run(_survey_rows, scores, at, find_best)
+
+
+def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, FirstPlaces | None]:
+    """Do what `counting.find_places` does, for `top` up to 1.
+
+    Raises:
+        IndexError: an id is not below C.
+    """
+    above, tied, best = _run(_find_places_in_rows, scores, ids.contiguous().numpy(), top > 0)
+    if not top:
+        return above, tied, None
+    none = best[:, None][:, :0]
+    return above, tied, FirstPlaces(top, (best > -2).long(), best.clamp(min=-1), none, none)
+
+
+def tally(above: Tensor, tied: Tensor, counted: Tensor, *constants: Tensor) -> Tensor | None:
+    """Sum up the scores of `scoring.mean_weights`, int64 `[W, 3]`; None where they are no scores.
+
+    Args:
+        above: int64 `[N, 1]`.
+        tied: int64 `[N, 1]`.
+        counted: bool `[N]`, which of the queries to count.
+        constants: the flat table of sums of weights over the first places, float64; and for every
+            weight the last place that counts, int64, where in the table its row starts, int64, and
+            what its sums are divided by, float64.
+    """
+    sums = torch.zeros(len(constants[-1]), 3, dtype=torch.int64, device="cpu")
+    flat = (x.contiguous().view(-1) for x in (above, tied, counted))
+    are_scores = _tally(*[x.numpy() for x in (*flat, *constants, sums)])
+    return sums if are_scores else None
+
+
+def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
+    """Add true positives, decisions and support to a state of `LocationF1`, int64 `[3, C]`.
+
+    Args:
+        state: what was counted before.
+        target: int64 `[N]`, -1 for none.
+        decided: int64 `[N]`, -1 for none.
+    """
+    counts = state.clone(memory_format=torch.contiguous_format)
+    _count_decisions(counts.numpy(), target.contiguous().numpy(), decided.contiguous().numpy())
+    return counts
+
+
+def _run(
+    rows: Callable[..., None], scores: Tensor, wanted: Any, find_best: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    num_queries, columns = scores.shape
+    above, tied = np.zeros(wanted.shape, np.int64), np.zeros(wanted.shape, np.int64)
+    best = np.zeros(num_queries, np.int64)
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
-    flat = scores.as_strided(((num_queries - 1) * stride + columns,), (1,)).view(integer).numpy()
-    at = own.contiguous().view(integer).numpy()
-    results = above.numpy(), tied.numpy(), best.numpy()
+    length = max(0, (num_queries - 1) * stride + columns)
+    flat = scores.as_strided((length,), (1,)).view(integer).numpy()
 
     def work(first: int, last: int) -> None:
-        _survey_rows(flat, stride, columns, largest, infinity, at, first, last, find_best, *results)
+        rows(
+            flat, stride, columns, largest, infinity, wanted, first, last, find_best,
+            above, tied, best,
+        )  # fmt: skip
 
     _spread(work, num_queries, num_queries * columns)
-    return above, tied, best
+    return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)
 
 
 def _spread(work: Callable[[int, int], None], rows: int, elements: int) -> None:
     """Do the rows' work on as many threads as PyTorch is allowed."""
     threads = min(torch.get_num_threads(), rows) if elements > _SERIAL_ELEMENTS else 1
-    edges = [rows * i // threads for i in range(threads + 1)]
-    others = [
-        _workers(threads - 1).submit(work, first, last) for first, last in pairwise(edges[1:])
-    ]
-    work(edges[0], edges[1])
+    if threads == 1:
+        work(0, rows)
+        return
+    parts = min(_PARTS_A_THREAD * threads, rows)
+    untaken = iter(range(parts))
+    errors: list[BaseException] = []
+
+    def take_parts(_: object) -> None:
+        try:
+            for part in untaken:
+                work(rows * part // parts, rows * (part + 1) // parts)
+        except BaseException as error:  # OpenMP could not pass it on
+            errors.append(error)
+
+    _run_on_threads(take_parts, threads)
+    if errors:
+        raise errors[0]
+
+
+_Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def _find_openmp() -> Callable[..., None] | None:
+    """Find the entry to OpenMP as GCC calls it, in the library that PyTorch has loaded."""
+    try:
+        parallel = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
+        return None
+    parallel.argtypes = _Task, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
+    parallel.restype = None
+    return parallel
+
+
+_openmp = _find_openmp()
+
+
+def _run_on_threads(task: Callable[[object], None], threads: int) -> None:
+    # PyTorch's own threads where possible: they keep their cores busy while they wait for work, and
+    # others would have to share these with them
+    if _openmp is not None:
+        _openmp(_Task(task), None, threads, 0)
+        return
+    others = [_workers(threads - 1).submit(task, None) for _ in range(threads - 1)]
+    task(None)
     for other in others:
         other.result()
 

@@ -11,6 +11,11 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from nextloc_metrics.first_places import FirstPlaces, first_places_of_scores, highest
+
+#: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
+UNRETRIEVED = 1 << 62
+
 # Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
 FEW_RELEVANT = 64
@@ -62,6 +67,44 @@ def accelerate() -> float:
     return seconds
 
 
+def compiled_loops(device: torch.device) -> ModuleType | None:
+    """Return the compiled loops for a device, where `accelerate` switched them on."""
+    return _compiled if device.type == "cpu" else None
+
+
+def find_places(
+    scores: Tensor, ids: Tensor, depth: int | None, top: int
+) -> tuple[Tensor, Tensor, FirstPlaces | None]:
+    """Find where the candidates with these ids landed.
+
+    Args:
+        scores: floating `[N, C]`, the scores of all candidates.
+        ids: int64 `[N, M]`, the relevant ones, -1 for padding.
+        depth: how many places matter; None for all.
+        top: how many of the first places to keep.
+
+    Returns:
+        `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1 for padding and where the score is NaN
+        or -inf; and the first places where asked for.
+    """
+    loops = compiled_loops(scores.device)
+    few = ids.shape[1] <= FEW_RELEVANT and depth is None and top <= 1
+    if loops is not None and few and loops.supports(scores):
+        return loops.find_places(scores, ids, top)  # type: ignore[no-any-return]
+    own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
+    if depth is not None:
+        own = own.masked_fill(own < score_within(scores, depth), torch.nan)
+    above, tied, best = survey(scores, own, find_best=top > 0)
+    first = None if best is None else first_places_of_scores(highest(scores, best, top), top)
+    return *mark_unretrieved(own, above, tied), first
+
+
+def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the counts, with UNRETRIEVED and 1 where a location's own score is NaN or -inf."""
+    unretrieved = ~(own > -torch.inf)  # a NaN compares false
+    return above.masked_fill(unretrieved, UNRETRIEVED), tied.masked_fill(unretrieved, 1)
+
+
 def survey(
     scores: Tensor, own: Tensor, find_best: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
@@ -85,10 +128,8 @@ def survey(
 
 def _one_pass(scores: Tensor) -> ModuleType | None:
     """Return the module that surveys these scores in one pass, where there is one."""
-    if scores.device.type != "cuda":
-        return _compiled
-    if not _HAS_TRITON:
-        return None
+    if scores.device.type != "cuda" or not _HAS_TRITON:
+        return compiled_loops(scores.device)
     from nextloc_metrics import triton_kernels
 
     return triton_kernels

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, scoring
+from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
 from nextloc_metrics.popularity import PopularityBins
-from nextloc_metrics.ranking import UNRETRIEVED, Ranking, Ties
+from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.targets import Relevant
 
 Decile = int | Literal["unmapped"]
@@ -546,14 +547,15 @@ def _places_within_bins(
     def every_bin(values: Tensor) -> Tensor:
         return values.repeat_interleave(num_bins, 0)
 
+    above = every_bin(above).masked_fill(~inside, UNRETRIEVED)
     within = Ranking.from_places(
         Relevant(
             every_bin(ranking.relevant).masked_fill(~inside, -1),
             every_bin(ranking.gains).masked_fill(~inside, 0) if ranking.graded else None,
             every_bin(ranking.counted),
         ),
-        every_bin(above).masked_fill(~inside, UNRETRIEVED),
-        every_bin(tied),
+        above,
+        every_bin(tied).masked_fill(above == UNRETRIEVED, 1),
         shape=torch.Size([len(ranking) * num_bins]),
     )
     return within, edges.diff().flatten()

@@ -44,6 +44,7 @@ def survey_products(
     own = (queries[:, None] * table[at]).sum(2)
     if bias is not None:
         own = own + bias[at]
+    own = own.masked_fill(ids < 0, torch.nan)
     threshold = own.nan_to_num(torch.inf, torch.inf, -torch.inf)
     above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
     # the last column takes the relevant locations that are in other chunks

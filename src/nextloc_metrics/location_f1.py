@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact
+from nextloc_metrics.counting import compiled_loops
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
@@ -103,25 +104,22 @@ class LocationF1(RankingTally):
         return self._counted_into(self.empty_tally().to(ranking.device), ranking)
 
     def prepare(self, ranking: Ranking) -> None:
-        """Find the cells of the state that change; a second table would be large."""
-        self._cells(ranking)
+        """Do nothing: what may fail was checked, and a table of counts would be large."""
 
     def add(self, ranking: Ranking) -> None:
         """Add a batch that was checked to the state."""
         setattr(self, self.state_name, self._counted_into(self.state, ranking))
 
     def _counted_into(self, state: Tensor, ranking: Ranking) -> Tensor:
-        return state.flatten().index_add(0, *self._cells(ranking)).view(3, -1)
-
-    def _cells(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return which cells of the flat state a batch adds to, and 1 or, where to none, 0."""
-        return ranking.once(self.tally_key, lambda: self._find_cells(ranking))
-
-    def _find_cells(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        loops = compiled_loops(state.device)
+        if loops is not None:
+            best = ranking.first_places(1).best
+            return loops.count_decisions(state, ranking.relevant[:, 0], best)  # type: ignore[no-any-return]
         target, decided = self._decisions(ranking)
         ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
         row = torch.arange(3, device=ids.device)[:, None] * self.num_locations
-        return (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
+        cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
+        return state.flatten().index_add(0, cells, known).view(3, -1)
 
     def compute(self) -> Tensor:
         """Return the averaged F1, or that of every location; NaN without a query."""

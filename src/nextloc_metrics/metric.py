@@ -287,7 +287,7 @@ class RankingTally(Metric, ABC):
         return not type(self).update.__module__.startswith("nextloc_metrics.")
 
     def prepare(self, ranking: Ranking) -> None:
-        """Compute what `add` needs, once; a user's own score may raise, and no state has changed."""
+        """Compute what `add` needs, once: a score of one's own may raise before states change."""
         self.tally_once(ranking)
 
     def add(self, ranking: Ranking) -> None:
@@ -517,9 +517,8 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
         ranking = ranking.to("cpu")  # no float64 there
     first = metrics[0]
     ranking = ranking.break_ties(first.ties)
-    weights = [None if metric.has_own_score else metric.place_weight for metric in metrics]
-    known = [weight for weight in weights if weight is not None]
-    scores = scoring.mean_weights(ranking, known) if len(known) == len(metrics) else None
+    weights = _place_weights(metrics)
+    scores = scoring.mean_weights(ranking, weights) if weights else None
     if scores is None:
         scores = torch.stack([_score(metric, ranking) for metric in metrics])
     if first.empty_target_action == "skip":
@@ -554,7 +553,20 @@ def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
     """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
+    first, weights = metrics[0], _place_weights(metrics)
+    if weights and first.empty_target_action != "pos":
+        counted = ranking.answerable if first.empty_target_action == "skip" else ranking.counted
+        tally = scoring.tally_weights(ranking.break_ties(first.ties), weights, counted)
+        if tally is not None:
+            return tally
     return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
+
+
+def _place_weights(metrics: Sequence[RankingMetric]) -> list[scoring.PlaceWeight]:
+    """Return the metrics' weights; none where one has none, or a score of one's own."""
+    weights = [None if metric.has_own_score else metric.place_weight for metric in metrics]
+    known = [weight for weight in weights if weight is not None]
+    return known if len(known) == len(metrics) else []
 
 
 def prepare_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
@@ -567,7 +579,7 @@ def prepare_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
             metric.prepare(ranking)
     for group in together.values():
         for metric, tally in zip(group, tally_together(group, ranking), strict=True):
-            ranking.once(metric.tally_key, tally.clone)
+            ranking.once(metric.tally_key, tally.contiguous)
 
 
 def _are_scores(low: float, high: float) -> bool:

@@ -9,13 +9,18 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import score_within, survey, waits_to_look
+from nextloc_metrics.counting import (
+    UNRETRIEVED,
+    find_places,
+    mark_unretrieved,
+    survey,
+    waits_to_look,
+)
 from nextloc_metrics.embeddings import survey_products
 from nextloc_metrics.first_places import (
     FirstPlaces,
     first_places_of_lists,
     first_places_of_scores,
-    highest,
 )
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
 from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, read_target
@@ -23,9 +28,6 @@ from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, 
 Made = TypeVar("Made")
 Ties = Literal["expected", "optimistic", "pessimistic"]
 Sorted = tuple[Tensor, Tensor]  #: values, and where they were
-
-#: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
-UNRETRIEVED = 1 << 62
 
 # Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
 _WIDEST_UNQUESTIONED_LIST = 64
@@ -141,23 +143,18 @@ class Ranking:
             validate_args=validate_args,
         )
         scores = _comparable(preds).reshape(-1, num_candidates)
-        own = scores.gather(1, relevant.ids.clamp(min=0))
-        retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
-        if own.shape[1] == 1 or scores.device.type != "cpu":
+        if relevant.ids.shape[1] == 1 or scores.device.type != "cpu":
             depth = None  # to count all of them costs as little
-        if depth is not None:
-            retrieved &= ~(own < score_within(scores, depth))
-        own = own.masked_fill(~retrieved, torch.nan)
-        above, tied, best = survey(scores, own, find_best=top > 0)
+        above, tied, first = find_places(scores, relevant.ids, depth, top)
         return cls.from_places(
             relevant,
-            above.masked_fill(~retrieved, UNRETRIEVED),
+            above,
             tied,
             shape=preds.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             depth=depth,
-            first=None if best is None else first_places_of_scores(highest(scores, best, top), top),
+            first=first,
         )
 
     @classmethod
@@ -216,11 +213,9 @@ class Ranking:
         own, above, tied, found = survey_products(
             flat, table.detach(), bias, relevant.ids, chunk_size, top
         )
-        retrieved = (relevant.ids >= 0) & (own > -torch.inf)  # a NaN compares false
         return cls.from_places(
             relevant,
-            above.masked_fill(~retrieved, UNRETRIEVED),
-            tied,
+            *mark_unretrieved(own, above, tied),
             shape=queries.shape[:-1],
             num_candidates=len(table),
             ignore_index=ignore_index,
@@ -287,14 +282,12 @@ class Ranking:
                 f"`target` must hold ids below the {num_candidates} candidates of all processes, "
                 f"got {int(relevant.ids.masked_fill(known, -1).max())}."
             )
-        retrieved = known & (own > -torch.inf)
-        own = own.masked_fill(~retrieved, torch.nan)
+        own = own.masked_fill(~known, torch.nan)
         above, tied, _ = survey(scores, own, find_best=False)
         above, tied = sum_over_processes(torch.stack([above, tied]), process_group)
         return cls.from_places(
             relevant,
-            above.masked_fill(~retrieved, UNRETRIEVED),
-            tied,
+            *mark_unretrieved(own, above, tied),
             shape=local_scores.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
@@ -375,7 +368,6 @@ class Ranking:
     def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
         """Put the columns in the order of their places; equal places then stand together."""
         ids, gains = relevant.ids, relevant.gains
-        tied = tied.masked_fill(above == UNRETRIEVED, 1)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
         else:
@@ -486,9 +478,8 @@ class Ranking:
         return self.first
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
         # what follows from other values is dropped: copies of batches set them
-        super().__setattr__("_derived", {})
+        self.__dict__.update({name: value, "_derived": {}})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_derived": {}}  # made anew from the rest

@@ -18,15 +18,15 @@ efficiently in the presence of tied scores", ECIR 2008.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import waits_to_look
+from nextloc_metrics.counting import UNRETRIEVED, compiled_loops, waits_to_look
 from nextloc_metrics.exact import row_product, row_sum
-from nextloc_metrics.ranking import UNRETRIEVED, Ranking
+from nextloc_metrics.ranking import Ranking
 
 Gain = Literal["linear", "exponential"]
 Ideal = Literal["truncated", "full"]
@@ -66,26 +66,54 @@ def mean_weights(ranking: Ranking, weights: Sequence[PlaceWeight]) -> Tensor | N
         float64 `[len(weights), N]`, the bits of the functions below; None where queries have
         several, or places lie beyond the tables.
     """
+    columns = _columns(ranking, weights)
+    if columns is None:
+        return None
+    last, row, divisor = (column[:, None] for column in columns)
+    above, tied = ranking.above[:, 0], ranking.tied[:, 0]
+    ends = torch.stack([above, above + tied])[:, None]
+    start, end = _table(ranking.device).take(torch.minimum(ends, last) + row)
+    scores: Tensor = (end - start) / tied.double() / divisor
+    return scores
+
+
+def tally_weights(
+    ranking: Ranking, weights: Sequence[PlaceWeight], counted: Tensor
+) -> Tensor | None:
+    """Sum up `mean_weights` as `exact.tally` does, in one pass where `accelerate` was called.
+
+    Returns:
+        int64 `[len(weights), 3]`; None where there are no such scores, or no compiled loops.
+    """
+    loops = compiled_loops(ranking.device)
+    columns = None if loops is None else _columns(ranking, weights)
+    if loops is None or columns is None:
+        return None
+    constants = _table(ranking.device), *columns
+    tally: Tensor | None = loops.tally(ranking.above, ranking.tied, counted, *constants)
+    return tally
+
+
+def _columns(
+    ranking: Ranking, weights: Sequence[PlaceWeight]
+) -> tuple[Tensor, Tensor, Tensor] | None:
     last = [_last(ranking, weight.k) for weight in weights]
     if ranking.above.shape[1] > 1 or ranking.graded or max(last) > _TABLE_LENGTH:
         return None
-    last_place, offset, divisor = _columns(tuple(weights), tuple(last), ranking.device)
-    above, tied = ranking.above.view(-1), ranking.tied.view(-1)
-    ends = torch.stack([above, above + tied])[:, None]
-    start, end = _table(ranking.device).take(torch.minimum(ends, last_place) + offset)
-    return (end - start) / tied.double() / divisor
+    return _make_columns(tuple(weights), tuple(last), ranking.device)
 
 
 @lru_cache
-def _columns(
+def _make_columns(
     weights: tuple[PlaceWeight, ...], last: tuple[int, ...], device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The last places, where the weights' rows of the table start, and the divisors, as columns."""
-    starts = [_WEIGHTS.index(x.weight) * (_TABLE_LENGTH + 1) for x in weights]
+    """The weights' last places, where their rows of the table start, and their divisors."""
+    starts = [_row_start(x.weight) for x in weights]
+    divisors = [x.divisor for x in weights]
     with torch.inference_mode(False):
-        whole = torch.tensor([last, starts], device="cpu")[..., None].to(device)
-        divisors = torch.tensor([x.divisor for x in weights], dtype=torch.float64, device="cpu")
-        return whole[0], whole[1], divisors[:, None].to(device)
+        last_column, row = torch.tensor([last, starts], device="cpu")
+        divisor = torch.tensor(divisors, dtype=torch.float64, device="cpu")
+        return last_column.to(device), row.to(device), divisor.to(device)
 
 
 def hits(ranking: Ranking, k: int) -> Tensor:
@@ -280,14 +308,14 @@ def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
 def _discounts(places: int, device: torch.device) -> Tensor:
     """1 / log2(rank + 1) of the first places."""
     if places <= _TABLE_LENGTH:
-        table = _table(device)[_WEIGHTS.index("discount")]
+        table = _row("discount", device)
         return table[1 : places + 1] - table[:places]
     place = torch.arange(places + 1, device=device)
     return _discount_between(place[:-1], place[1:], places)
 
 
 def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
-    table = _table(start.device)[_WEIGHTS.index(weight)]
+    table = _row(weight, start.device)
     return table[end] - table[start]
 
 
@@ -390,18 +418,18 @@ def _gauss_legendre() -> list[tuple[float, float]]:
     return rule
 
 
-@lru_cache(maxsize=None)
+@cache
 def _quadrature(device: torch.device) -> Tensor:
     """Nodes and weights on [0, 1], float64 `[16, 2]`."""
     with torch.inference_mode(False):
         return torch.tensor(_gauss_legendre(), dtype=torch.float64, device="cpu").to(device)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _table(device: torch.device) -> Tensor:
-    """The sum of every kind of weight over the first 0..131,072 places, made once on the CPU.
+    """The sums of weights over the first 0..131,072 places, made once on the CPU, float64 and flat.
 
-    Its rows, float64, are in the order of `Weight`: x, H(x) and L(x).
+    x, H(x) and L(x) follow one another, in the order of `Weight`.
     """
     with torch.inference_mode(False):
         place = torch.arange(_TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
@@ -410,4 +438,13 @@ def _table(device: torch.device) -> Tensor:
         rows = terms.cumsum(2)
         before = torch.nn.functional.pad(rows[:, :-1, -1].cumsum(1), (1, 0))
         sums = torch.nn.functional.pad((rows + before[..., None]).flatten(1), (1, 0))
-        return torch.cat([place[None], sums]).to(device)
+        return torch.cat([place, *sums]).to(device)
+
+
+def _row(weight: Weight, device: torch.device) -> Tensor:
+    start = _row_start(weight)
+    return _table(device)[start : start + _TABLE_LENGTH + 1]
+
+
+def _row_start(weight: Weight) -> int:
+    return _WEIGHTS.index(weight) * (_TABLE_LENGTH + 1)
