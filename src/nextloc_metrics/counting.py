@@ -253,17 +253,18 @@ def best_candidate(scores: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         The maxima `[N]` and int64 indices `[N]`.
     """
-    num_candidates = scores.shape[1]
-    width = 1 << 10
-    if num_candidates <= 2 * width:
+    num_queries, num_candidates = scores.shape
+    width = 1 << 9
+    if num_candidates <= 4 * width:
         index = scores.argmax(1)
         return scores.gather(1, index[:, None])[:, 0], index
     # maxima vectorise, their indices do not: find the first best block, then look into it alone
     whole = num_candidates // width * width
-    maxima = scores[:, :whole].reshape(len(scores), whole // width, width).amax(2)
+    maxima = scores[:, :whole].unflatten(1, (-1, width)).amax(2)
     if whole < num_candidates:
         maxima = torch.cat([maxima, scores[:, whole:].amax(1, keepdim=True)], 1)
-    start = (maxima.argmax(1, keepdim=True) * width).clamp(max=num_candidates - width)
-    inside = scores.gather(1, start + torch.arange(width, device=scores.device))
-    best = inside.argmax(1, keepdim=True)
-    return inside.gather(1, best)[:, 0], (start + best)[:, 0]
+    start = (maxima.argmax(1) * width).clamp(max=num_candidates - width)
+    query = torch.arange(num_queries, device=scores.device)
+    inside = scores.unfold(1, width, 1)[query, start]
+    best = inside.argmax(1)
+    return inside.gather(1, best[:, None])[:, 0], start + best
