@@ -163,6 +163,56 @@ def _find_places_in_rows(  # type: ignore[no-untyped-def]
             best[i] = -2
 
 
+@numba.njit(nogil=True, cache=True)
+def _find_in_lists(lists, ids, above):  # type: ignore[no-untyped-def]
+    """The first place of every id."""
+    for i in range(len(lists)):
+        for j in range(ids.shape[1]):
+            above[i, j] = UNRETRIEVED
+            if ids[i, j] >= 0:
+                for place in range(lists.shape[1]):
+                    if lists[i, place] == ids[i, j]:
+                        above[i, j] = place
+                        break
+
+
+@numba.njit(nogil=True)
+def _put_in_order(keys, order):  # type: ignore[no-untyped-def]
+    """Sort a row's columns by their keys; equal ones stay as they are."""
+    if len(keys) > _STEP:
+        order[:] = np.argsort(keys, kind="mergesort")
+        return
+    for column in range(len(keys)):
+        place = column
+        while place > 0 and keys[order[place - 1]] > keys[column]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = column
+
+
+@numba.njit(nogil=True, cache=True)
+def _arrange(above, tied, ids, arranged):  # type: ignore[no-untyped-def]
+    """The columns in the order of their places, and how many are above and tied in each row."""
+    keys, order = np.empty(above.shape[1], np.int64), np.empty(above.shape[1], np.int64)
+    for i in range(len(above)):
+        for j in range(len(keys)):
+            keys[j] = above[i, j] if ids[i, j] >= 0 else UNRETRIEVED + 1
+        _put_in_order(keys, order)
+        start = 0  # of the columns of one place
+        for j in range(len(order)):
+            place = above[i, order[j]]
+            arranged[0, i, j], arranged[1, i, j] = place, tied[i, order[j]]
+            arranged[4, i, j] = ids[i, order[j]]
+            if place == UNRETRIEVED:
+                arranged[2, i, j], arranged[3, i, j] = 0, 1
+                continue
+            if place != arranged[0, i, start]:
+                start = j
+            arranged[2, i, j] = start
+            for same in range(start, j + 1):
+                arranged[3, i, same] = j + 1 - start
+
+
 @numba.njit(nogil=True, cache=True, error_model="numpy")
 def _tally(above, tied, counted, table, last, row, divisor, sums):  # type: ignore[no-untyped-def]
     """Add up scores and their squares as `exact` does; tell whether they are scores."""
@@ -221,6 +271,8 @@ def compile_loops() -> float:
     number, place = scores.double()[0], places[0]
     tally(places, places + 1, places.bool()[0], number, place, place, number)
     count_decisions(places.expand(3, 1), place, place)
+    find_in_lists(places, places)
+    arrange(places, places, places)
     return time.perf_counter() - started
 
 
@@ -259,6 +311,24 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
         return above, tied, None
     none = best[:, None][:, :0]
     return above, tied, FirstPlaces(top, (best > -2).long(), best.clamp(min=-1), none, none)
+
+
+def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
+    """Find the first places of ids int64 `[N, M]` in lists int64 `[N, K]`, or UNRETRIEVED."""
+    above = torch.empty(ids.shape, dtype=torch.int64, device="cpu")
+    _find_in_lists(*[x.contiguous().numpy() for x in (lists, ids, above)])
+    return above
+
+
+def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor:
+    """Put the columns `[N, M]` in the order of their places, padding last.
+
+    Returns:
+        int64 `[5, N, M]`: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.
+    """
+    arranged = torch.empty(5, *above.shape, dtype=torch.int64, device="cpu")
+    _arrange(*[x.contiguous().numpy() for x in (above, tied, ids, arranged)])
+    return arranged
 
 
 def tally(above: Tensor, tied: Tensor, counted: Tensor, *constants: Tensor) -> Tensor | None:

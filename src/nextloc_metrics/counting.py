@@ -260,7 +260,7 @@ def best_candidate(scores: Tensor) -> tuple[Tensor, Tensor]:
         return scores.gather(1, index[:, None])[:, 0], index
     # maxima vectorise, their indices do not: find the first best block, then look into it alone
     whole = num_candidates // width * width
-    maxima = scores[:, :whole].unflatten(1, (-1, width)).amax(2)
+    maxima = scores[:, :whole].reshape(num_queries, whole // width, width).amax(2)
     if whole < num_candidates:
         maxima = torch.cat([maxima, scores[:, whole:].amax(1, keepdim=True)], 1)
     start = (maxima.argmax(1) * width).clamp(max=num_candidates - width)

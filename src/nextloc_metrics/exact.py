@@ -11,7 +11,7 @@ MOST_QUERIES = 1 << 31  #: more scores of 1 than this do not fit
 
 def to_fixed_point(values: Tensor) -> Tensor:
     """Round float64 values of at least 0 to the nearest multiple of 2^-32, as int64."""
-    return (values * ONE + 0.5).long()
+    return (values * ONE).add_(0.5).long()
 
 
 def tally(scores: Tensor, counted: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.counting import (
     UNRETRIEVED,
+    compiled_loops,
     find_places,
     mark_unretrieved,
     survey,
@@ -23,6 +24,7 @@ from nextloc_metrics.first_places import (
     first_places_of_scores,
 )
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
+from nextloc_metrics.sorting import argsort_rows
 from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, read_target
 
 Made = TypeVar("Made")
@@ -31,6 +33,9 @@ Sorted = tuple[Tensor, Tensor]  #: values, and where they were
 
 # Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
 _WIDEST_UNQUESTIONED_LIST = 64
+
+# As far behind all places as sorting needs them.
+_BEYOND = 1 << 39
 
 # Up to here an id is looked for at one place after the other; beyond, by a search in sorted lists.
 _SHORT_LIST = 32
@@ -368,26 +373,20 @@ class Ranking:
     def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
         """Put the columns in the order of their places; equal places then stand together."""
         ids, gains = relevant.ids, relevant.gains
+        loops = compiled_loops(above.device)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+        elif loops is not None and gains is None:
+            above, tied, relevant_above, relevant_tied, ids = loops.arrange(above, tied, ids)
         else:
-            if gains is None:
-                order = above.masked_fill(ids < 0, UNRETRIEVED + 1).argsort(dim=1, stable=True)
-            else:
-                order = gains.argsort(dim=1, descending=True, stable=True)
-                order = order.gather(1, above.gather(1, order).argsort(dim=1, stable=True))
+            # whatever is unretrieved comes behind all places, and padding behind that
+            order = argsort_rows(above.clamp(max=_BEYOND) + (ids < 0))
+            if gains is not None:
+                by_gain = gains.argsort(dim=1, descending=True, stable=True)
+                order = by_gain.gather(1, argsort_rows(above.clamp(max=_BEYOND).gather(1, by_gain)))
                 gains = gains.gather(1, order)
             above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
-            retrieved = above < UNRETRIEVED
-            most = above.shape[1]
-            if len(above) and not waits_to_look(above):
-                most = int(retrieved.sum(1).max())
-            relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-            places = above[:, :most].contiguous()
-            first = torch.searchsorted(places, places)
-            behind = torch.searchsorted(places, places, right=True)
-            relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
-            relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
+            relevant_above, relevant_tied = _among_relevant(above)
         return cls(
             above,
             tied,
@@ -546,15 +545,33 @@ def _comparable(scores: Tensor) -> Tensor:
     return (scores.float() if scores.element_size() == 1 else scores).detach()
 
 
+def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
+    """Count how many of the relevant locations in a row are above, and tied with, each of them."""
+    retrieved = above < UNRETRIEVED
+    most = above.shape[1]
+    if len(above) and not waits_to_look(above):
+        most = int(retrieved.sum(1).max())
+    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+    places = above[:, :most].contiguous()
+    first = torch.searchsorted(places, places)
+    behind = torch.searchsorted(places, places, right=True)
+    relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
+    relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
+    return relevant_above, relevant_tied
+
+
 def _places_in_lists(lists: Tensor, by_id: Sorted | None, ids: Tensor) -> Tensor:
     """Find the first place of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED where they are not."""
+    loops = compiled_loops(lists.device)
+    if by_id is None and loops is not None:
+        return loops.find_in_lists(lists, ids)  # type: ignore[no-any-return]
     wanted = ids.masked_fill(ids < 0, -2)  # the padding of both is not the same
     length = lists.shape[1]
     if by_id is None:
-        above = torch.full_like(ids, UNRETRIEVED)
-        for place in range(length - 1, -1, -1):  # of repeats, the first place is written last
-            above.masked_fill_(lists[:, place : place + 1] == wanted, place)
-        return above
+        place = torch.arange(length, dtype=torch.int16, device=lists.device)
+        found = torch.where(lists[:, None] == wanted[:, :, None], place, length)
+        first = found.amin(2).long()  # of repeats
+        return first.masked_fill(first == length, UNRETRIEVED)
     in_order, place_of = by_id  # of repeats, the first place comes first
     slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
     found = in_order.gather(1, slot) == wanted
@@ -564,7 +581,9 @@ def _places_in_lists(lists: Tensor, by_id: Sorted | None, ids: Tensor) -> Tensor
 def _check_lists(lists: Tensor, counted: Tensor, by_id: Sorted | None) -> None:
     if not lists.numel():
         return
-    lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
+    lowest = int(lists.amin())
+    if lowest < -1:
+        lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
     if lowest < -1:
         raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
     if lists.shape[1] > _WIDEST_UNQUESTIONED_LIST:

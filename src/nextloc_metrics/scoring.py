@@ -242,6 +242,8 @@ def _retrieved(ranking: Ranking) -> Ranking:
 
 def _first_columns(ranking: Ranking) -> Ranking:
     most = max(1, int((ranking.above < UNRETRIEVED).sum(1).max()))
+    if most == ranking.above.shape[1]:
+        return ranking
     names = ("above", "tied", "relevant_above", "relevant_tied", "relevant", "gains")
     return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
 
@@ -316,7 +318,7 @@ def _discounts(places: int, device: torch.device) -> Tensor:
 
 def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
     table = _row(weight, start.device)
-    return table[end] - table[start]
+    return table.take(end) - table.take(start)
 
 
 def _split_at_table(weight: Weight, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.sorting import sort_rows
+
 
 class Relevant(NamedTuple):
     """The relevant locations of a batch of N queries, at most M each."""
@@ -56,7 +58,7 @@ def read_target(
     if gains is not None:
         return Relevant(ids, gains.masked_fill(~relevant, 0), counted)
     if ids.shape[1] > 1:
-        ids = ids.sort(dim=1).values
+        ids = sort_rows(ids)
         repeats = ids[:, 1:] == ids[:, :-1]
         ids[:, 1:].masked_fill_(repeats, -1)
     return Relevant(ids, None, counted)
@@ -164,7 +166,9 @@ def _check_relevance(relevance: Tensor, counted: Tensor) -> None:
 def _check_range(ids: Tensor, relevant: Tensor, num_candidates: int | None, padded: bool) -> None:
     if not ids.numel():
         return
-    lowest, highest = (int(bound) for bound in ids.masked_fill(~relevant, 0).aminmax())
+    lowest, highest = (int(bound) for bound in ids.aminmax())
+    if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
+        lowest, highest = (int(bound) for bound in ids.masked_fill(~relevant, 0).aminmax())
     if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
         bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
         padding = " (-1 pads)" if padded else ""
