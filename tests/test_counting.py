@@ -19,6 +19,7 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
     scoring,
+    threads,
 )
 from nextloc_metrics.counting import UNRETRIEVED
 
@@ -134,16 +135,16 @@ def test_compiled_loops_share_the_work_among_threads(
     pytest.importorskip("numba", reason="the compiled loops need numba")
     from nextloc_metrics import compiled
 
-    if openmp and compiled._openmp is None:
+    if openmp and not threads.are_of_torch():
         pytest.skip("PyTorch brings no OpenMP that can be called here")
     monkeypatch.setattr(compiled, "_SERIAL_ELEMENTS", 0)
     if not openmp:
-        monkeypatch.setattr(compiled, "_openmp", None)
+        monkeypatch.setattr(threads, "_openmp", None)
     scores = torch.randn(65, 500, generator=torch.Generator().manual_seed(0))
     target = torch.arange(65)
     expected = Ranking.from_scores(scores, target)
     accelerate()
-    threads = torch.get_num_threads()
+    allowed = torch.get_num_threads()
     try:
         for number in (1, 2, 3, 70):
             torch.set_num_threads(number)
@@ -152,7 +153,7 @@ def test_compiled_loops_share_the_work_among_threads(
             with pytest.raises(IndexError, match="not among the candidates"):
                 Ranking.from_scores(scores, target + 440, validate_args=False)
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(allowed)
 
 
 def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:

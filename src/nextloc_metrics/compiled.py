@@ -7,11 +7,8 @@ sides have all bits but the sign flipped. What bits alone get wrong is mended a 
 it occurs: -0, which equals 0, and a negative NaN, which must count as above.
 """
 
-import ctypes
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numba
@@ -19,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics import threads
 from nextloc_metrics.counting import UNRETRIEVED, count_above_and_tied
 from nextloc_metrics.exact import ONE
 from nextloc_metrics.first_places import FirstPlaces
@@ -40,16 +38,29 @@ _PARTS_A_THREAD = 4
 
 
 @numba.njit(nogil=True)
-def _count(block, at, flip):  # type: ignore[no-untyped-def]
-    """How many are above and how many equal; sums are cast back, or they widen to 64 bits."""
+def _count(block, at, flip, sign):  # type: ignore[no-untyped-def]
+    """How many are above and how many equal, and the highest magnitude of a negative score.
+
+    Sums are cast back, or they widen to 64 bits.
+    """
     kind = block.dtype.type
-    above, equal = kind(0), kind(0)
+    above, equal, magnitude = kind(0), kind(0), sign
     at = kind(at ^ flip)
     for i in range(len(block)):
         value = kind(block[i] ^ flip)
         above = kind(above + kind(value > at))
         equal = kind(equal + kind(value == at))
-    return above, equal
+        magnitude = max(magnitude, kind(block[i] ^ sign))
+    return above, equal, magnitude
+
+
+@numba.njit(nogil=True)
+def _count_negative_nan(block, infinity, sign):  # type: ignore[no-untyped-def]
+    """How many NaN that `_count` takes for the lowest scores."""
+    number = 0
+    for i in range(len(block)):
+        number += (block[i] ^ sign) > infinity
+    return number
 
 
 @numba.njit(nogil=True)
@@ -111,25 +122,24 @@ def _survey_rows(  # type: ignore[no-untyped-def]
         has_nan = False
         for begin in range(0, columns, _BLOCK):
             block = row[begin : begin + _BLOCK]
-            high, low, magnitude = _extremes(block, sign)
-            if high > highest:
-                highest, high_block = high, begin
-            if low < lowest:
-                lowest, low_block = low, begin
-            negative_nans = 0
-            if magnitude > infinity:
-                comparable = _count(block, kind(sign | infinity), largest)
-                negative_nans = len(block) - comparable[0] - comparable[1]
-            has_nan |= high > infinity or magnitude > infinity
+            if find_best:
+                high, low, magnitude = _extremes(block, sign)
+                if high > highest:
+                    highest, high_block = high, begin
+                if low < lowest:
+                    lowest, low_block = low, begin
+                has_nan |= high > infinity or magnitude > infinity
             for j in range(own.shape[1]):
                 if (own[i, j] & largest) > infinity:
                     continue
                 at = kind(0) if own[i, j] == sign else own[i, j]
-                more, equal = _count(block, at, largest if at < 0 else kind(0))
-                above[i, j] += more + negative_nans
+                more, equal, magnitude = _count(block, at, largest if at < 0 else kind(0), sign)
+                above[i, j] += more
                 tied[i, j] += equal
+                if magnitude > infinity:
+                    above[i, j] += _count_negative_nan(block, infinity, sign)
                 if at == 0:
-                    tied[i, j] += _count(block, sign, kind(0))[1]
+                    tied[i, j] += _count(block, sign, kind(0), sign)[1]
         if find_best and has_nan:
             best[i] = _first_nan(row, largest, infinity)
         elif find_best:
@@ -383,62 +393,13 @@ def _run(
 
 
 def _spread(work: Callable[[int, int], None], rows: int, elements: int) -> None:
-    """Do the rows' work on as many threads as PyTorch is allowed."""
-    threads = min(torch.get_num_threads(), rows) if elements > _SERIAL_ELEMENTS else 1
-    if threads == 1:
-        work(0, rows)
-        return
-    parts = min(_PARTS_A_THREAD * threads, rows)
+    """Do the rows' work on all threads, where it is enough for them."""
+    number = min(threads.available(), rows) if elements > _SERIAL_ELEMENTS else 1
+    parts = min(_PARTS_A_THREAD * number, rows) if number > 1 else 1
     untaken = iter(range(parts))
-    errors: list[BaseException] = []
 
-    def take_parts(_: object) -> None:
-        try:
-            for part in untaken:
-                work(rows * part // parts, rows * (part + 1) // parts)
-        except BaseException as error:  # OpenMP could not pass it on
-            errors.append(error)
+    def take_parts() -> None:
+        for part in untaken:
+            work(rows * part // parts, rows * (part + 1) // parts)
 
-    _run_on_threads(take_parts, threads)
-    if errors:
-        raise errors[0]
-
-
-_Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-def _find_openmp() -> Callable[..., None] | None:
-    """Find the entry to OpenMP as GCC calls it, in the library that PyTorch has loaded."""
-    try:
-        parallel = ctypes.CDLL(None).GOMP_parallel
-    except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
-        return None
-    parallel.argtypes = _Task, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
-    parallel.restype = None
-    return parallel
-
-
-_openmp = _find_openmp()
-
-
-def _run_on_threads(task: Callable[[object], None], threads: int) -> None:
-    # PyTorch's own threads where possible: they keep their cores busy while they wait for work, and
-    # others would have to share these with them
-    if _openmp is not None:
-        _openmp(_Task(task), None, threads, 0)
-        return
-    others = [_workers(threads - 1).submit(task, None) for _ in range(threads - 1)]
-    task(None)
-    for other in others:
-        other.result()
-
-
-_pools: dict[int, ThreadPoolExecutor] = {}
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive one
-
-
-def _workers(threads: int) -> ThreadPoolExecutor:
-    if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="nextloc_metrics")
-    return _pools[threads]
+    threads.run(take_parts, number)

@@ -1,0 +1,81 @@
+"""Running a task on several threads at once, on PyTorch's own where that is possible.
+
+PyTorch's threads keep their cores busy while they wait for work; others would have to share the
+cores with them. Its operations, called from a task on its threads, run on the calling one alone.
+"""
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+_Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def _find_openmp() -> Callable[..., None] | None:
+    """Find the entry to OpenMP as GCC calls it, in the library that PyTorch has loaded."""
+    try:
+        parallel = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
+        return None
+    parallel.argtypes = _Task, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
+    parallel.restype = None
+    return parallel
+
+
+_openmp = _find_openmp()
+_here = threading.local()
+
+
+def are_of_torch() -> bool:
+    """Tell whether tasks run on PyTorch's own threads."""
+    return _openmp is not None
+
+
+def available() -> int:
+    """Tell on how many threads a task can run from here: as many as PyTorch is allowed.
+
+    Inside a task these are taken.
+    """
+    return 1 if getattr(_here, "is_task", False) else torch.get_num_threads()
+
+
+def run(task: Callable[[], None], threads: int) -> None:
+    """Run a task on so many threads, and raise what it raises on any of them."""
+    if threads == 1:
+        task()
+        return
+    errors: list[BaseException] = []
+
+    def attempt(_: object = None) -> None:
+        _here.is_task = True
+        try:
+            task()
+        except BaseException as error:  # neither OpenMP nor C could pass it on
+            errors.append(error)
+        finally:
+            _here.is_task = False
+
+    if _openmp is not None:
+        _openmp(_Task(attempt), None, threads, 0)
+    else:
+        others = [_workers(threads - 1).submit(attempt) for _ in range(threads - 1)]
+        attempt()
+        for other in others:
+            other.result()
+    if errors:
+        raise errors[0]
+
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive one
+
+
+def _workers(threads: int) -> ThreadPoolExecutor:
+    if threads not in _pools:
+        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="nextloc_metrics")
+    return _pools[threads]
