@@ -18,7 +18,7 @@ from torch import Tensor
 
 from nextloc_metrics import threads
 from nextloc_metrics.counting import UNRETRIEVED, count_above_and_tied
-from nextloc_metrics.exact import ONE
+from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 from nextloc_metrics.first_places import FirstPlaces
 
 # A block stays in a core's first cache, and its counts fit 16 bits.
@@ -32,6 +32,9 @@ _STEP = 1 << 6
 
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
+
+# In the order of `scoring.Locations`.
+_FIRST, _ALL, _PRECISION = range(3)
 
 # A thread whose core has other work to do takes fewer of them.
 _PARTS_A_THREAD = 4
@@ -223,18 +226,51 @@ def _arrange(above, tied, ids, arranged):  # type: ignore[no-untyped-def]
                 arranged[3, i, same] = j + 1 - start
 
 
+@numba.njit(nogil=True)
+def _row_sum(values):  # type: ignore[no-untyped-def]
+    """Add up as `exact.row_sum` does; the values are lost."""
+    size = 1
+    while size < len(values):
+        size *= 2
+    while size > 1:
+        size //= 2
+        for i in range(min(size, len(values) - size)):
+            values[i] += values[i + size]
+    return values[0]
+
+
 @numba.njit(nogil=True, cache=True, error_model="numpy")
-def _tally(above, tied, counted, table, last, row, divisor, sums):  # type: ignore[no-untyped-def]
-    """Add up scores and their squares as `exact` does; tell whether they are scores."""
+def _tally(  # type: ignore[no-untyped-def]
+    above, tied, relevant_above, relevant_tied, num_relevant, counted,
+    table, last, row, of, divisors, sums,
+):  # fmt: skip
+    """Add up scores and their squares as `exact` does; tell whether all could be told."""
+    values = np.empty(above.shape[1])
     for i in range(len(above)):
         if not counted[i]:
             continue
-        if above[i] < 0 or tied[i] < 1:
+        if not 0 <= num_relevant[i] < divisors.shape[1]:
             return False
         for j in range(len(last)):
-            start, end = min(above[i], last[j]), min(above[i] + tied[i], last[j])
-            score = (table[row[j] + end] - table[row[j] + start]) / tied[i] / divisor[j]
-            if not 0 <= score <= 1:
+            if of[j] == _FIRST and relevant_tied[i, 0] > 1:
+                return False
+            columns = 1 if of[j] == _FIRST else len(values)
+            used = 0
+            while used < columns and above[i, used] < last[j]:
+                place, block = above[i, used], tied[i, used]
+                if place < 0 or block < 1:
+                    return False
+                end = min(place + block, last[j])
+                value = table[row[j] + end] - table[row[j] + place]
+                if of[j] == _PRECISION and columns > 1:
+                    slope = (relevant_tied[i, used] - 1) / max(block - 1, 1)
+                    value = (relevant_above[i, used] + 1 - slope * (place + 1)) * value
+                    value = value + slope * (end - place)
+                values[used] = value / block
+                used += 1
+            total = _row_sum(values[:used]) if used else 0.0
+            score = total / divisors[j, num_relevant[i]]
+            if not 0 <= score <= HIGHEST_SCORE:
                 return False
             sums[j, 0] += np.int64(score * ONE + 0.5)
             sums[j, 1] += np.int64(score * score * ONE + 0.5)
@@ -278,8 +314,9 @@ def compile_loops() -> float:
         survey(scores, scores, True)
         places = torch.zeros(1, 1, dtype=torch.int64, device="cpu")
         find_places(scores, places, 1)
-    number, place = scores.double()[0], places[0]
-    tally(places, places + 1, places.bool()[0], number, place, place, number)
+    place, number = places[0], scores.double()
+    constants = number[0], place, place, place, number
+    _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
     count_decisions(places.expand(3, 1), place, place)
     find_in_lists(places, places)
     arrange(places, places, places)
@@ -341,21 +378,20 @@ def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor:
     return arranged
 
 
-def tally(above: Tensor, tied: Tensor, counted: Tensor, *constants: Tensor) -> Tensor | None:
-    """Sum up the scores of `scoring.mean_weights`, int64 `[W, 3]`; None where they are no scores.
+def tally(ranking: Any, counted: Tensor, *constants: Tensor) -> Tensor | None:
+    """Sum up scores, int64 `[F, 3]`; None where a block has several relevant locations.
 
     Args:
-        above: int64 `[N, 1]`.
-        tied: int64 `[N, 1]`.
-        counted: bool `[N]`, which of the queries to count.
+        ranking: a `Ranking`.
+        counted: bool `[N]`, which of its queries to count.
         constants: the flat table of sums of weights over the first places, float64; and for every
-            weight the last place that counts, int64, where in the table its row starts, int64, and
-            what its sums are divided by, float64.
+            formula the last place that counts, where in the table its row starts, and what it is
+            of, int64; and its divisors by the number of relevant locations, float64.
     """
-    sums = torch.zeros(len(constants[-1]), 3, dtype=torch.int64, device="cpu")
-    flat = (x.contiguous().view(-1) for x in (above, tied, counted))
-    are_scores = _tally(*[x.numpy() for x in (*flat, *constants, sums)])
-    return sums if are_scores else None
+    sums = torch.zeros(len(constants[1]), 3, dtype=torch.int64, device="cpu")
+    places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
+    arrays = *places, ranking.num_relevant, counted, *constants, sums
+    return sums if _tally(*[x.contiguous().numpy() for x in arrays]) else None
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 ONE = 1 << 32  #: what a score of 1 is stored as
+HIGHEST_SCORE = 1 + 1e-9  #: that is 1 but for rounding
 MOST_QUERIES = 1 << 31  #: more scores of 1 than this do not fit
 
 

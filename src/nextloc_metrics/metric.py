@@ -429,10 +429,10 @@ class RankingMetric(RankingTally):
         return not type(self).score.__module__.startswith("nextloc_metrics.")
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """What a place is worth to a query's one relevant location; None where only `score` knows.
+    def formula(self) -> scoring.Formula | None:
+        """How `score` is made of places, to the bit, where no location is graded; None if unknown.
 
-        It must agree with `score` to the bit, and saves calling it where queries have one each.
+        Metrics that have one are scored together.
         """
         return None
 
@@ -517,8 +517,8 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
         ranking = ranking.to("cpu")  # no float64 there
     first = metrics[0]
     ranking = ranking.break_ties(first.ties)
-    weights = _place_weights(metrics)
-    scores = scoring.mean_weights(ranking, weights) if weights else None
+    formulas = _formulas(metrics)
+    scores = scoring.evaluate(ranking, formulas) if formulas else None
     if scores is None:
         scores = torch.stack([_score(metric, ranking) for metric in metrics])
     if first.empty_target_action == "skip":
@@ -553,19 +553,19 @@ def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
     """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
-    first, weights = metrics[0], _place_weights(metrics)
-    if weights and first.empty_target_action != "pos":
+    first, formulas = metrics[0], _formulas(metrics)
+    if formulas and first.empty_target_action != "pos":
         counted = ranking.answerable if first.empty_target_action == "skip" else ranking.counted
-        tally = scoring.tally_weights(ranking.break_ties(first.ties), weights, counted)
+        tally = scoring.tally(ranking.break_ties(first.ties), formulas, counted)
         if tally is not None:
             return tally
     return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
 
 
-def _place_weights(metrics: Sequence[RankingMetric]) -> list[scoring.PlaceWeight]:
-    """Return the metrics' weights; none where one has none, or a score of one's own."""
-    weights = [None if metric.has_own_score else metric.place_weight for metric in metrics]
-    known = [weight for weight in weights if weight is not None]
+def _formulas(metrics: Sequence[RankingMetric]) -> list[scoring.Formula]:
+    """Return the metrics' formulas; none where one has none, or a score of one's own."""
+    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
+    known = [formula for formula in formulas if formula is not None]
     return known if len(known) == len(metrics) else []
 
 
@@ -583,7 +583,7 @@ def prepare_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
 
 
 def _are_scores(low: float, high: float) -> bool:
-    return low >= 0 and high <= 1 + 1e-9  # a NaN compares false
+    return low >= 0 and high <= exact.HIGHEST_SCORE  # a NaN compares false
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:

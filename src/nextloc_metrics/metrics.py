@@ -53,9 +53,9 @@ class AccuracyAtK(_CutAtK):
     k: int
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """1 for each of the first k places."""
-        return scoring.PlaceWeight("count", self.k)
+    def formula(self) -> scoring.Formula | None:
+        """Whether the first one is within k."""
+        return scoring.Formula("count", self.k, of="first", over="1")
 
     def score(self, ranking: Ranking) -> Tensor:
         """Tell, for every query, whether a relevant location is within the first k."""
@@ -97,9 +97,9 @@ class MRR(_CutAtK):
     k: int | None
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """The place inverted."""
-        return scoring.PlaceWeight("harmonic", self.k)
+    def formula(self) -> scoring.Formula | None:
+        """The place of the first one, inverted."""
+        return scoring.Formula("harmonic", self.k, of="first", over="1")
 
     def score(self, ranking: Ranking) -> Tensor:
         """Invert the rank of every query's first relevant location."""
@@ -154,9 +154,10 @@ class NDCGAtK(_CutAtK):
     ideal: scoring.Ideal
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """The discount; the best possible is 1."""
-        return scoring.PlaceWeight("discount", self.k)
+    def formula(self) -> scoring.Formula | None:
+        """The discounts, over the best possible."""
+        best: scoring.Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
+        return scoring.Formula("discount", self.k, of="all", over=best)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Relate every query's discounted gain to the best possible."""
@@ -198,9 +199,10 @@ class MAPAtK(_CutAtK):
     normalizer: scoring.Normalizer
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """The precision at the place, which is its inverse."""
-        return scoring.PlaceWeight("harmonic", self.k)
+    def formula(self) -> scoring.Formula | None:
+        """The precision at every place."""
+        most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
+        return scoring.Formula("harmonic", self.k, of="precision", over=most)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Average every query's precision over its relevant locations."""
@@ -240,9 +242,11 @@ class PrecisionAtK(_CutAtK):
         return self.k if self.denominator == "retrieved" else 0
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """One k-th for each of the first k places, where k is the denominator."""
-        return scoring.PlaceWeight("count", self.k, self.k) if self.denominator == "k" else None
+    def formula(self) -> scoring.Formula | None:
+        """The hits, where the length of a list does not matter."""
+        if self.denominator == "retrieved":
+            return None
+        return scoring.Formula("count", self.k, of="all", over="k")
 
     def score(self, ranking: Ranking) -> Tensor:
         """Divide every query's hits by the places."""
@@ -276,9 +280,11 @@ class RecallAtK(_CutAtK):
     normalized: bool
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """1 for each of the first k places."""
-        return scoring.PlaceWeight("count", self.k)
+    def formula(self) -> scoring.Formula | None:
+        """The hits."""
+        return scoring.Formula(
+            "count", self.k, of="all", over="min(n, k)" if self.normalized else "n"
+        )
 
     def score(self, ranking: Ranking) -> Tensor:
         """Divide every query's hits by its relevant locations."""
@@ -324,9 +330,9 @@ class F1AtK(_CutAtK):
     average: Literal["queries", "pooled"]
 
     @property
-    def place_weight(self) -> scoring.PlaceWeight | None:
-        """2 / (k + 1) for each of the first k places."""
-        return scoring.PlaceWeight("count", self.k, (self.k + 1) / 2)
+    def formula(self) -> scoring.Formula | None:
+        """The hits."""
+        return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
 
     def score(self, ranking: Ranking) -> Tensor:
         """Take every query's harmonic mean of precision and recall."""

@@ -33,9 +33,11 @@ Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
 Weight = Literal["count", "harmonic", "discount"]
+Locations = Literal["first", "all", "precision"]
+Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal"]
 Rows = Tensor | slice
 
-_WEIGHTS = get_args(Weight)
+_WEIGHTS, _LOCATIONS = get_args(Weight), get_args(Locations)
 
 # Up to here sums over places come from tables; beyond, from expansions.
 _TABLE_LENGTH = 1 << 17
@@ -47,73 +49,98 @@ _SUMMED_PLACES = 1 << 8
 _MOST_CANDIDATES = 1 << 31
 
 
-class PlaceWeight(NamedTuple):
-    """What a place is worth to the one relevant location of a query.
+class Formula(NamedTuple):
+    """How the score of a query is made of its places, where its relevant locations are not graded.
 
-    Its score is the mean weight of its tied block's places. The weights are 1 (`"count"`), 1 / rank
-    (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond place `k`, over `divisor`.
+    A relevant location is worth the mean weight of its tied block's places: 1 (`"count"`), 1 / rank
+    (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond place `k`. The score is that of
+    the first one, the sum of all, or the sum of all in which each is multiplied by the number of
+    relevant locations that far (`"precision"`); over a divisor that depends on n alone.
     """
 
     weight: Weight
     k: int | None
-    divisor: float = 1.0
+    of: Locations
+    over: Divisor
 
 
-def mean_weights(ranking: Ranking, weights: Sequence[PlaceWeight]) -> Tensor | None:
-    """Score queries of at most one relevant location each, ungraded, by several weights at once.
+def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
+    """Score queries of at most one relevant location each, by several formulas at once.
 
     Returns:
-        float64 `[len(weights), N]`, the bits of the functions below; None where queries have
-        several, or places lie beyond the tables.
+        float64 `[len(formulas), N]`, the bits of the functions below; None where queries have
+        several, their locations are graded, or places lie beyond the tables.
     """
-    columns = _columns(ranking, weights)
-    if columns is None:
+    constants = _constants(ranking, formulas) if ranking.above.shape[1] == 1 else None
+    if constants is None:
         return None
-    last, row, divisor = (column[:, None] for column in columns)
+    last, row, _, divisors = constants
     above, tied = ranking.above[:, 0], ranking.tied[:, 0]
     ends = torch.stack([above, above + tied])[:, None]
-    start, end = _table(ranking.device).take(torch.minimum(ends, last) + row)
-    scores: Tensor = (end - start) / tied.double() / divisor
+    places = torch.minimum(ends, last[:, None])
+    start, end = _table(ranking.device).take(places + row[:, None])
+    scores: Tensor = (end - start) / tied.double() / divisors[:, 1:]
     return scores
 
 
-def tally_weights(
-    ranking: Ranking, weights: Sequence[PlaceWeight], counted: Tensor
-) -> Tensor | None:
-    """Sum up `mean_weights` as `exact.tally` does, in one pass where `accelerate` was called.
+def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Tensor | None:
+    """Sum up scores as `exact.tally` does, in one pass where `accelerate` was called.
 
     Returns:
-        int64 `[len(weights), 3]`; None where there are no such scores, or no compiled loops.
+        int64 `[len(formulas), 3]`; None where only the functions below can tell.
     """
     loops = compiled_loops(ranking.device)
-    columns = None if loops is None else _columns(ranking, weights)
-    if loops is None or columns is None:
+    constants = None if loops is None else _constants(ranking, formulas)
+    if loops is None or constants is None:
         return None
-    constants = _table(ranking.device), *columns
-    tally: Tensor | None = loops.tally(ranking.above, ranking.tied, counted, *constants)
-    return tally
+    sums: Tensor | None = loops.tally(ranking, counted, _table(ranking.device), *constants)
+    return sums
 
 
-def _columns(
-    ranking: Ranking, weights: Sequence[PlaceWeight]
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    last = [_last(ranking, weight.k) for weight in weights]
-    if ranking.above.shape[1] > 1 or ranking.graded or max(last) > _TABLE_LENGTH:
+def _constants(
+    ranking: Ranking, formulas: Sequence[Formula]
+) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    last = [_last(ranking, formula.k) for formula in formulas]
+    if ranking.graded or max(last) > _TABLE_LENGTH:
         return None
-    return _make_columns(tuple(weights), tuple(last), ranking.device)
+    return _make_constants(tuple(formulas), tuple(last), ranking.above.shape[1], ranking.device)
 
 
 @lru_cache
-def _make_columns(
-    weights: tuple[PlaceWeight, ...], last: tuple[int, ...], device: torch.device
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The weights' last places, where their rows of the table start, and their divisors."""
-    starts = [_row_start(x.weight) for x in weights]
-    divisors = [x.divisor for x in weights]
+def _make_constants(
+    formulas: tuple[Formula, ...], last: tuple[int, ...], most: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the formulas' numbers as tensors.
+
+    Returns:
+        The last places, where in the table their rows start, and what they are of, int64; and the
+        divisors for 0 to `most` relevant locations, float64.
+    """
+    rows = [_row_start(formula.weight) for formula in formulas]
+    of = [_LOCATIONS.index(formula.of) for formula in formulas]
     with torch.inference_mode(False):
-        last_column, row = torch.tensor([last, starts], device="cpu")
-        divisor = torch.tensor(divisors, dtype=torch.float64, device="cpu")
-        return last_column.to(device), row.to(device), divisor.to(device)
+        whole = (torch.tensor(numbers, device="cpu").to(device) for numbers in (last, rows, of))
+        divisors = torch.stack([_divisors(formula.over, formula.k, most) for formula in formulas])
+        return *whole, divisors.to(device)  # type: ignore[return-value]
+
+
+def _divisors(over: Divisor, k: int | None, most: int) -> Tensor:
+    """What scores are divided by, for 0 to `most` relevant locations, float64 on the CPU."""
+    number = torch.arange(most + 1, device="cpu")
+    if over in ("ideal", "full ideal"):
+        width = most if over == "full ideal" or k is None else min(k, most)
+        gains = (torch.arange(width, device="cpu") < number[:, None]).double()
+        divisors = row_sum(gains * _discounts(width, gains.device))
+        return divisors.masked_fill(divisors == 0, 1)
+    constant = torch.ones_like(number) * (k or 1)
+    divisors = {
+        "1": torch.ones_like(number),
+        "k": constant,
+        "n": number.clamp(min=1),
+        "min(n, k)": torch.minimum(number.clamp(min=1), constant),
+        "(n + k) / 2": (number + constant) / 2,
+    }[over]
+    return divisors.double()
 
 
 def hits(ranking: Ranking, k: int) -> Tensor:
