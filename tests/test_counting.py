@@ -295,6 +295,45 @@ def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, t
             assert torch.equal(full.first.above, parts.first.above)
 
 
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_embeddings_share_chunks_among_threads(accelerated: bool) -> None:
+    """Every chunk is counted once, on threads that know nothing of the caller's inference mode."""
+    take_path(accelerated)
+    generator = torch.Generator().manual_seed(0)
+    queries, table = (torch.randint(-3, 4, (n, 8), generator=generator).float() for n in (30, 500))
+    target = torch.randint(500, (30, 3), generator=generator)
+    full = Ranking.from_scores(queries @ table.T, target, top=5)
+    assert full.first is not None
+    allowed = torch.get_num_threads()
+    try:
+        for number in (1, 2, 5):
+            torch.set_num_threads(number)
+            with torch.inference_mode():
+                parts = Ranking.from_embeddings(queries, table, target, chunk_size=20, top=5)
+            assert parts.first is not None
+            assert torch.equal(parts.above, full.above)
+            assert torch.equal(parts.tied, full.tied)
+            assert torch.equal(parts.first.ids, full.first.ids)
+            with pytest.raises(IndexError, match="out of"):
+                Ranking.from_embeddings(queries, table, target + 500, validate_args=False)
+    finally:
+        torch.set_num_threads(allowed)
+
+
+def test_what_a_thread_raises_is_raised() -> None:
+    """Whichever thread it is, and an interruption too."""
+    for error in (ValueError("wrong"), KeyboardInterrupt()):
+        turns = iter(range(100))
+
+        def task(error: BaseException = error, turns: Iterator[int] = turns) -> None:
+            for turn in turns:
+                if turn == 99:
+                    raise error
+
+        with pytest.raises(type(error)):
+            threads.run(task, 3)
+
+
 def test_embeddings_tie_a_location_with_itself() -> None:
     """Whatever the products round to, a relevant location is tied at least with itself."""
     queries, table = torch.randn(40, 33), torch.randn(500, 33)

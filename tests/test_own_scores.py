@@ -272,3 +272,19 @@ def test_permutations_as_far_from_zero_are_told_exactly() -> None:
         expected = sum(total >= sums[0] for total in sums) / len(sums)
         first, second = 1 / ranks.double()
         assert analysis.compare(first, second).p_value == expected
+
+
+def test_an_update_of_ones_own_is_called_for_every_batch() -> None:
+    """A collection adds batches itself where nobody would notice, and only there."""
+    batches: list[int] = []
+
+    class Watched(AccuracyAtK):
+        def update(self, preds: Any, target: Any = None, mask: Any = None) -> None:
+            batches.append(len(preds))
+            super().update(preds, target, mask)
+
+    metrics = RankingCollection({"watched": Watched(1), "mrr": MRR()})
+    for size in (3, 2, 1):
+        metrics.update(torch.eye(4)[:size], torch.arange(size))
+    assert batches == [3, 2, 1]
+    assert [metric.num_queries for metric in metrics.values()] == [6, 6]

@@ -1,0 +1,127 @@
+"""Metrics are scored together by formulas of places: these must be their scores, to the bit."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    accelerate,
+    counting,
+    next_location_metrics,
+    scoring,
+)
+from nextloc_metrics.metric import score_queries, tally_together
+from strategies import RANKING_CASES, Case
+
+WITH_FORMULA = [
+    case
+    for case in RANKING_CASES
+    if isinstance(metric := case.make(), RankingMetric) and metric.formula is not None
+]
+BY_CASE = pytest.mark.parametrize("case", WITH_FORMULA, ids=str)
+
+
+def make(case: Case) -> RankingMetric:
+    """The metric of a case, whose state is that of its scores alone."""
+    metric = case.make()
+    assert isinstance(metric, RankingMetric)
+    return metric
+
+
+def rankings(relevant: int, levels: int) -> list[Ranking]:
+    """Rankings of few or many ties, by scores and by lists, with queries that have no location."""
+    generator = torch.Generator().manual_seed(relevant)
+    scores = torch.randint(levels, (400, 12), generator=generator).float()
+    scores[:5] = torch.nan
+    target = torch.rand(400, 12, generator=generator).topk(relevant).indices
+    target[torch.rand(400, relevant, generator=generator) < 0.2] = -1
+    mask = torch.rand(400, generator=generator) < 0.9
+    lists = torch.rand(400, 12, generator=generator).topk(9).indices
+    return [Ranking.from_scores(scores, target, mask), Ranking.from_lists(lists, target, mask)]
+
+
+def tally_by_score(
+    metric: RankingMetric, ranking: Ranking, monkeypatch: pytest.MonkeyPatch
+) -> Tensor:
+    """Sum up what `score` says."""
+    with monkeypatch.context() as patch:
+        patch.setattr(type(metric), "formula", None)
+        return tally_together([metric], ranking)[0]
+
+
+def test_every_metric_has_a_formula_but_one_that_counts_otherwise() -> None:
+    """A list's length is no matter of places."""
+    without = {str(case) for case in RANKING_CASES} - {str(case) for case in WITH_FORMULA}
+    assert without == {"PrecisionAtK(k=3,denominator=retrieved)"}
+
+
+@BY_CASE
+@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("levels", [3, 10**6])
+@pytest.mark.parametrize("relevant", [1, 3, 7])
+def test_a_formula_is_the_score(
+    case: Case, relevant: int, levels: int, accelerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone and with others, plain and compiled, the sums are those of the scores."""
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        monkeypatch.setattr(counting, "_compiled", None)
+        accelerate()
+    metric = make(case)
+    group = (metric.ties, metric.empty_target_action)
+    others = [make(other) for other in WITH_FORMULA]
+    together = [metric, *(x for x in others if (x.ties, x.empty_target_action) == group)]
+    for ranking in rankings(relevant, levels):
+        expected = tally_by_score(metric, ranking, monkeypatch)
+        assert expected[2] > 200
+        for metrics in ([metric], together):
+            assert torch.equal(tally_together(metrics, ranking)[0], expected)
+
+
+@pytest.mark.parametrize("num_candidates", [131_072, 131_073, 200_000])
+def test_places_beyond_the_tables_are_scored_all_the_same(num_candidates: int) -> None:
+    """An uncut MRR beside cut metrics, at the last places of many."""
+    scores = torch.arange(num_candidates, 0, -1).double()[None]
+    metrics = next_location_metrics(num_candidates)
+    metrics.update(scores, torch.tensor([num_candidates - 1]))
+    members = [m for m in metrics.values() if isinstance(m, RankingMetric)]
+    ranking = Ranking.from_scores(scores, torch.tensor([num_candidates - 1]))
+    together = score_queries(members, ranking)[0][:, 0].tolist()
+    assert together == pytest.approx([0, 0, 0, 1 / num_candidates, 0], rel=1e-12)
+    assert float(metrics.compute()["mrr"]) == pytest.approx(1 / num_candidates, abs=2**-32)
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_impossible_places_are_no_scores(
+    accelerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Ranking made by hand, in which nothing is tied even with itself, changes no state."""
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        monkeypatch.setattr(counting, "_compiled", None)
+        accelerate()
+    ranking = Ranking.from_lists(torch.tensor([[1, 2]]), torch.tensor([2]))
+    ranking.tied = torch.zeros_like(ranking.tied)
+    metrics = RankingCollection({str(i): make(case) for i, case in enumerate(WITH_FORMULA)})
+    with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
+        metrics.update(ranking)
+    assert all(int(m.state.sum()) == 0 for m in metrics.values() if isinstance(m, RankingMetric))
+
+
+class Halved(MRR):
+    """A user's score, in a subclass of a metric that has a formula."""
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Half of it."""
+        return scoring.reciprocal_rank(ranking) / 2
+
+
+def test_a_score_of_ones_own_beats_the_formula_of_its_parent() -> None:
+    """The formula is the parent's, and the score is not."""
+    metric = Halved()
+    metric.update(torch.tensor([[0.2, 0.8]]), torch.tensor([0]))
+    assert metric.compute() == 0.25
