@@ -21,10 +21,10 @@ from memory import MEASURE
 from torch import Tensor
 
 from nextloc_metrics import Ranking
-from nextloc_metrics.embeddings import _CHUNK_ELEMENTS
+from nextloc_metrics.embeddings import _ALIGNMENT, _CHUNK_ELEMENTS
 
 QUERIES, DIMENSIONS = 256, 64
-CHUNK_SIZE = _CHUNK_ELEMENTS // QUERIES  # the default
+CHUNK_SIZE = _CHUNK_ELEMENTS // QUERIES  # the default, of a thread
 PRODUCT = "the chunked matrix product alone"
 
 _PEAK = (
@@ -41,8 +41,8 @@ print(json.dumps(peak(lambda: Ranking.from_embeddings(queries, table, target))))
 
 
 def product(queries: Tensor, table: Tensor) -> None:
-    """Multiply chunk by chunk, into one buffer."""
-    buffer = torch.empty(len(queries), CHUNK_SIZE)
+    """Multiply chunk by chunk, into one buffer, whose rows must not start a power of two apart."""
+    buffer = torch.empty(len(queries), CHUNK_SIZE + _ALIGNMENT)
     for start in range(0, len(table), CHUNK_SIZE):
         rows = table[start : start + CHUNK_SIZE]
         torch.mm(queries, rows.T, out=buffer[:, : len(rows)])
@@ -55,7 +55,7 @@ def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
     target = torch.randint(candidates, (QUERIES,))
 
     def rank(top: int) -> Ranking:
-        return Ranking.from_embeddings(queries, table, target, chunk_size=CHUNK_SIZE, top=top)
+        return Ranking.from_embeddings(queries, table, target, top=top)
 
     contestants = {PRODUCT: lambda: product(queries, table)} | both_paths(lambda: rank(0))
     contestants |= both_paths(lambda: rank(1), ", and the best candidate")

@@ -216,7 +216,7 @@ def lists(num_queries: int) -> Contestants:
     preds = torch.rand(num_queries, 1000).topk(10).indices
     relevant = torch.rand(num_queries, 1000).topk(3).indices
     preset = recommendation_metrics(k=10)
-    contestants: Contestants = {"nextloc-metrics": lambda: preset.update(preds, relevant)}
+    contestants = both_paths(lambda: preset.update(preds, relevant))
     if installed("torch_geometric"):
         contestants["PyG"] = pyg(preds, relevant, 10)
     if installed("ranx"):

@@ -85,6 +85,33 @@ def test_all_paths_count_alike(
     assert torch.equal(plain[2][0].nan_to_num(9e4), compiled[2][0].nan_to_num(9e4))
 
 
+@pytest.mark.parametrize("relevant", [1, 3, 70, 600])
+@pytest.mark.parametrize("top", [0, 1, 3])
+def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
+    """Every field, of scores with ties and lists with repeats, whatever the number of columns."""
+    pytest.importorskip("numba", reason="the compiled loops need numba")
+    scores = dirty_scores(40, 700, torch.float32)
+    generator = torch.Generator().manual_seed(relevant)
+    target = torch.randint(-1, 700, (40, relevant), generator=generator)
+    lists = torch.randint(0, 700, (40, 30), generator=generator)
+
+    def rank() -> list[Ranking]:
+        return [
+            Ranking.from_scores(scores, target, top=top),
+            Ranking.from_scores(scores, target, top=top, depth=5),
+            Ranking.from_lists(lists, target, top=top),
+        ]
+
+    expected = rank()
+    accelerate()
+    for plain, compiled in zip(expected, rank(), strict=True):
+        for record, other in ((plain, compiled), (plain.first, compiled.first)):
+            for name, value in vars(record).items() if record is not None else ():
+                if isinstance(value, Tensor):
+                    assert torch.equal(value, getattr(other, name)), name
+                    assert value.dtype == getattr(other, name).dtype
+
+
 @pytest.mark.parametrize("accelerated", [False, True])
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("dtype", DTYPES)

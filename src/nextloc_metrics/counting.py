@@ -37,7 +37,7 @@ _compiled: ModuleType | None = None
 
 
 def accelerate() -> float:
-    """Count by compiled loops from now on, wherever scores are on the CPU.
+    """Find places and sum up scores by compiled loops from now on, on the CPU.
 
     Needs the extra `nextloc-metrics[fast]`. The results are the same to the bit. Compiling takes
     seconds the first time, and is kept on disk; it happens here and nowhere else. Call it once in

@@ -1,0 +1,192 @@
+"""Compiled loops over places, and not over scores: lists, columns, sums and decisions."""
+
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.counting import UNRETRIEVED
+from nextloc_metrics.exact import HIGHEST_SCORE, ONE
+
+# Where these are in `scoring.Locations`.
+_FIRST, _PRECISION = 0, 2
+
+# Up to here a row is put in order by inserting one column after the other.
+_MOST_INSERTED = 1 << 6
+
+
+@numba.njit(nogil=True, cache=True)
+def _find_in_lists(lists, ids, above):  # type: ignore[no-untyped-def]
+    """The first place of every id."""
+    for i in range(len(lists)):
+        for j in range(ids.shape[1]):
+            above[i, j] = UNRETRIEVED
+            if ids[i, j] >= 0:
+                for place in range(lists.shape[1]):
+                    if lists[i, place] == ids[i, j]:
+                        above[i, j] = place
+                        break
+
+
+@numba.njit(nogil=True)
+def _put_in_order(keys, order):  # type: ignore[no-untyped-def]
+    """Sort a row's columns by their keys; equal ones stay as they are."""
+    if len(keys) > _MOST_INSERTED:
+        order[:] = np.argsort(keys, kind="mergesort")
+        return
+    for column in range(len(keys)):
+        place = column
+        while place > 0 and keys[order[place - 1]] > keys[column]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = column
+
+
+@numba.njit(nogil=True, cache=True)
+def _arrange(above, tied, ids, arranged):  # type: ignore[no-untyped-def]
+    """The columns in the order of their places, and how many are above and tied in each row."""
+    keys, order = np.empty(above.shape[1], np.int64), np.empty(above.shape[1], np.int64)
+    for i in range(len(above)):
+        for j in range(len(keys)):
+            keys[j] = above[i, j] if ids[i, j] >= 0 else UNRETRIEVED + 1
+        _put_in_order(keys, order)
+        start = 0  # of the columns of one place
+        for j in range(len(order)):
+            place = above[i, order[j]]
+            arranged[0, i, j], arranged[1, i, j] = place, tied[i, order[j]]
+            arranged[4, i, j] = ids[i, order[j]]
+            if place != arranged[0, i, start]:
+                start = j
+            arranged[2, i, j] = start if place < UNRETRIEVED else 0
+        for j in range(len(order) - 1, -1, -1):
+            place = arranged[0, i, j]
+            if place == UNRETRIEVED:
+                arranged[3, i, j] = 1
+            elif j + 1 < len(order) and arranged[0, i, j + 1] == place:
+                arranged[3, i, j] = arranged[3, i, j + 1]
+            else:
+                arranged[3, i, j] = j + 1 - arranged[2, i, j]
+
+
+@numba.njit(nogil=True)
+def _row_sum(values):  # type: ignore[no-untyped-def]
+    """Add up as `exact.row_sum` does; the values are lost."""
+    size = 1
+    while size < len(values):
+        size *= 2
+    while size > 1:
+        size //= 2
+        for i in range(min(size, len(values) - size)):
+            values[i] += values[i + size]
+    return values[0]
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _tally(  # type: ignore[no-untyped-def]
+    above, tied, relevant_above, relevant_tied, num_relevant, counted,
+    table, last, row, of, divisors, sums,
+):  # fmt: skip
+    """Add up scores and their squares as `exact` does; tell whether all could be told."""
+    values = np.empty(above.shape[1])
+    for i in range(len(above)):
+        if not counted[i]:
+            continue
+        if not 0 <= num_relevant[i] < divisors.shape[1]:
+            return False
+        for j in range(len(last)):
+            if of[j] == _FIRST and relevant_tied[i, 0] > 1:
+                return False
+            columns = 1 if of[j] == _FIRST else len(values)
+            used = 0
+            while used < columns and above[i, used] < last[j]:
+                place, block = above[i, used], tied[i, used]
+                if place < 0 or block < 1:
+                    return False
+                end = min(place + block, last[j])
+                value = table[row[j] + end] - table[row[j] + place]
+                if of[j] == _PRECISION and columns > 1:
+                    slope = (relevant_tied[i, used] - 1) / max(block - 1, 1)
+                    value = (relevant_above[i, used] + 1 - slope * (place + 1)) * value
+                    value = value + slope * (end - place)
+                values[used] = value / block
+                used += 1
+            total = _row_sum(values[:used]) if used else 0.0
+            score = total / divisors[j, num_relevant[i]]
+            if not 0 <= score <= HIGHEST_SCORE:
+                return False
+            sums[j, 0] += np.int64(score * ONE + 0.5)
+            sums[j, 1] += np.int64(score * score * ONE + 0.5)
+            sums[j, 2] += 1
+    return True
+
+
+@numba.njit(nogil=True, cache=True, boundscheck=True)
+def _count_decisions(state, target, decided):  # type: ignore[no-untyped-def]
+    """Add true positives, decisions and support, in the rows of the state."""
+    for i in range(len(target)):
+        if target[i] >= 0:
+            state[2, target[i]] += 1
+            if decided[i] >= 0:
+                state[1, decided[i]] += 1
+            if decided[i] == target[i]:
+                state[0, target[i]] += 1
+
+
+def compile_loops_over_places() -> None:
+    """Compile the loops, or load them from the cache."""
+    places, number = torch.zeros(1, 1, dtype=torch.int64, device="cpu"), torch.zeros(1, 1).double()
+    place = places[0]
+    constants = number[0], place, place, place, number
+    _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
+    count_decisions(places.expand(3, 1), place, place)
+    find_in_lists(places, places)
+    arrange(places, places, places)
+
+
+def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
+    """Find the first places of ids int64 `[N, M]` in lists int64 `[N, K]`, or UNRETRIEVED."""
+    above = torch.empty(ids.shape, dtype=torch.int64, device="cpu")
+    _find_in_lists(*[x.contiguous().numpy() for x in (lists, ids, above)])
+    return above
+
+
+def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor:
+    """Put the columns `[N, M]` in the order of their places, padding last.
+
+    Returns:
+        int64 `[5, N, M]`: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.
+    """
+    arranged = torch.empty(5, *above.shape, dtype=torch.int64, device="cpu")
+    _arrange(*[x.contiguous().numpy() for x in (above, tied, ids, arranged)])
+    return arranged
+
+
+def tally(ranking: Any, counted: Tensor, *constants: Tensor) -> Tensor | None:
+    """Sum up scores, int64 `[F, 3]`; None where a block has several relevant locations.
+
+    Args:
+        ranking: a `Ranking`.
+        counted: bool `[N]`, which of its queries to count.
+        constants: the flat table of sums of weights over the first places, float64; and for every
+            formula the last place that counts, where in the table its row starts, and what it is
+            of, int64; and its divisors by the number of relevant locations, float64.
+    """
+    sums = torch.zeros(len(constants[1]), 3, dtype=torch.int64, device="cpu")
+    places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
+    arrays = *places, ranking.num_relevant, counted, *constants, sums
+    return sums if _tally(*[x.contiguous().numpy() for x in arrays]) else None
+
+
+def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
+    """Add true positives, decisions and support to a state of `LocationF1`, int64 `[3, C]`.
+
+    Args:
+        state: what was counted before.
+        target: int64 `[N]`, -1 for none.
+        decided: int64 `[N]`, -1 for none.
+    """
+    counts = state.clone(memory_format=torch.contiguous_format)
+    _count_decisions(counts.numpy(), target.contiguous().numpy(), decided.contiguous().numpy())
+    return counts
