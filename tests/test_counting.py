@@ -329,14 +329,17 @@ def test_embeddings_share_chunks_among_threads(accelerated: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     queries, table = (torch.randint(-3, 4, (n, 8), generator=generator).float() for n in (30, 500))
     target = torch.randint(500, (30, 3), generator=generator)
-    full = Ranking.from_scores(queries @ table.T, target, top=5)
+    bias = torch.randint(-3, 4, (500,), generator=generator).float().requires_grad_()
+    full = Ranking.from_scores(queries @ table.T + bias, target, top=5)
     assert full.first is not None
     allowed = torch.get_num_threads()
     try:
         for number in (1, 2, 5):
             torch.set_num_threads(number)
             with torch.inference_mode():
-                parts = Ranking.from_embeddings(queries, table, target, chunk_size=20, top=5)
+                parts = Ranking.from_embeddings(
+                    queries, table, target, bias=bias, chunk_size=20, top=5
+                )
             assert parts.first is not None
             assert torch.equal(parts.above, full.above)
             assert torch.equal(parts.tied, full.tied)

@@ -34,7 +34,7 @@ def survey_products(
         bias: floating `[C]`, or None.
         ids: int64 `[N, M]`, -1 for padding.
         chunk_size: how many candidates are scored at once, by all threads together; None for a
-            size that suits N.
+            size that suits N, on each of them.
         top: how many of the first places to keep; 0 for none.
 
     Returns:
@@ -44,6 +44,7 @@ def survey_products(
     number = threads.available() if ids.device.type == "cpu" and threads.are_of_torch() else 1
     chunk = chunk_size and -(-chunk_size // number)
     step = min(chunk or max(1, _CHUNK_ELEMENTS // max(1, num_queries)), num_candidates)
+    number = min(number, -(-num_candidates // step))
     at = ids.clamp(min=0)
     own = (queries[:, None] * table[at]).sum(2)
     if bias is not None:

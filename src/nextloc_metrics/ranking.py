@@ -188,8 +188,9 @@ class Ranking:
             target: as in `from_scores`.
             mask: bool `[...]`; nothing is looked at where False.
             bias: floating `[C]`, added to the candidates' scores.
-            chunk_size: how many candidates are scored at once; None for a size that suits the
-                number of queries. The memory needed is one chunk of scores.
+            chunk_size: how many candidates are scored at once, by all of PyTorch's threads
+                together; None for a size that suits the number of queries, on each thread. The
+                memory needed is that of their scores.
             ignore_index: an id that is never relevant.
             validate_args: read the target's values and raise where they are out of range.
             top: how many of the first places to keep by id.
@@ -216,7 +217,12 @@ class Ranking:
         )
         flat = queries.detach().reshape(-1, table.shape[1])
         own, above, tied, found = survey_products(
-            flat, table.detach(), bias, relevant.ids, chunk_size, top
+            flat,
+            table.detach(),
+            None if bias is None else bias.detach(),
+            relevant.ids,
+            chunk_size,
+            top,
         )
         return cls.from_places(
             relevant,
