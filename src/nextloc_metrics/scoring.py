@@ -18,7 +18,7 @@ efficiently in the presence of tied scores", ECIR 2008.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 import torch
@@ -428,7 +428,7 @@ def _first_of_several(
     return total - slopes / 24
 
 
-def _gauss_legendre() -> list[tuple[float, float]]:
+def _gauss_legendre() -> Tensor:
     """Nodes and weights of the rule of 16 points on [0, 1], from the roots of the polynomial."""
     points = 16
     rule = []
@@ -444,30 +444,40 @@ def _gauss_legendre() -> list[tuple[float, float]]:
             slope = points * (x * current - previous) / (x * x - 1)
             x -= current / slope
         rule.append(((1 - x) / 2, 1 / ((1 - x * x) * slope * slope)))
-    return rule
+    return torch.tensor(rule, dtype=torch.float64, device="cpu")
 
 
-@cache
+_tables: dict[tuple[str, torch.device], Tensor] = {}  # and no `cache`, which does not compile
+
+
 def _quadrature(device: torch.device) -> Tensor:
     """Nodes and weights on [0, 1], float64 `[16, 2]`."""
-    with torch.inference_mode(False):
-        return torch.tensor(_gauss_legendre(), dtype=torch.float64, device="cpu").to(device)
+    return _made_once("quadrature", device, _gauss_legendre)
 
 
-@cache
 def _table(device: torch.device) -> Tensor:
-    """The sums of weights over the first 0..131,072 places, made once on the CPU, float64 and flat.
+    """The sums of weights over the first 0..131,072 places, float64 and flat.
 
     x, H(x) and L(x) follow one another, in the order of `Weight`.
     """
-    with torch.inference_mode(False):
-        place = torch.arange(_TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
-        terms = torch.stack([1 / place, 1 / torch.log2(place + 1)])[:, 1:].reshape(2, 512, -1)
-        # rows first: adding small terms to a large sum one by one would lose their digits
-        rows = terms.cumsum(2)
-        before = torch.nn.functional.pad(rows[:, :-1, -1].cumsum(1), (1, 0))
-        sums = torch.nn.functional.pad((rows + before[..., None]).flatten(1), (1, 0))
-        return torch.cat([place, *sums]).to(device)
+    return _made_once("weights", device, _sum_up_weights)
+
+
+def _made_once(name: str, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
+    if (name, device) not in _tables:
+        with torch.inference_mode(False):
+            _tables[name, device] = make().to(device)
+    return _tables[name, device]
+
+
+def _sum_up_weights() -> Tensor:
+    place = torch.arange(_TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
+    terms = torch.stack([1 / place, 1 / torch.log2(place + 1)])[:, 1:].reshape(2, 512, -1)
+    # rows first: adding small terms to a large sum one by one would lose their digits
+    rows = terms.cumsum(2)
+    before = torch.nn.functional.pad(rows[:, :-1, -1].cumsum(1), (1, 0))
+    sums = torch.nn.functional.pad((rows + before[..., None]).flatten(1), (1, 0))
+    return torch.cat([place, *sums])
 
 
 def _row(weight: Weight, device: torch.device) -> Tensor:
