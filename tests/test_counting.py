@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nextloc_metrics import (
     MRR,
+    NDCGAtK,
     PrecisionAtK,
     Ranking,
     accelerate,
@@ -277,6 +278,25 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(
     )
     buffer = 3 * 8 * (1 << 18) if relevant > counting.FEW_RELEVANT else scores.nbytes / 20
     assert peak <= 16 * 8 * target.numel() + buffer
+
+
+@PATHS
+def test_thousands_of_relevant_locations_make_no_square_of_them(accelerated: bool) -> None:
+    """The best possible is known for every number of them, and tabled for few."""
+    take_path(accelerated)
+    scores, target = torch.randn(4, 8000), torch.ones(4, 8000, dtype=torch.bool)
+    metric = NDCGAtK(10, ideal="full")
+    peak = peak_of(lambda: metric.update(scores, target), [scores, target], 8000)
+    assert peak <= 40 * 8 * scores.numel() + 3 * 8 * (1 << 18)
+
+
+@PATHS
+def test_a_batch_without_queries_is_one_of_any_layout(accelerated: bool) -> None:
+    """Transposed, too."""
+    take_path(accelerated)
+    metric = PrecisionAtK(1)
+    metric.update(torch.zeros(5, 0).T, torch.zeros(0, dtype=torch.int64))
+    assert metric.num_queries == 0
 
 
 @PATHS

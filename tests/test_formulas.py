@@ -1,14 +1,24 @@
 """Metrics are scored together by formulas of places: these must be their scores, to the bit."""
 
+import dataclasses
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
 
 from nextloc_metrics import (
     MRR,
+    AccuracyAtK,
+    F1AtK,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
     Ranking,
     RankingCollection,
     RankingMetric,
+    RecallAtK,
     accelerate,
     counting,
     next_location_metrics,
@@ -123,5 +133,111 @@ class Halved(MRR):
 def test_a_score_of_ones_own_beats_the_formula_of_its_parent() -> None:
     """The formula is the parent's, and the score is not."""
     metric = Halved()
+    metric.update(torch.tensor([[0.2, 0.8]]), torch.tensor([0]))
+    assert metric.compute() == 0.25
+
+
+def by_hand(**changes: Tensor) -> Ranking:
+    """A Ranking of three queries and two columns, in which something is impossible."""
+    ranking = Ranking.from_lists(torch.tensor([[1, 2]] * 3), torch.tensor([[1, 2]] * 3))
+    return dataclasses.replace(ranking, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tied": torch.full((3, 2), 2**63 - 1)},
+        {"tied": torch.ones(1, 2, dtype=torch.int64)},
+        {"num_relevant": torch.full((3,), 2.0)},
+        {"num_relevant": torch.full((3,), 10**9)},
+        {"above": torch.full((3, 2), -5)},
+        {"relevant_tied": torch.ones(1, 1, dtype=torch.int64)},
+    ],
+)
+def test_compiled_loops_read_nothing_beyond_their_arrays(changes: dict[str, Tensor]) -> None:
+    """What does not fit is left to the functions, whatever these make of it."""
+    places = pytest.importorskip("nextloc_metrics.compiled_places", reason="they need numba")
+    formulas = [scoring.Formula("count", 1, of="all", over="n")]
+    ranking = by_hand(**changes)
+    columns = scoring._make_constants(tuple(formulas), (1,), 2, torch.device("cpu"))
+    sums = places.tally(ranking, ranking.counted, scoring._table(torch.device("cpu")), *columns)
+    # one huge block is possible; nothing else is
+    assert (sums is None) != (torch.equal(ranking.tied[:1, 0], torch.tensor([2**63 - 1])))
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_the_default_dtype_divides_nothing(
+    accelerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under Lightning's `precision="bf16-true"` the sums are those of float32."""
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        monkeypatch.setattr(counting, "_compiled", None)
+        accelerate()
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.rand(200, 400, generator=generator, dtype=torch.float64)
+    target = torch.randint(400, (200, 3), generator=generator)
+    states = []
+    for dtype in (torch.bfloat16, torch.float32):
+        torch.set_default_dtype(dtype)
+        try:
+            metrics = RankingCollection({str(k): F1AtK(k) for k in (3, 299, 301)})
+            metrics.update(scores, target)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        states.append([m.state.tolist() for m in metrics.values() if isinstance(m, RankingMetric)])
+        scoring._make_constants.cache_clear()
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_any_k_is_fine(accelerated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that fits no integer of a tensor."""
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        monkeypatch.setattr(counting, "_compiled", None)
+        accelerate()
+    scores, target = torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([0])
+    found = {
+        kind.__name__: float(kind(10**20)(scores, target))
+        for kind in (AccuracyAtK, MRR, NDCGAtK, MAPAtK, RecallAtK, PrecisionAtK, F1AtK)
+    }
+    assert found == {
+        "AccuracyAtK": 1,
+        "MRR": pytest.approx(1 / 3),
+        "NDCGAtK": 0.5,
+        "MAPAtK": pytest.approx(1 / 3),
+        "RecallAtK": 1,
+        "PrecisionAtK": 0,
+        "F1AtK": 0,
+    }
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_no_batch_outlives_its_update(accelerated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the help of the collector of cycles."""
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        monkeypatch.setattr(counting, "_compiled", None)
+        accelerate()
+    metrics = RankingCollection({str(i): make(case) for i, case in enumerate(WITH_FORMULA)})
+    generator = torch.Generator().manual_seed(0)
+    ranking = Ranking.from_scores(
+        torch.rand(50, 30, generator=generator), torch.randint(30, (50, 4), generator=generator)
+    )
+    gc.disable()
+    try:
+        metrics.update(ranking)
+        alive = weakref.ref(ranking)
+        del ranking
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_a_score_set_on_an_instance_beats_the_formula() -> None:
+    """As a patch in a test does."""
+    metric = MRR()
+    metric.score = lambda ranking: torch.full((len(ranking),), 0.25)  # type: ignore[method-assign]
     metric.update(torch.tensor([[0.2, 0.8]]), torch.tensor([0]))
     assert metric.compute() == 0.25

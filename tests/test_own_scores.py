@@ -14,6 +14,7 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     Grouped,
+    LocationF1,
     NDCGAtK,
     Ranking,
     RankingCollection,
@@ -288,3 +289,47 @@ def test_an_update_of_ones_own_is_called_for_every_batch() -> None:
         metrics.update(torch.eye(4)[:size], torch.arange(size))
     assert batches == [3, 2, 1]
     assert [metric.num_queries for metric in metrics.values()] == [6, 6]
+
+
+def test_a_tally_of_ones_own_counts_what_it_says() -> None:
+    """A subclass of LocationF1 that leaves queries out."""
+
+    class FirstOnly(LocationF1):
+        def tally(self, ranking: Ranking) -> Tensor:
+            return super().tally(ranking[:1])
+
+    alone, together = FirstOnly(3), RankingCollection({"f1": FirstOnly(3)})
+    for _ in range(2):
+        alone.update(SCORES, TARGET)
+        together.update(SCORES, TARGET)
+    assert alone.num_queries == together["f1"].num_queries == 2
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("lists", [[[1], [7]], [[1], [2]]])
+def test_ids_beyond_the_locations_change_no_state(
+    lists: list[list[int]], accelerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without validation too: they would be counted for other locations."""
+    if accelerated:
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+        monkeypatch.setattr(counting, "_compiled", None)
+        accelerate()
+    wrong = torch.tensor(lists), torch.tensor([1, 99 if lists[1] == [2] else 3])
+    f1 = LocationF1(5, validate_args=False)
+    metrics = RankingCollection(
+        {"hit": AccuracyAtK(1, validate_args=False), "f1": LocationF1(5, validate_args=False)}
+    )
+    for updated in (f1, metrics):
+        updated.update(torch.tensor([[1], [2]]), torch.tensor([1, 3]))
+        for call in (updated.update, updated.forward):
+            with pytest.raises(ValueError, match="must be below `num_locations`, 5, got"):
+                call(*wrong)
+    assert [f1.num_queries, *(m.num_queries for m in metrics.values())] == [2, 2, 2]
+
+
+def test_what_follows_from_a_ranking_cannot_be_set() -> None:
+    """It would be swallowed."""
+    ranking = Ranking.from_scores(SCORES, TARGET)
+    with pytest.raises(AttributeError):
+        ranking.answerable = torch.ones(3, dtype=torch.bool)  # type: ignore[misc]

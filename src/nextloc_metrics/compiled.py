@@ -265,7 +265,7 @@ def _run(
     best = np.zeros(num_queries, np.int64)
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
-    length = max(0, (num_queries - 1) * stride + columns)
+    length = (num_queries - 1) * stride + columns if num_queries else 0
     flat = scores.as_strided((length,), (1,)).view(integer).numpy()
 
     def work(first: int, last: int) -> None:

@@ -1,4 +1,7 @@
-"""Compiled loops over places, and not over scores: lists, columns, sums and decisions."""
+"""Compiled loops over places, and not over scores: lists, columns, sums and decisions.
+
+What is kept on disk is known by the time of this file, whatever becomes of the constants of others.
+"""
 
 from typing import Any
 
@@ -88,7 +91,11 @@ def _tally(  # type: ignore[no-untyped-def]
     above, tied, relevant_above, relevant_tied, num_relevant, counted,
     table, last, row, of, divisors, sums,
 ):  # fmt: skip
-    """Add up scores and their squares as `exact` does; tell whether all could be told."""
+    """Add up scores and their squares as `exact` does.
+
+    Returns False where the first block has several relevant locations and a formula is of the first
+    one, and where numbers are impossible.
+    """
     values = np.empty(above.shape[1])
     for i in range(len(above)):
         if not counted[i]:
@@ -104,7 +111,7 @@ def _tally(  # type: ignore[no-untyped-def]
                 place, block = above[i, used], tied[i, used]
                 if place < 0 or block < 1:
                     return False
-                end = min(place + block, last[j])
+                end = place + min(block, last[j] - place)
                 value = table[row[j] + end] - table[row[j] + place]
                 if of[j] == _PRECISION and columns > 1:
                     slope = (relevant_tied[i, used] - 1) / max(block - 1, 1)
@@ -164,7 +171,7 @@ def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor:
 
 
 def tally(ranking: Any, counted: Tensor, *constants: Tensor) -> Tensor | None:
-    """Sum up scores, int64 `[F, 3]`; None where a block has several relevant locations.
+    """Sum up scores, int64 `[F, 3]`; None where only the functions of `scoring` can tell.
 
     Args:
         ranking: a `Ranking`.
@@ -173,9 +180,13 @@ def tally(ranking: Any, counted: Tensor, *constants: Tensor) -> Tensor | None:
             formula the last place that counts, where in the table its row starts, and what it is
             of, int64; and its divisors by the number of relevant locations, float64.
     """
-    sums = torch.zeros(len(constants[1]), 3, dtype=torch.int64, device="cpu")
     places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
-    arrays = *places, ranking.num_relevant, counted, *constants, sums
+    num_relevant = ranking.num_relevant
+    fit = all(x.shape == places[0].shape and x.dtype == torch.int64 for x in places)
+    if not fit or num_relevant.shape != counted.shape or num_relevant.dtype != torch.int64:
+        return None
+    sums = torch.zeros(len(constants[1]), 3, dtype=torch.int64, device="cpu")
+    arrays = *places, num_relevant, counted, *constants, sums
     return sums if _tally(*[x.contiguous().numpy() for x in arrays]) else None
 
 

@@ -7,8 +7,8 @@ from nextloc_metrics import threads
 from nextloc_metrics.counting import survey
 from nextloc_metrics.first_places import Highest, highest, merge
 
-# Scores in a chunk, where `chunk_size` is not given: enough for an efficient matrix product, and
-# few enough to be read from a cache.
+# Scores in a thread's chunk, where `chunk_size` is not given: enough for an efficient matrix
+# product, and few enough to be read from a cache.
 _CHUNK_ELEMENTS = 1 << 20
 
 # Rows of the buffer start where vectors do: a product is written a quarter slower elsewhere.

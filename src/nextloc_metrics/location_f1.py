@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact
-from nextloc_metrics.counting import compiled_loops
+from nextloc_metrics.counting import compiled_loops, waits_to_look
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
@@ -91,9 +91,12 @@ class LocationF1(RankingTally):
                     f"LocationF1 scores one relevant location a query, got up to {most}; use F1AtK "
                     "for several."
                 )
-        if candidates is None and self.validate_args and len(ranking):
-            target, decided = self._decisions(ranking)
-            highest = int(torch.maximum(target, decided).max())
+        # whatever may be looked at is: an id too large would be counted for another location
+        waits = waits_to_look(ranking.above)
+        if len(ranking) and (not waits or (self.validate_args and candidates is None)):
+            by_scores = candidates is not None  # and so below these
+            ids = ranking.relevant if by_scores else torch.stack(self._decisions(ranking))
+            highest = int(ids.max())
             if highest >= self.num_locations:
                 raise ValueError(
                     f"ids must be below `num_locations`, {self.num_locations}, got {highest}."
@@ -104,11 +107,20 @@ class LocationF1(RankingTally):
         return self._counted_into(self.empty_tally().to(ranking.device), ranking)
 
     def prepare(self, ranking: Ranking) -> None:
-        """Do nothing: what may fail was checked, and a table of counts would be large."""
+        """Do nothing: what may fail was checked, and a second table of counts would be large."""
+        if self._has_own_tally:
+            super().prepare(ranking)
 
     def add(self, ranking: Ranking) -> None:
         """Add a batch that was checked to the state."""
-        setattr(self, self.state_name, self._counted_into(self.state, ranking))
+        if self._has_own_tally:
+            super().add(ranking)
+        else:
+            setattr(self, self.state_name, self._counted_into(self.state, ranking))
+
+    @property
+    def _has_own_tally(self) -> bool:
+        return type(self).tally is not LocationF1.tally
 
     def _counted_into(self, state: Tensor, ranking: Ranking) -> Tensor:
         loops = compiled_loops(state.device)

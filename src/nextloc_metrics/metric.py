@@ -287,7 +287,10 @@ class RankingTally(Metric, ABC):
         return not type(self).update.__module__.startswith("nextloc_metrics.")
 
     def prepare(self, ranking: Ranking) -> None:
-        """Compute what `add` needs, once: a score of one's own may raise before states change."""
+        """Compute what `add` needs, once: a score of one's own may raise before states change.
+
+        In a collection, means of scores are prepared together, and not by this method.
+        """
         self.tally_once(ranking)
 
     def add(self, ranking: Ranking) -> None:
@@ -426,7 +429,7 @@ class RankingMetric(RankingTally):
     @property
     def has_own_score(self) -> bool:
         """Whether `score` is none of this library's, of which no more is known than its places."""
-        return not type(self).score.__module__.startswith("nextloc_metrics.")
+        return not (self.score.__module__ or "").startswith("nextloc_metrics.")
 
     @property
     def formula(self) -> scoring.Formula | None:

@@ -483,8 +483,9 @@ class Ranking:
         return self.first
 
     def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
         # what follows from other values is dropped: copies of batches set them
-        self.__dict__.update({name: value, "_derived": {}})
+        self.__dict__["_derived"] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_derived": {}}  # made anew from the rest

@@ -42,6 +42,9 @@ _WEIGHTS, _LOCATIONS = get_args(Weight), get_args(Locations)
 # Up to here sums over places come from tables; beyond, from expansions.
 _TABLE_LENGTH = 1 << 17
 
+# The most relevant locations of a query for which divisors come from tables.
+_MOST_TABLED = 1 << 10
+
 # Places of a tied block that are weighted one by one when several of its locations are relevant.
 _SUMMED_PLACES = 1 << 8
 
@@ -101,9 +104,10 @@ def _constants(
     ranking: Ranking, formulas: Sequence[Formula]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
     last = [_last(ranking, formula.k) for formula in formulas]
-    if ranking.graded or max(last) > _TABLE_LENGTH:
+    most = 1 << (ranking.above.shape[1] - 1).bit_length()  # for few widths, whatever the batches
+    if ranking.graded or max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
         return None
-    return _make_constants(tuple(formulas), tuple(last), ranking.above.shape[1], ranking.device)
+    return _make_constants(tuple(formulas), tuple(last), most, ranking.device)
 
 
 @lru_cache
@@ -126,21 +130,21 @@ def _make_constants(
 
 def _divisors(over: Divisor, k: int | None, most: int) -> Tensor:
     """What scores are divided by, for 0 to `most` relevant locations, float64 on the CPU."""
-    number = torch.arange(most + 1, device="cpu")
-    if over in ("ideal", "full ideal"):
-        width = most if over == "full ideal" or k is None else min(k, most)
-        gains = (torch.arange(width, device="cpu") < number[:, None]).double()
-        divisors = row_sum(gains * _discounts(width, gains.device))
-        return divisors.masked_fill(divisors == 0, 1)
-    constant = torch.ones_like(number) * (k or 1)
-    divisors = {
-        "1": torch.ones_like(number),
-        "k": constant,
-        "n": number.clamp(min=1),
-        "min(n, k)": torch.minimum(number.clamp(min=1), constant),
-        "(n + k) / 2": (number + constant) / 2,
-    }[over]
-    return divisors.double()
+    number = torch.arange(most + 1, dtype=torch.float64, device="cpu")
+    cut = most if k is None or over == "full ideal" else min(k, most)
+    if over == "1":
+        return torch.ones_like(number)
+    if over == "k":
+        return torch.full_like(number, float(k or 1))
+    if over == "n":
+        return number.clamp(min=1)
+    if over == "min(n, k)":
+        return number.clamp(min=1, max=cut)
+    if over == "(n + k) / 2":
+        return (number + float(k or 1)) / 2
+    gains = (torch.arange(cut, device="cpu") < number[:, None]).double()
+    divisors = row_sum(gains * _discounts(cut, gains.device))
+    return divisors.masked_fill(divisors == 0, 1)
 
 
 def hits(ranking: Ranking, k: int) -> Tensor:
@@ -264,13 +268,16 @@ def _retrieved(ranking: Ranking) -> Ranking:
     """Leave the columns out in which no query has a retrieved location: they score 0."""
     if ranking.above.shape[1] == 1 or not len(ranking) or waits_to_look(ranking.above):
         return ranking
-    return ranking.once("retrieved", lambda: _first_columns(ranking))
+    # a ranking that kept itself would outlive its batch
+    kept = ranking.once("retrieved", lambda: _first_columns(ranking))
+    return ranking if kept is None else kept
 
 
-def _first_columns(ranking: Ranking) -> Ranking:
+def _first_columns(ranking: Ranking) -> Ranking | None:
+    """Return the ranking of the first columns, None where all are needed."""
     most = max(1, int((ranking.above < UNRETRIEVED).sum(1).max()))
     if most == ranking.above.shape[1]:
-        return ranking
+        return None
     names = ("above", "tied", "relevant_above", "relevant_tied", "relevant", "gains")
     return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
 
