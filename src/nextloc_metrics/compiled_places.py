@@ -16,9 +16,6 @@ from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 # Where these are in `scoring.Locations`.
 _FIRST, _PRECISION = 0, 2
 
-# Up to here a row is put in order by inserting one column after the other.
-_MOST_INSERTED = 1 << 6
-
 
 @numba.njit(nogil=True, cache=True)
 def _find_in_lists(lists, ids, above):  # type: ignore[no-untyped-def]
@@ -35,10 +32,7 @@ def _find_in_lists(lists, ids, above):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True)
 def _put_in_order(keys, order):  # type: ignore[no-untyped-def]
-    """Sort a row's columns by their keys; equal ones stay as they are."""
-    if len(keys) > _MOST_INSERTED:
-        order[:] = np.argsort(keys, kind="mergesort")
-        return
+    """Sort a row's columns by their keys, few of them; equal ones stay as they are."""
     for column in range(len(keys)):
         place = column
         while place > 0 and keys[order[place - 1]] > keys[column]:
@@ -160,7 +154,7 @@ def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
 
 
 def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor:
-    """Put the columns `[N, M]` in the order of their places, padding last.
+    """Put the columns `[N, M]`, few of them, in the order of their places, padding last.
 
     Returns:
         int64 `[5, N, M]`: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.counting import (
+    FEW_RELEVANT,
     UNRETRIEVED,
     compiled_loops,
     find_places,
@@ -382,7 +383,7 @@ class Ranking:
         loops = compiled_loops(above.device)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-        elif loops is not None and gains is None:
+        elif loops is not None and gains is None and above.shape[1] <= FEW_RELEVANT:
             above, tied, relevant_above, relevant_tied, ids = loops.arrange(above, tied, ids)
         else:
             # whatever is unretrieved comes behind all places, and padding behind that
