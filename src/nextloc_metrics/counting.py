@@ -68,8 +68,11 @@ def accelerate() -> float:
 
 
 def compiled_loops(device: torch.device) -> ModuleType | None:
-    """Return the compiled loops for a device, where `accelerate` switched them on."""
-    return _compiled if device.type == "cpu" else None
+    """Return the compiled loops for a device, where `accelerate` switched them on.
+
+    A graph that PyTorch compiles cannot hold them.
+    """
+    return None if device.type != "cpu" or torch.compiler.is_compiling() else _compiled
 
 
 def find_places(
