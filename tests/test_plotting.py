@@ -54,6 +54,7 @@ LABELS = {"AccuracyAtK": "Accuracy", "NDCGAtK": "NDCG", "MAPAtK": "MAP", "F1AtK"
 
 @pytest.fixture(autouse=True)
 def _close() -> Iterator[None]:
+    pyplot.close("all")  # what examples in docstrings left open
     yield
     pyplot.close("all")
 
