@@ -72,8 +72,7 @@ def survey_products(
             above += more
             tied += same
             if best is not None:
-                found.append(_shifted(highest(scores, best, top), start))
-                found[:] = [_best_of(found, top)]
+                found = [_best_of([*found, _shifted(highest(scores, best, top), start)], top)]
         counts.append((above, tied))
         best_found.extend(found)
 

@@ -516,20 +516,27 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
     Returns:
         The scores float64 `[len(metrics), N]`, 0 where left out, and which count, bool `[N]`.
     """
+    return _score_queries(metrics, _prepared(metrics, ranking), _formulas(metrics))
+
+
+def _prepared(metrics: Sequence[RankingMetric], ranking: Ranking) -> Ranking:
+    """Return the ranking with ties as the metrics take them, where there is float64."""
     if ranking.device.type == "mps":
-        ranking = ranking.to("cpu")  # no float64 there
-    first = metrics[0]
-    ranking = ranking.break_ties(first.ties)
-    formulas = _formulas(metrics)
+        ranking = ranking.to("cpu")
+    return ranking.break_ties(metrics[0].ties)
+
+
+def _score_queries(
+    metrics: Sequence[RankingMetric], ranking: Ranking, formulas: Sequence[scoring.Formula]
+) -> tuple[Tensor, Tensor]:
+    """Do what `score_queries` does, of a ranking that is `_prepared`."""
     scores = scoring.evaluate(ranking, formulas) if formulas else None
     if scores is None:
         scores = torch.stack([_score(metric, ranking) for metric in metrics])
-    if first.empty_target_action == "skip":
-        counted = ranking.answerable
-    else:
-        value = 1.0 if first.empty_target_action == "pos" else 0.0
-        scores = scores.masked_fill(ranking.num_relevant == 0, value)
-        counted = ranking.counted
+    action = metrics[0].empty_target_action
+    if action != "skip":
+        scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
+    counted = counted_queries(ranking, action)
     scores = scores.masked_fill(~counted, 0)
     if scores.numel() and any(metric.validate_args for metric in metrics):
         low, high = (float(bound) for bound in scores.aminmax())
@@ -556,13 +563,18 @@ def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
     """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
-    first, formulas = metrics[0], _formulas(metrics)
-    if formulas and first.empty_target_action != "pos":
-        counted = ranking.answerable if first.empty_target_action == "skip" else ranking.counted
-        tally = scoring.tally(ranking.break_ties(first.ties), formulas, counted)
-        if tally is not None:
-            return tally
-    return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
+    action, formulas = metrics[0].empty_target_action, _formulas(metrics)
+    prepared, tally = _prepared(metrics, ranking), None
+    if formulas and action != "pos":
+        tally = scoring.tally(prepared, formulas, counted_queries(prepared, action))
+    if tally is None:
+        tally = exact.tally(*_score_queries(metrics, prepared, formulas))
+    return tally.to(ranking.device)
+
+
+def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
+    """Tell which queries count, bool `[N]`: "skip" leaves those without a relevant one out."""
+    return ranking.answerable if action == "skip" else ranking.counted
 
 
 def _formulas(metrics: Sequence[RankingMetric]) -> list[scoring.Formula]:

@@ -6,7 +6,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, scoring
-from nextloc_metrics.metric import RankingMetric, check_bool, check_choice, check_positive
+from nextloc_metrics.metric import (
+    RankingMetric,
+    check_bool,
+    check_choice,
+    check_positive,
+    counted_queries,
+)
 from nextloc_metrics.ranking import Ranking
 
 
@@ -343,9 +349,7 @@ class F1AtK(_CutAtK):
         if self.average == "queries":
             return super().tally(ranking)
         hits = scoring.hits(ranking.break_ties(self.ties), self.k)
-        counted = ranking.counted
-        if self.empty_target_action == "skip":
-            counted = counted & (ranking.num_relevant > 0)
+        counted = counted_queries(ranking, self.empty_target_action)
         columns = exact.to_fixed_point(hits), self.k + ranking.num_relevant, counted
         return torch.stack([(column * counted).sum() for column in columns])
 

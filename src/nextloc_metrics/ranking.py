@@ -386,11 +386,12 @@ class Ranking:
         elif loops is not None and gains is None and above.shape[1] <= FEW_RELEVANT:
             above, tied, relevant_above, relevant_tied, ids = loops.arrange(above, tied, ids)
         else:
-            # whatever is unretrieved comes behind all places, and padding behind that
-            order = argsort_rows(above.clamp(max=_BEYOND) + (ids < 0))
-            if gains is not None:
+            places = above.clamp(max=_BEYOND)
+            if gains is None:
+                order = argsort_rows(places + (ids < 0))  # padding behind what is unretrieved
+            else:
                 by_gain = gains.argsort(dim=1, descending=True, stable=True)
-                order = by_gain.gather(1, argsort_rows(above.clamp(max=_BEYOND).gather(1, by_gain)))
+                order = by_gain.gather(1, argsort_rows(places.gather(1, by_gain)))
                 gains = gains.gather(1, order)
             above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
             relevant_above, relevant_tied = _among_relevant(above)
