@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from nextloc_metrics import accelerate
+from nextloc_metrics import accelerate, counting
 
 settings.register_profile(
     "nextloc",
@@ -25,6 +25,15 @@ settings.load_profile("nextloc")
 def _accelerated() -> None:
     """Run the tests on the compiled loops where the environment variable ACCELERATE is set."""
     if os.environ.get("ACCELERATE"):
+        accelerate()
+
+
+@pytest.fixture(params=["plain", "accelerated"])
+def each_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test on the plain path, and on the compiled loops."""
+    monkeypatch.setattr(counting, "_compiled", None)
+    if request.param == "accelerated":
+        pytest.importorskip("numba", reason="the compiled loops need numba")
         accelerate()
 
 

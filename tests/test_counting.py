@@ -113,12 +113,10 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
                     assert value.dtype == getattr(other, name).dtype
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_looking_no_further_changes_no_metric(
-    dtype: torch.dtype, depth: int, accelerated: bool
-) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) -> None:
     """What is left out is beyond every place that counts; ties, NaN and padding included."""
     scores = torch.cat([dirty_scores(9, 800, dtype), torch.zeros(2, 800).to(dtype)])
     scores[-1, 50:60] = torch.nan  # more of them than places
@@ -126,9 +124,6 @@ def test_looking_no_further_changes_no_metric(
     target = torch.randint(800, (11, 60), generator=generator)
     target[:, 30:] = scores.float().nan_to_num(-9e4).topk(30).indices
     target[torch.rand(11, 60, generator=generator) < 0.5] = -1
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        accelerate()
     near, all_of_them = (Ranking.from_scores(scores, target, depth=d) for d in (depth, None))
     assert (near.above == UNRETRIEVED).sum() > (all_of_them.above == UNRETRIEVED).sum()
     for score in (
@@ -236,23 +231,10 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
         tracemalloc.stop()
 
 
-PATHS = pytest.mark.parametrize("accelerated", [False, True])
-
-
-def take_path(accelerated: bool) -> None:
-    """Switch the compiled loops on where asked."""
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        accelerate()
-
-
-@PATHS
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_preset_neither_sorts_nor_copies_the_scores(
-    dtype: torch.dtype, accelerated: bool
-) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype) -> None:
     """All that an update makes is smaller than a twentieth of the scores, states aside."""
-    take_path(accelerated)
     scores, target = torch.randn(256, 50_000).to(dtype), torch.arange(256)
     metrics = next_location_metrics(50_000)
     states = 2 * 3 * 50_000 * 8  # of the F1, the old and the new, whatever the scores
@@ -260,14 +242,11 @@ def test_the_preset_neither_sorts_nor_copies_the_scores(
     assert peak <= states + scores.nbytes / 20
 
 
-@PATHS
 @pytest.mark.parametrize("uncut", [False, True])
 @pytest.mark.parametrize("relevant", [1, 10, 100])
-def test_several_relevant_neither_sort_nor_copy_the_scores(
-    relevant: int, uncut: bool, accelerated: bool
-) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut: bool) -> None:
     """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
-    take_path(accelerated)
     scores = torch.randn(256, 50_000)
     target = torch.arange(256 * relevant).view(256, relevant)
     update = recommendation_metrics(k=10).update
@@ -280,31 +259,28 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(
     assert peak <= 16 * 8 * target.numel() + buffer
 
 
-@PATHS
-def test_thousands_of_relevant_locations_make_no_square_of_them(accelerated: bool) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_thousands_of_relevant_locations_make_no_square_of_them() -> None:
     """The best possible is known for every number of them, and tabled for few."""
-    take_path(accelerated)
     scores, target = torch.randn(4, 8000), torch.ones(4, 8000, dtype=torch.bool)
     metric = NDCGAtK(10, ideal="full")
     peak = peak_of(lambda: metric.update(scores, target), [scores, target], 8000)
     assert peak <= 40 * 8 * scores.numel() + 3 * 8 * (1 << 18)
 
 
-@PATHS
-def test_a_batch_without_queries_is_one_of_any_layout(accelerated: bool) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_a_batch_without_queries_is_one_of_any_layout() -> None:
     """Transposed, too."""
-    take_path(accelerated)
     metric = PrecisionAtK(1)
     metric.update(torch.zeros(5, 0).T, torch.zeros(0, dtype=torch.int64))
     assert metric.num_queries == 0
 
 
-@PATHS
 @pytest.mark.parametrize("relevant", [1, 10, 100])
 @pytest.mark.parametrize("top", [0, 1])
-def test_embeddings_never_make_all_scores(top: int, relevant: int, accelerated: bool) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_embeddings_never_make_all_scores(top: int, relevant: int) -> None:
     """All that is made is a few chunks of scores, and neither these nor more are sorted."""
-    take_path(accelerated)
     queries, table = torch.randn(64, 4), torch.randn(20_000, 4)
     target = torch.arange(64 * relevant).view(64, relevant)
     peak = peak_of(
@@ -342,10 +318,9 @@ def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, t
             assert torch.equal(full.first.above, parts.first.above)
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
-def test_embeddings_share_chunks_among_threads(accelerated: bool) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_embeddings_share_chunks_among_threads() -> None:
     """Every chunk is counted once, on threads that know nothing of the caller's inference mode."""
-    take_path(accelerated)
     generator = torch.Generator().manual_seed(0)
     queries, table = (torch.randint(-3, 4, (n, 8), generator=generator).float() for n in (30, 500))
     target = torch.randint(500, (30, 3), generator=generator)

@@ -19,8 +19,6 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     RecallAtK,
-    accelerate,
-    counting,
     next_location_metrics,
     scoring,
 )
@@ -70,17 +68,13 @@ def test_every_metric_has_a_formula_but_one_that_counts_otherwise() -> None:
 
 
 @BY_CASE
-@pytest.mark.parametrize("accelerated", [False, True])
 @pytest.mark.parametrize("levels", [3, 10**6])
 @pytest.mark.parametrize("relevant", [1, 3, 7])
+@pytest.mark.usefixtures("each_path")
 def test_a_formula_is_the_score(
-    case: Case, relevant: int, levels: int, accelerated: bool, monkeypatch: pytest.MonkeyPatch
+    case: Case, relevant: int, levels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Alone and with others, plain and compiled, the sums are those of the scores."""
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        monkeypatch.setattr(counting, "_compiled", None)
-        accelerate()
     metric = make(case)
     group = (metric.ties, metric.empty_target_action)
     others = [make(other) for other in WITH_FORMULA]
@@ -105,15 +99,9 @@ def test_places_beyond_the_tables_are_scored_all_the_same(num_candidates: int) -
     assert float(metrics.compute()["mrr"]) == pytest.approx(1 / num_candidates, abs=2**-32)
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
-def test_impossible_places_are_no_scores(
-    accelerated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_impossible_places_are_no_scores() -> None:
     """A Ranking made by hand, in which nothing is tied even with itself, changes no state."""
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        monkeypatch.setattr(counting, "_compiled", None)
-        accelerate()
     ranking = Ranking.from_lists(torch.tensor([[1, 2]]), torch.tensor([2]))
     ranking.tied = torch.zeros_like(ranking.tied)
     metrics = RankingCollection({str(i): make(case) for i, case in enumerate(WITH_FORMULA)})
@@ -165,15 +153,9 @@ def test_compiled_loops_read_nothing_beyond_their_arrays(changes: dict[str, Tens
     assert (sums is None) != (torch.equal(ranking.tied[:1, 0], torch.tensor([2**63 - 1])))
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
-def test_the_default_dtype_divides_nothing(
-    accelerated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_the_default_dtype_divides_nothing() -> None:
     """Under Lightning's `precision="bf16-true"` the sums are those of float32."""
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        monkeypatch.setattr(counting, "_compiled", None)
-        accelerate()
     generator = torch.Generator().manual_seed(0)
     scores = torch.rand(200, 400, generator=generator, dtype=torch.float64)
     target = torch.randint(400, (200, 3), generator=generator)
@@ -190,13 +172,9 @@ def test_the_default_dtype_divides_nothing(
     assert states[0] == states[1]
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
-def test_any_k_is_fine(accelerated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_any_k_is_fine() -> None:
     """Also one that fits no integer of a tensor."""
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        monkeypatch.setattr(counting, "_compiled", None)
-        accelerate()
     scores, target = torch.tensor([[0.1, 0.9, 0.5]]), torch.tensor([0])
     found = {
         kind.__name__: float(kind(10**20)(scores, target))
@@ -213,13 +191,9 @@ def test_any_k_is_fine(accelerated: bool, monkeypatch: pytest.MonkeyPatch) -> No
     }
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
-def test_no_batch_outlives_its_update(accelerated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_no_batch_outlives_its_update() -> None:
     """Without the help of the collector of cycles."""
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        monkeypatch.setattr(counting, "_compiled", None)
-        accelerate()
     metrics = RankingCollection({str(i): make(case) for i, case in enumerate(WITH_FORMULA)})
     generator = torch.Generator().manual_seed(0)
     ranking = Ranking.from_scores(

@@ -2,7 +2,7 @@
 
 import itertools
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -20,9 +20,7 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     RecallAtK,
-    accelerate,
     analysis,
-    counting,
     scoring,
 )
 
@@ -211,18 +209,7 @@ def test_a_depth_that_is_no_number_of_places_raises(depth: Any) -> None:
         Ranking.from_scores(SCORES, TARGET, top=-1)
 
 
-@pytest.fixture(params=["plain", "accelerated"])
-def path(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Count on either path of the CPU."""
-    kept, counting._compiled = counting._compiled, None
-    if request.param == "accelerated":
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        accelerate()
-    yield
-    counting._compiled = kept
-
-
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("each_path")
 @pytest.mark.parametrize("relevant", [1, 3])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_the_default_dtype_changes_nothing(dtype: torch.dtype, relevant: int) -> None:
@@ -244,7 +231,7 @@ def test_the_default_dtype_changes_nothing(dtype: torch.dtype, relevant: int) ->
     assert found == values
 
 
-@pytest.mark.usefixtures("path")
+@pytest.mark.usefixtures("each_path")
 @pytest.mark.parametrize("relevant", [1, 3])
 def test_the_default_device_changes_nothing(relevant: int) -> None:
     """Tensors on the CPU stay there."""
@@ -305,16 +292,10 @@ def test_a_tally_of_ones_own_counts_what_it_says() -> None:
     assert alone.num_queries == together["f1"].num_queries == 2
 
 
-@pytest.mark.parametrize("accelerated", [False, True])
 @pytest.mark.parametrize("lists", [[[1], [7]], [[1], [2]]])
-def test_ids_beyond_the_locations_change_no_state(
-    lists: list[list[int]], accelerated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("each_path")
+def test_ids_beyond_the_locations_change_no_state(lists: list[list[int]]) -> None:
     """Without validation too: they would be counted for other locations."""
-    if accelerated:
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        monkeypatch.setattr(counting, "_compiled", None)
-        accelerate()
     wrong = torch.tensor(lists), torch.tensor([1, 99 if lists[1] == [2] else 3])
     f1 = LocationF1(5, validate_args=False)
     metrics = RankingCollection(
