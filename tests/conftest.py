@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from nextloc_metrics import accelerate, counting
+from nextloc_metrics import accelerate, counting, location_f1, ranking, scoring
 
 settings.register_profile(
     "nextloc",
@@ -21,20 +21,29 @@ settings.register_profile(
 settings.load_profile("nextloc")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _accelerated() -> None:
-    """Run the tests on the compiled loops where the environment variable ACCELERATE is set."""
-    if os.environ.get("ACCELERATE"):
-        accelerate()
-
-
-@pytest.fixture(params=["plain", "accelerated"])
-def each_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the test on the plain path, and on the compiled loops."""
-    monkeypatch.setattr(counting, "_compiled", None)
-    if request.param == "accelerated":
+def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
+    """Take the plain path; the compiled loops; or PyTorch's operations, as devices do."""
+    patch.setattr(counting, "_compiled", None)
+    if path == "accelerated":
         pytest.importorskip("numba", reason="the compiled loops need numba")
         accelerate()
+    if path == "device":
+        for module in (ranking, scoring, location_f1):
+            patch.setattr(module, "loops_over_places", lambda device: None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _path() -> Iterator[None]:
+    """Run the tests on the path that the environment variable TESTED_PATH names."""
+    with pytest.MonkeyPatch.context() as patch:
+        take_path(os.environ.get("TESTED_PATH", "plain"), patch)
+        yield
+
+
+@pytest.fixture(params=["plain", "accelerated", "device"])
+def each_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test on each path."""
+    take_path(request.param, monkeypatch)
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from conftest import take_path
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -142,13 +143,15 @@ def by_hand(**changes: Tensor) -> Ranking:
         {"relevant_tied": torch.ones(1, 1, dtype=torch.int64)},
     ],
 )
-def test_compiled_loops_read_nothing_beyond_their_arrays(changes: dict[str, Tensor]) -> None:
+@pytest.mark.parametrize("path", ["plain", "accelerated"])
+def test_loops_read_nothing_beyond_their_arrays(
+    changes: dict[str, Tensor], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What does not fit is left to the functions, whatever these make of it."""
-    places = pytest.importorskip("nextloc_metrics.compiled_places", reason="they need numba")
-    formulas = [scoring.Formula("count", 1, of="all", over="n")]
+    take_path(path, monkeypatch)
     ranking = by_hand(**changes)
-    columns = scoring._make_constants(tuple(formulas), (1,), 2, torch.device("cpu"))
-    sums = places.tally(ranking, ranking.counted, scoring._table(torch.device("cpu")), *columns)
+    formulas = [scoring.Formula("count", 1, of="all", over="n")]
+    sums = scoring.tally(ranking, formulas, ranking.counted)
     # one huge block is possible; nothing else is
     assert (sums is None) != (torch.equal(ranking.tied[:1, 0], torch.tensor([2**63 - 1])))
 

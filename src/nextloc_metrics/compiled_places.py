@@ -12,9 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
-
-# Where these are in `scoring.Locations`.
-_FIRST, _PRECISION = 0, 2
+from nextloc_metrics.numpy_places import FIRST, PRECISION
 
 
 @numba.njit(nogil=True, cache=True)
@@ -97,9 +95,9 @@ def _tally(  # type: ignore[no-untyped-def]
         if not 0 <= num_relevant[i] < divisors.shape[1]:
             return False
         for j in range(len(last)):
-            if of[j] == _FIRST and relevant_tied[i, 0] > 1:
+            if of[j] == FIRST and relevant_tied[i, 0] > 1:
                 return False
-            columns = 1 if of[j] == _FIRST else len(values)
+            columns = 1 if of[j] == FIRST else len(values)
             used = 0
             while used < columns and above[i, used] < last[j]:
                 place, block = above[i, used], tied[i, used]
@@ -107,7 +105,7 @@ def _tally(  # type: ignore[no-untyped-def]
                     return False
                 end = place + min(block, last[j] - place)
                 value = table[row[j] + end] - table[row[j] + place]
-                if of[j] == _PRECISION and columns > 1:
+                if of[j] == PRECISION and columns > 1:
                     slope = (relevant_tied[i, used] - 1) / max(block - 1, 1)
                     value = (relevant_above[i, used] + 1 - slope * (place + 1)) * value
                     value = value + slope * (end - place)
@@ -175,12 +173,8 @@ def tally(ranking: Any, counted: Tensor, *constants: Tensor) -> Tensor | None:
             of, int64; and its divisors by the number of relevant locations, float64.
     """
     places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
-    num_relevant = ranking.num_relevant
-    fit = all(x.shape == places[0].shape and x.dtype == torch.int64 for x in places)
-    if not fit or num_relevant.shape != counted.shape or num_relevant.dtype != torch.int64:
-        return None
     sums = torch.zeros(len(constants[1]), 3, dtype=torch.int64, device="cpu")
-    arrays = *places, num_relevant, counted, *constants, sums
+    arrays = *places, ranking.num_relevant, counted, *constants, sums
     return sums if _tally(*[x.contiguous().numpy() for x in arrays]) else None
 
 

@@ -5,13 +5,19 @@ A NaN among the candidates compares false with everything, so both counts are ta
 (`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
 """
 
+from functools import reduce
 from importlib.util import find_spec
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.first_places import FirstPlaces, first_places_of_scores, highest
+from nextloc_metrics.first_places import (
+    FirstPlaces,
+    find_first,
+    first_places_of_scores,
+    highest,
+)
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
 UNRETRIEVED = 1 << 62
@@ -20,15 +26,15 @@ UNRETRIEVED = 1 << 62
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
 FEW_RELEVANT = 64
 
-# Elements a work buffer holds: small enough to stay in a core's cache, large enough to vectorise.
+# Elements a work buffer holds: few enough to stay in the cores' caches, in rows as long as can be.
 _BUFFER_ELEMENTS = 1 << 18
-_BUFFER_COLUMNS = 1 << 14
+_BUFFER_COLUMNS = 1 << 17
+
+# Of the scores, one part of so many may be copied.
+_COPIED_SHARE = 1 << 5
 
 # The same on other devices, where a buffer must keep every core busy and stay small beside scores.
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
-
-# Maxima of smaller groups cost more than they spare.
-_SMALLEST_GROUP = 8
 
 # PyTorch's builds for CUDA bring it along.
 _HAS_TRITON = find_spec("triton") is not None
@@ -75,6 +81,18 @@ def compiled_loops(device: torch.device) -> ModuleType | None:
     return None if device.type != "cpu" or torch.compiler.is_compiling() else _compiled
 
 
+def loops_over_places(device: torch.device) -> ModuleType | None:
+    """Return the loops over places for a device, compiled or NumPy's; None for PyTorch's own.
+
+    A graph that PyTorch compiles cannot hold them.
+    """
+    from nextloc_metrics import numpy_places
+
+    if device.type != "cpu" or torch.compiler.is_compiling():
+        return None
+    return _compiled or numpy_places
+
+
 def find_places(
     scores: Tensor, ids: Tensor, depth: int | None, top: int
 ) -> tuple[Tensor, Tensor, FirstPlaces | None]:
@@ -94,12 +112,15 @@ def find_places(
     few = ids.shape[1] <= FEW_RELEVANT and depth is None and top <= 1
     if loops is not None and few and loops.supports(scores):
         return loops.find_places(scores, ids, top)  # type: ignore[no-any-return]
-    own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-    if depth is not None:
-        own = own.masked_fill(own < score_within(scores, depth), torch.nan)
-    above, tied, best = survey(scores, own, find_best=top > 0)
+    if depth is None:
+        own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
+        above, tied, best = survey(scores, own, find_best=top > 0)
+        above, tied = mark_unretrieved(own, above, tied)
+    else:
+        above, tied = _find_within(scores, ids, depth)
+        best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
     first = None if best is None else first_places_of_scores(highest(scores, best, top), top)
-    return *mark_unretrieved(own, above, tied), first
+    return above, tied, first
 
 
 def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,18 +182,30 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return scores.shape[1] - below_or_tied, below_or_tied - below
 
 
-def score_within(scores: Tensor, depth: int) -> Tensor:
-    """Return scores `[N, 1]` that at least `depth` candidates have or exceed, cheap to find.
+def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+    """Find places as `find_places` does, of the relevant ones on the first `depth`; no others.
 
-    These are the lowest of the `depth` best among the maxima of groups; -inf for few candidates.
+    What is above or tied with these is on the first places too, but for ties with the last.
     """
-    # every 64th candidate, or multiple of 64th, makes a group: such maxima vectorise
-    groups = -(-4 * depth // 64) * 64
-    size = scores.shape[1] // groups
-    if size < _SMALLEST_GROUP:
-        return scores.new_full((len(scores), 1), -torch.inf)
-    maxima = scores[:, : size * groups].reshape(len(scores), size, groups).amax(1)
-    return maxima.topk(depth, dim=1).values[:, -1:]
+    first = find_first(scores, depth + 1)[0]
+    around, beyond = first[:, :depth], first[:, depth:]
+    last = around[:, -1:]
+    own = scores.gather(1, ids.clamp(min=0))
+    retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
+    query, column = retrieved.nonzero(as_tuple=True)
+    score, around = own[query, column][:, None], around[query]
+    more = (~(around <= score)).sum(1)  # a NaN compares false
+    same = (around == score).sum(1)
+    crosses = (score == beyond[query]).any(1)
+    if crosses.any():
+        in_all = torch.zeros_like(ids[:, 0])
+        crossed = query[crosses].bincount().nonzero()[:, 0]
+        for rows in torch.split(crossed, max(1, len(scores) // _COPIED_SHARE)):
+            in_all[rows] = survey(scores[rows], last[rows], find_best=False)[1][:, 0]
+        same = torch.where(crosses, in_all[query], same)
+    above, tied = torch.full_like(ids, UNRETRIEVED), torch.ones_like(ids)
+    above[query, column], tied[query, column] = more, same
+    return above, tied
 
 
 def waits_to_look(values: Tensor) -> bool:
@@ -199,26 +232,29 @@ def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _compare_each_in_cache(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    parts = (_compare_rows(part, own) for part in torch.split(scores, _BUFFER_COLUMNS, 1))
+    below, below_or_tied = reduce(torch.add, parts)
+    return below, below_or_tied
+
+
+def _compare_rows(scores: Tensor, own: Tensor) -> Tensor:
     # Comparisons written as 0.0 and 1.0 into a buffer that stays in cache vectorise, and so does
     # their sum; sums of booleans do neither. Sums of up to 2^24 ones are exact in float32.
-    num_queries, num_candidates = scores.shape
-    num_relevant = own.shape[1]
-    columns = min(num_candidates, _BUFFER_COLUMNS)
-    rows = max(1, _BUFFER_ELEMENTS // columns)
-    buffer = torch.empty(min(rows, num_queries), columns, dtype=torch.float32, device="cpu")
-    starts = range(0, num_candidates, columns)
-    sums = torch.empty(2, num_relevant, len(starts), num_queries, dtype=torch.float32, device="cpu")
-    for row in range(0, num_queries, rows):
-        for i, column in enumerate(starts):
-            block = scores[row : row + rows, column : column + columns]
-            answers = buffer[: block.shape[0], : block.shape[1]]
-            for j in range(num_relevant):
-                at = own[row : row + rows, j : j + 1]
-                for side, compare in enumerate((torch.lt, torch.le)):
-                    compare(block, at, out=answers)
-                    torch.sum(answers, 1, out=sums[side, j, i, row : row + rows])
-    below, below_or_tied = sums.sum(2, dtype=torch.float64).long().transpose(1, 2)
-    return below, below_or_tied
+    (num_queries, num_candidates), num_relevant = scores.shape, own.shape[1]
+    rows = max(1, _BUFFER_ELEMENTS // num_candidates)
+    kind = torch.promote_types(scores.dtype, torch.float32)
+    buffer = torch.empty(min(rows, num_queries), num_candidates, dtype=kind, device="cpu")
+    sums = torch.empty(2, num_relevant, num_queries, dtype=kind, device="cpu")
+    comparisons = [
+        (compare, torch.split(own[:, j : j + 1], rows), torch.split(sums[side, j], rows))
+        for j in range(num_relevant)
+        for side, compare in enumerate((torch.lt, torch.le))
+    ]
+    for i, block in enumerate(torch.split(scores, rows)):
+        answers = buffer[: len(block)]
+        for compare, at, results in comparisons:
+            torch.sum(compare(block, at[i], out=answers), 1, out=results[i])
+    return sums.long().transpose(1, 2)
 
 
 def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

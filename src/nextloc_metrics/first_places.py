@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+# Maxima of smaller groups of candidates cost more than they spare.
+_SMALLEST_GROUP = 12
+
+# As many groups as, or a multiple of so many, make their maxima vectorise.
+_GROUPS = 1 << 6
 
 # Behind every id where candidates are ordered by (place, id) in 62 bits.
 _NO_ID = (1 << 31) - 1
@@ -50,8 +57,33 @@ class Highest(NamedTuple):
 
 def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
     """Find the candidates that decide the first `top` places of scores `[N, C]`."""
-    first = scores.topk(min(top + 1, scores.shape[1]), dim=1) if top > 1 else None
-    return Highest(best, first and (first.values, first.indices))
+    return Highest(best, find_first(scores, top + 1) if top > 1 else None)
+
+
+def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Do what `scores.topk(number, dim=1)` does, or with all candidates where they are fewer.
+
+    On the CPU first the groups with the highest maxima are found, then the candidates in these.
+
+    Returns:
+        The scores `[N, number]`, best first (NaN before all), and whose they are, int64.
+    """
+    num_candidates = scores.shape[1]
+    number = min(number, num_candidates)
+    groups = -(-math.isqrt(num_candidates * number) // _GROUPS) * _GROUPS
+    size = num_candidates // groups
+    if size < _SMALLEST_GROUP or scores.device.type != "cpu":
+        first = scores.topk(number, dim=1)
+        return first.values, first.indices
+    grouped = torch.unflatten(scores[:, : size * groups], 1, (size, groups))
+    group = grouped.amax(1).topk(number, dim=1, sorted=False).indices
+    inside = grouped.gather(2, group[:, None].expand(-1, size, -1)).flatten(1)
+    others = scores[:, size * groups :]
+    first = torch.cat([inside, others], 1).topk(number, dim=1)
+    member, which = first.indices // number, first.indices % number
+    ids = member * groups + group.gather(1, which)
+    behind = first.indices - inside.shape[1]
+    return first.values, torch.where(behind < 0, ids, size * groups + behind)
 
 
 def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top: int) -> Highest:

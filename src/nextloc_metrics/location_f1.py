@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact
-from nextloc_metrics.counting import compiled_loops, waits_to_look
+from nextloc_metrics.counting import loops_over_places, waits_to_look
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
@@ -123,7 +123,7 @@ class LocationF1(RankingTally):
         return type(self).tally is not LocationF1.tally
 
     def _counted_into(self, state: Tensor, ranking: Ranking) -> Tensor:
-        loops = compiled_loops(state.device)
+        loops = loops_over_places(state.device)
         if loops is not None:
             best = ranking.first_places(1).best
             return loops.count_decisions(state, ranking.relevant[:, 0], best)  # type: ignore[no-any-return]

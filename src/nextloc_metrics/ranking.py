@@ -12,8 +12,8 @@ from torch import Tensor
 from nextloc_metrics.counting import (
     FEW_RELEVANT,
     UNRETRIEVED,
-    compiled_loops,
     find_places,
+    loops_over_places,
     mark_unretrieved,
     survey,
     waits_to_look,
@@ -25,7 +25,7 @@ from nextloc_metrics.first_places import (
     first_places_of_scores,
 )
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
-from nextloc_metrics.sorting import argsort_rows
+from nextloc_metrics.sorting import BEYOND, argsort_rows
 from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, read_target
 
 Made = TypeVar("Made")
@@ -34,9 +34,6 @@ Sorted = tuple[Tensor, Tensor]  #: values, and where they were
 
 # Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
 _WIDEST_UNQUESTIONED_LIST = 64
-
-# As far behind all places as sorting needs them.
-_BEYOND = 1 << 39
 
 # Up to here an id is looked for at one place after the other; beyond, by a search in sorted lists.
 _SHORT_LIST = 32
@@ -149,7 +146,7 @@ class Ranking:
             validate_args=validate_args,
         )
         scores = _comparable(preds).reshape(-1, num_candidates)
-        if relevant.ids.shape[1] == 1 or scores.device.type != "cpu":
+        if relevant.ids.shape[1] == 1 or waits_to_look(scores):
             depth = None  # to count all of them costs as little
         above, tied, first = find_places(scores, relevant.ids, depth, top)
         return cls.from_places(
@@ -380,13 +377,13 @@ class Ranking:
     def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
         """Put the columns in the order of their places; equal places then stand together."""
         ids, gains = relevant.ids, relevant.gains
-        loops = compiled_loops(above.device)
+        loops = loops_over_places(above.device)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
         elif loops is not None and gains is None and above.shape[1] <= FEW_RELEVANT:
             above, tied, relevant_above, relevant_tied, ids = loops.arrange(above, tied, ids)
         else:
-            places = above.clamp(max=_BEYOND)
+            places = above.clamp(max=BEYOND)
             if gains is None:
                 order = argsort_rows(places + (ids < 0))  # padding behind what is unretrieved
             else:
@@ -395,15 +392,16 @@ class Ranking:
                 gains = gains.gather(1, order)
             above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
             relevant_above, relevant_tied = _among_relevant(above)
+        known = ids >= 0
         return cls(
             above,
             tied,
             relevant_above,
             relevant_tied,
             relevant=ids,
-            gains=(ids >= 0).to(gain_dtype(ids.device)) if gains is None else gains,
+            gains=known.to(gain_dtype(ids.device)) if gains is None else gains,
             graded=gains is not None,
-            num_relevant=(ids >= 0).sum(1),
+            num_relevant=known.sum(1),
             counted=relevant.counted,
             **kwargs,
         )
@@ -571,7 +569,7 @@ def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
 
 def _places_in_lists(lists: Tensor, by_id: Sorted | None, ids: Tensor) -> Tensor:
     """Find the first place of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED where they are not."""
-    loops = compiled_loops(lists.device)
+    loops = loops_over_places(lists.device)
     if by_id is None and loops is not None:
         return loops.find_in_lists(lists, ids)  # type: ignore[no-any-return]
     wanted = ids.masked_fill(ids < 0, -2)  # the padding of both is not the same

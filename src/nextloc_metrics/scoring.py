@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import UNRETRIEVED, compiled_loops, waits_to_look
+from nextloc_metrics.counting import UNRETRIEVED, loops_over_places, waits_to_look
 from nextloc_metrics.exact import row_product, row_sum
 from nextloc_metrics.ranking import Ranking
 
@@ -87,17 +87,30 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
 
 
 def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Tensor | None:
-    """Sum up scores as `exact.tally` does, in one pass where `accelerate` was called.
+    """Sum up scores as `exact.tally` does, in one pass on the CPU.
 
     Returns:
         int64 `[len(formulas), 3]`; None where only the functions below can tell.
     """
-    loops = compiled_loops(ranking.device)
-    constants = None if loops is None else _constants(ranking, formulas)
-    if loops is None or constants is None:
+    loops = loops_over_places(ranking.device)
+    if loops is None or not _fits(ranking, counted):
+        return None
+    constants = _constants(ranking, formulas)
+    if constants is None:
         return None
     sums: Tensor | None = loops.tally(ranking, counted, _table(ranking.device), *constants)
     return sums
+
+
+def _fits(ranking: Ranking, counted: Tensor) -> bool:
+    """Tell whether arrays can be read as the loops do; those of Rankings made by hand may not."""
+    places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
+    return (
+        all(x.shape == places[0].shape and x.dtype == torch.int64 for x in places)
+        and len(counted) == len(places[0])
+        and ranking.num_relevant.shape == counted.shape
+        and ranking.num_relevant.dtype == torch.int64
+    )
 
 
 def _constants(

@@ -1,0 +1,128 @@
+"""What `compiled_places` does, by NumPy: on few places its operations take less than PyTorch's."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.counting import UNRETRIEVED
+from nextloc_metrics.exact import HIGHEST_SCORE, ONE, halve_columns
+from nextloc_metrics.sorting import BEYOND, argsort_rows
+
+# Where these are in `scoring.Locations`.
+FIRST, PRECISION = 0, 2
+
+# Places of more relevant locations than these are too many to weigh for every formula.
+_MOST_RELEVANT = 1 << 6
+
+
+def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
+    """Find the first places of ids int64 `[N, M]` in lists int64 `[N, K]`, or UNRETRIEVED."""
+    wanted = _columns(ids)
+    wanted[wanted < 0] = -2  # the padding of both is not the same
+    above = np.full(wanted.shape, UNRETRIEVED)
+    for place, listed in reversed(list(enumerate(_columns(lists)))):
+        above[wanted == listed] = place  # of repeats the first, which comes last
+    return torch.from_numpy(above.T.copy())
+
+
+def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
+    """Put the columns `[N, M]` in the order of their places, padding last.
+
+    Returns:
+        int64 `[N, M]`, five: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.
+    """
+    num_queries, number = above.shape
+    keys = np.minimum(above.numpy(), BEYOND) + (ids.numpy() < 0)
+    order = argsort_rows(torch.from_numpy(keys)).numpy()
+    at = order + number * np.arange(num_queries, dtype=np.int64)[:, None]
+    places, blocks, named = (x.numpy().take(at) for x in (above, tied, ids))
+    retrieved = places < UNRETRIEVED
+    column = np.arange(number, dtype=np.int64)
+    begins = places[:, 1:] != places[:, :-1]
+    if (begins | ~retrieved[:, 1:]).all():
+        relevant_above, relevant_tied = column * retrieved, np.ones_like(places)
+    else:
+        whole = np.pad(begins, ((0, 0), (1, 1)), constant_values=True)
+        start = np.maximum.accumulate(column * whole[:, :-1], axis=1)
+        end = np.where(whole[:, 1:], column + 1, number)
+        end = np.minimum.accumulate(end[:, ::-1], axis=1)[:, ::-1]
+        relevant_above, relevant_tied = start * retrieved, np.where(retrieved, end - start, 1)
+    arranged = places, blocks, relevant_above, relevant_tied, named
+    return tuple(map(torch.from_numpy, arranged))
+
+
+def tally(
+    ranking: Any,
+    counted: Tensor,
+    table: Tensor,
+    last: Tensor,
+    row: Tensor,
+    of: Tensor,
+    divisors: Tensor,
+) -> Tensor | None:
+    """Sum up scores as `compiled_places.tally` does; None where the functions of `scoring` must."""
+    above, tied, relevant_above, relevant_tied = (
+        _columns(places)
+        for places in (ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied)
+    )
+    number = ranking.num_relevant.numpy()
+    if not number.size or above.min() < 0 or tied.min() < 1 or number.min() < 0:
+        return None
+    used = np.flatnonzero((above < last.max().numpy()).any(1))
+    most = int(used[-1]) + 1 if used.size else 1
+    formulas = list(zip(last.tolist(), row.tolist(), of.tolist(), strict=True))
+    shared = any(kind == FIRST for *_, kind in formulas) and relevant_tied[0].max() > 1
+    if shared or most > _MOST_RELEVANT or number.max() >= divisors.shape[1]:
+        return None
+    above, tied = above[:most], tied[:most]
+    weights = table.numpy()
+    slope = (relevant_tied[:most] - 1) / np.maximum(tied - 1, 1)
+    before = relevant_above[:most] + 1 - slope * (above + 1)
+    totals: dict[tuple[int, int, int], Any] = {}
+    for place, begin, kind in dict.fromkeys(formulas):
+        start = np.minimum(above, place)
+        end = start + np.minimum(tied, place - start)
+        worth = weights[begin + end] - weights[begin + start]
+        if kind == PRECISION:
+            worth = before * worth + slope * (end - start)
+        worth = worth[:1] / tied[:1] if kind == FIRST else worth / tied
+        totals[place, begin, kind] = halve_columns(worth, np.add)
+    scores = np.stack([totals[formula] for formula in formulas])
+    scores /= divisors.numpy().take(number, axis=1)
+    scores *= counted.numpy()
+    if not (scores.min() >= 0 and scores.max() <= HIGHEST_SCORE):  # a NaN compares false
+        return None
+    sums = np.full((len(scores), 3), counted.numpy().sum())
+    sums[:, 1] = _to_fixed_point(scores * scores).sum(1)
+    sums[:, 0] = _to_fixed_point(scores).sum(1)
+    return torch.from_numpy(sums)
+
+
+def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
+    """Add true positives, decisions and support to a state of `LocationF1`, int64 `[3, C]`.
+
+    Args:
+        state: what was counted before.
+        target: int64 `[N]`, -1 for none.
+        decided: int64 `[N]`, -1 for none.
+    """
+    counts = state.numpy().copy()
+    known = target.numpy() >= 0
+    ids, best = target.numpy()[known], decided.numpy()[known]
+    for row, places in enumerate((ids[ids == best], best[best >= 0], ids)):
+        np.add.at(counts[row], places, 1)
+    return torch.from_numpy(counts)
+
+
+def _columns(values: Tensor) -> Any:
+    """Copy `[N, M]` into an array `[M, N]`: long rows vectorise."""
+    return values.numpy().T.copy()
+
+
+def _to_fixed_point(values: Any) -> Any:
+    """Do what `exact.to_fixed_point` does, in place of the values."""
+    values *= ONE
+    values += 0.5
+    return values.astype(np.int64)
