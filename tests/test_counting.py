@@ -23,6 +23,7 @@ from nextloc_metrics import (
     threads,
 )
 from nextloc_metrics.counting import UNRETRIEVED
+from nextloc_metrics.first_places import find_first
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
@@ -111,6 +112,18 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
                 if isinstance(value, Tensor):
                     assert torch.equal(value, getattr(other, name)), name
                     assert value.dtype == getattr(other, name).dtype
+
+
+@pytest.mark.parametrize("number", [1, 4, 11, 900])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_first_candidates_are_those_of_a_sort(dtype: torch.dtype, number: int) -> None:
+    """Ties, NaN and candidates that are in no group included."""
+    scores = dirty_scores(9, 3001, dtype)
+    values, ids = find_first(scores, number)
+    expected = scores.sort(dim=1, descending=True).values[:, :number]
+    assert torch.equal(values.nan_to_num(9e4), expected.nan_to_num(9e4))
+    assert torch.equal(scores.gather(1, ids).nan_to_num(9e4), values.nan_to_num(9e4))
+    assert all(len(row.unique()) == number for row in ids)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -257,6 +270,15 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut:
     )
     buffer = 3 * 8 * (1 << 18) if relevant > counting.FEW_RELEVANT else scores.nbytes / 20
     assert peak <= 16 * 8 * target.numel() + buffer
+
+
+@pytest.mark.usefixtures("each_path")
+def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
+    """Where all are tied, all are tied with the last place that counts."""
+    scores, target = torch.zeros(256, 20_000), torch.arange(2560).view(256, 10)
+    update = recommendation_metrics(k=10).update
+    peak = peak_of(lambda: update(scores, target), [scores, target], scores.shape[1] // 32)
+    assert peak <= scores.nbytes / 10
 
 
 @pytest.mark.usefixtures("each_path")
