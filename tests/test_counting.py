@@ -315,6 +315,7 @@ def test_embeddings_never_make_all_scores(top: int, relevant: int) -> None:
 
 @pytest.mark.parametrize("chunk_size", [None, 1, 7, 100, 1000])
 @pytest.mark.parametrize("top", [0, 1, 5])
+@pytest.mark.usefixtures("each_path")
 def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, top: int) -> None:
     """On whole numbers, whose products are exact, any chunks give what the full scores give."""
     generator = torch.Generator().manual_seed(top)
@@ -381,6 +382,7 @@ def test_what_a_thread_raises_is_raised() -> None:
             threads.run(task, 3)
 
 
+@pytest.mark.usefixtures("each_path")
 def test_embeddings_tie_a_location_with_itself() -> None:
     """Whatever the products round to, a relevant location is tied at least with itself."""
     queries, table = torch.randn(40, 33), torch.randn(500, 33)
@@ -392,6 +394,7 @@ def test_embeddings_tie_a_location_with_itself() -> None:
     assert torch.equal(ranking.above, exact.above)
 
 
+@pytest.mark.usefixtures("each_path")
 def test_embeddings_of_nan_are_misses() -> None:
     """A query of NaN retrieves nothing, and NaN rows of the table are above the others."""
     queries, table = torch.ones(2, 3), torch.ones(4, 3)

@@ -30,6 +30,7 @@ from nextloc_metrics.counting import UNRETRIEVED, count_above_and_tied
 from nextloc_metrics.first_places import FirstPlaces
 
 __all__ = [
+    "ChunkSurvey",
     "arrange",
     "compile_loops",
     "count_decisions",
@@ -192,6 +193,15 @@ def _find_places_in_rows(  # type: ignore[no-untyped-def]
             best[i] = -2
 
 
+@numba.njit(nogil=True, cache=True)
+def _put(scores, stride, start, columns, ids, own):  # type: ignore[no-untyped-def]
+    """Put the relevant ones' own scores in the place of those from `start` on."""
+    for i in range(len(ids)):
+        for j in range(ids.shape[1]):
+            if start <= ids[i, j] < start + columns:
+                scores[i * stride + ids[i, j] - start] = own[i, j]
+
+
 class _Format(NamedTuple):
     """A float format as integers of its width: the largest, and infinity."""
 
@@ -216,6 +226,7 @@ def compile_loops() -> float:
         survey(scores, scores, True)
         places = torch.zeros(1, 1, dtype=torch.int64, device="cpu")
         find_places(scores, places, 1)
+        ChunkSurvey(scores, scores, places, find_best=False).add(0, 1)
     compile_loops_over_places()
     return time.perf_counter() - started
 
@@ -244,6 +255,43 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     return _run(_survey_rows, scores, at, find_best)
 
 
+class ChunkSurvey:
+    """A survey of scores that are made chunk by chunk of the candidates, always in one buffer.
+
+    Args:
+        buffer: floating `[N, C]`, adjacent in every row.
+        own: floating `[N, M]`, what the relevant ones' scores become, NaN where nothing is to be
+            counted.
+        ids: int64 `[N, M]`, the relevant ones.
+        find_best: whether to find every chunk's best candidate.
+    """
+
+    def __init__(self, buffer: Tensor, own: Tensor, ids: Tensor, find_best: bool) -> None:
+        integer, self._largest, self._infinity = _FORMATS[buffer.dtype]
+        self._dtype, self._stride, self._find_best = buffer.dtype, buffer.stride(0), find_best
+        self._scores = _flat(buffer).view(integer).numpy()
+        self._own, self._ids = own.contiguous().view(integer).numpy(), ids.contiguous().numpy()
+        self.counts = torch.zeros(2, *ids.shape, dtype=torch.int64, device="cpu")
+        self._above, self._tied = self.counts.numpy()
+
+    def add(self, start: int, columns: int) -> tuple[Tensor, Tensor] | None:
+        """Add the counts of the candidates from `start` on, whose scores are in the buffer.
+
+        Returns:
+            The maxima `[N]` (NaN where there is one) and the lowest ids that have them, or None.
+        """
+        best = np.zeros(len(self._ids), np.int64)
+        _put(self._scores, self._stride, start, columns, self._ids, self._own)
+        _survey_rows(
+            self._scores, self._stride, columns, self._largest, self._infinity, self._own,
+            0, len(best), self._find_best, self._above, self._tied, best,
+        )  # fmt: skip
+        if not self._find_best:
+            return None
+        maximum = self._scores.take(self._stride * np.arange(len(best)) + best)
+        return torch.from_numpy(maximum).view(self._dtype), torch.from_numpy(best + start)
+
+
 def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, FirstPlaces | None]:
     """Do what `counting.find_places` does, for `top` up to 1.
 
@@ -265,8 +313,7 @@ def _run(
     best = np.zeros(num_queries, np.int64)
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
-    length = (num_queries - 1) * stride + columns if num_queries else 0
-    flat = scores.as_strided((length,), (1,)).view(integer).numpy()
+    flat = _flat(scores).view(integer).numpy()
 
     def work(first: int, last: int) -> None:
         rows(
@@ -276,6 +323,13 @@ def _run(
 
     _spread(work, num_queries, num_queries * columns)
     return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)
+
+
+def _flat(scores: Tensor) -> Tensor:
+    """View scores that are adjacent in every row, and what may lie between the rows."""
+    num_queries, columns = scores.shape
+    length = (num_queries - 1) * scores.stride(0) + columns if num_queries else 0
+    return scores.as_strided((length,), (1,))
 
 
 def _spread(work: Callable[[int, int], None], rows: int, elements: int) -> None:

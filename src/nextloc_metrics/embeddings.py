@@ -4,12 +4,19 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import threads
-from nextloc_metrics.counting import survey
-from nextloc_metrics.first_places import Highest, highest, merge
+from nextloc_metrics.counting import FEW_RELEVANT, compiled_loops, survey
+from nextloc_metrics.first_places import Highest, find_first, merge
 
 # Scores in a thread's chunk, where `chunk_size` is not given: enough for an efficient matrix
 # product, and few enough to be read from a cache.
 _CHUNK_ELEMENTS = 1 << 20
+_COMPILED_CHUNK_ELEMENTS = 1 << 19
+
+# Of so many chunks the best candidates are kept before they are put together.
+_MERGED_AT_ONCE = 1 << 6
+
+# More than there are candidates.
+_BEHIND = 1 << 40
 
 # Rows of the buffer start where vectors do: a product is written a quarter slower elsewhere.
 _ALIGNMENT = 1 << 5
@@ -41,50 +48,68 @@ def survey_products(
         The scores `[N, M]`, `above` and `tied` int64 `[N, M]`, and the best candidates or None.
     """
     num_queries, num_candidates = len(queries), len(table)
-    number = threads.available() if ids.device.type == "cpu" and threads.are_of_torch() else 1
-    chunk = chunk_size and -(-chunk_size // number)
-    step = min(chunk or max(1, _CHUNK_ELEMENTS // max(1, num_queries)), num_candidates)
-    number = min(number, -(-num_candidates // step))
-    at = ids.clamp(min=0)
-    own = (queries[:, None] * table[at]).sum(2)
+    own = (queries[:, None] * table[ids.clamp(min=0)]).sum(2)
     if bias is not None:
-        own = own + bias[at]
+        own = own + bias[ids.clamp(min=0)]
     own = own.masked_fill(ids < 0, torch.nan)
-    threshold = own.nan_to_num(torch.inf, torch.inf, -torch.inf)
-    home, slot = ids.div(step, rounding_mode="floor"), ids.remainder(step)
+    loops = compiled_loops(ids.device) if ids.shape[1] <= FEW_RELEVANT else None
+    compiled = loops is not None and loops.supports(own)
+    number = threads.available() if ids.device.type == "cpu" and threads.are_of_torch() else 1
+    if chunk_size is None:
+        elements = _COMPILED_CHUNK_ELEMENTS if compiled else _CHUNK_ELEMENTS
+        step = max(1, elements // max(1, num_queries))
+    else:
+        step = -(-chunk_size // number)
+    step = min(step, num_candidates)
+    number = min(number, -(-num_candidates // step))
     untaken = iter(range(0, num_candidates, step))
-    counts: list[tuple[Tensor, Tensor]] = []
+    counts: list[Tensor] = []
     best_found: list[Highest] = []
 
     def take_chunks() -> None:
-        above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
         # the last column takes the relevant locations that are in other chunks
         width = (step // _ALIGNMENT + 1) * _ALIGNMENT
         buffer = torch.empty(num_queries, width, dtype=own.dtype, device=own.device)
+        survey_of_chunks = loops.ChunkSurvey if loops and compiled else _ChunkSurvey
+        chunks = survey_of_chunks(buffer, own, ids, top > 0)
         found: list[Highest] = []
         for start in untaken:
             rows = table[start : start + step]
             scores = torch.mm(queries, rows.T, out=buffer[:, : len(rows)])
             if bias is not None:
                 scores += bias[start : start + step]
-            buffer.scatter_(1, slot.masked_fill(home != start // step, step), own)
-            more, same, best = survey(scores, threshold, find_best=top > 0)
-            above += more
-            tied += same
+            best = chunks.add(start, len(rows))
             if best is not None:
-                found = [_best_of([*found, _shifted(highest(scores, best, top), start)], top)]
-        counts.append((above, tied))
-        best_found.extend(found)
+                first = find_first(scores, top + 1) if top > 1 else None
+                found.append(Highest(best, first and (first[0], first[1] + start)))
+            if len(found) == _MERGED_AT_ONCE:
+                found = [_best_of(found, top)]
+        counts.append(chunks.counts)
+        if found:
+            best_found.append(_best_of(found, top))
 
     threads.run(take_chunks, number)
-    above, tied = (torch.stack(each).sum(0) for each in zip(*counts, strict=True))
+    above, tied = torch.stack(counts).sum(0)
     return own, above, tied, _best_of(best_found, top) if top else None
 
 
-def _shifted(chunk: Highest, start: int) -> Highest:
-    """Number the candidates of a chunk from its start."""
-    (maximum, best), first = chunk
-    return Highest((maximum, best + start), first and (first[0], first[1] + start))
+class _ChunkSurvey:
+    """What `compiled.ChunkSurvey` is, by PyTorch's operations; the buffer has a column to spare."""
+
+    def __init__(self, buffer: Tensor, own: Tensor, ids: Tensor, find_best: bool) -> None:
+        self._buffer, self._own, self._ids, self._find_best = buffer, own, ids, find_best
+        self._threshold = own.nan_to_num(torch.inf, torch.inf, -torch.inf)
+        self.counts = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
+        self._above, self._tied = self.counts
+
+    def add(self, start: int, columns: int) -> tuple[Tensor, Tensor] | None:
+        # those of other chunks, before or behind, are put into the column to spare
+        slot = (self._ids - start).remainder(_BEHIND).clamp(max=columns)
+        self._buffer.scatter_(1, slot, self._own)
+        above, tied, best = survey(self._buffer[:, :columns], self._threshold, self._find_best)
+        self._above += above
+        self._tied += tied
+        return best and (best[0], best[1] + start)
 
 
 def _best_of(found: list[Highest], top: int) -> Highest:
