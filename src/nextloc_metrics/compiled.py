@@ -50,6 +50,9 @@ _FEW_RELEVANT = 1 << 9
 # How many scores are looked at together when one of them is looked for.
 _STEP = 1 << 6
 
+# As a plain 0, whose type is its own, functions would be compiled once more for it.
+_START = np.int64(0)
+
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
 
@@ -118,7 +121,7 @@ def _first_best(row, highest, high_block, lowest, low_block, sign):  # type: ign
     if highest > 0:
         return _first_equal(row, high_block, highest)
     if highest == 0:
-        return min(_first_equal(row, 0, highest), _first_equal(row, 0, sign))
+        return min(_first_equal(row, _START, highest), _first_equal(row, _START, sign))
     return _first_equal(row, low_block, lowest)
 
 
@@ -138,7 +141,7 @@ def _survey_rows(  # type: ignore[no-untyped-def]
     sign = kind(~largest)
     for i in range(first, last):
         row = scores[i * stride : i * stride + columns]
-        highest, lowest, high_block, low_block = row[0], row[0], 0, 0
+        highest, lowest, high_block, low_block = row[0], row[0], _START, _START
         has_nan = False
         for begin in range(0, columns, _BLOCK):
             block = row[begin : begin + _BLOCK]

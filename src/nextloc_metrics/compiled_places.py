@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import UNRETRIEVED
+from nextloc_metrics import numpy_places
+from nextloc_metrics.counting import FEW_RELEVANT, UNRETRIEVED
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 from nextloc_metrics.numpy_places import FIRST, PRECISION
 
@@ -151,12 +152,14 @@ def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
     return above
 
 
-def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor:
-    """Put the columns `[N, M]`, few of them, in the order of their places, padding last.
+def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """Put the columns `[N, M]` in the order of their places, padding last.
 
     Returns:
-        int64 `[5, N, M]`: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.
+        int64 `[N, M]`, five: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.
     """
+    if above.shape[1] > FEW_RELEVANT:
+        return numpy_places.arrange(above, tied, ids)
     arranged = torch.empty(5, *above.shape, dtype=torch.int64, device="cpu")
     _arrange(*[x.contiguous().numpy() for x in (above, tied, ids, arranged)])
     return arranged

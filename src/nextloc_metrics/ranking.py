@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.counting import (
-    FEW_RELEVANT,
     UNRETRIEVED,
     find_places,
     loops_over_places,
@@ -380,7 +379,7 @@ class Ranking:
         loops = loops_over_places(above.device)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-        elif loops is not None and gains is None and above.shape[1] <= FEW_RELEVANT:
+        elif loops is not None and gains is None:
             above, tied, relevant_above, relevant_tied, ids = loops.arrange(above, tied, ids)
         else:
             places = above.clamp(max=BEYOND)
