@@ -24,6 +24,7 @@ from nextloc_metrics import (
 )
 
 QUERIES = 256
+LEAD = 2.5
 READ = "one read of the scores (amax)"
 
 
@@ -127,11 +128,15 @@ def torchmetrics_multiclass(scores: Tensor, target: Tensor) -> Any:
     return lambda: collection.update(scores, target)
 
 
-def several_relevant(num_relevant: int) -> Contestants:
-    """Precision, recall, hit rate, MRR, MAP and NDCG at 10, of scores [256, 10,000]."""
+def several_relevant(num_relevant: int, lead: float) -> Contestants:
+    """Precision, recall, hit rate, MRR, MAP and NDCG at 10, of scores [256, 10,000].
+
+    Relevant locations are scored higher by `lead`, as by a model that has learned something.
+    """
     torch.manual_seed(0)
     scores = torch.randn(QUERIES, 10_000)
     relevant = torch.rand(QUERIES, 10_000).topk(num_relevant).indices
+    scores.scatter_add_(1, relevant, torch.full(relevant.shape, lead))
     preset = recommendation_metrics(k=10)
     contestants: Contestants = {READ: lambda: scores.amax(1)}
     contestants |= both_paths(lambda: preset.update(scores, relevant))
@@ -253,11 +258,19 @@ def measure(seconds: float) -> list[Result]:
     results += [
         report(
             f"{number} relevant, {QUERIES} x 10,000",
-            several_relevant(number),
+            several_relevant(number, 0.0),
             seconds,
             f"{number} relevant",
         )
         for number in (1, 10, 100)
+    ]
+    results += [
+        report(
+            f"{number} relevant, scored {LEAD} higher, {QUERIES} x 10,000",
+            several_relevant(number, LEAD),
+            seconds,
+        )
+        for number in (10, 100)
     ]
     results += [
         report(

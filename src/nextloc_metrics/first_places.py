@@ -42,10 +42,10 @@ class FirstPlaces:
 
     def cut(self, top: int) -> FirstPlaces:
         """Keep the first `top` places; a tied block that crosses place `top` goes whole."""
-        above = self.above.contiguous()
-        crosses = torch.searchsorted(above, above, right=True) > top
-        ids = self.ids.masked_fill(crosses, -1)[:, :top]
-        return FirstPlaces(top, self.retrieved.clamp(max=top), self.best, ids, above[:, :top])
+        ids, above = self.ids[:, :top], self.above[:, :top]
+        if self.above.shape[1] > top:
+            ids = ids.masked_fill(above == self.above[:, top : top + 1], -1)
+        return FirstPlaces(top, self.retrieved.clamp(max=top), self.best, ids, above)
 
 
 class Highest(NamedTuple):

@@ -34,9 +34,10 @@ def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
         int64 `[N, M]`, five: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.
     """
     num_queries, number = above.shape
-    keys = np.minimum(above.numpy(), BEYOND) + (ids.numpy() < 0)
-    order = argsort_rows(torch.from_numpy(keys)).numpy()
-    at = order + number * np.arange(num_queries, dtype=np.int64)[:, None]
+    at = argsort_rows(
+        torch.from_numpy(np.minimum(above.numpy(), BEYOND) + (ids.numpy() < 0))
+    ).numpy()
+    at += number * np.arange(num_queries, dtype=np.int64)[:, None]
     places, blocks, named = (x.numpy().take(at) for x in (above, tied, ids))
     retrieved = places < UNRETRIEVED
     column = np.arange(number, dtype=np.int64)
