@@ -282,6 +282,15 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
 
 
 @pytest.mark.usefixtures("each_path")
+def test_thousands_of_relevant_locations_may_share_the_last_place() -> None:
+    """They are counted around part by part, whatever the depth."""
+    scores, target = torch.zeros(16, 4000), torch.ones(16, 4000, dtype=torch.bool)
+    update = recommendation_metrics(k=300).update
+    peak = peak_of(lambda: update(scores, target), [scores, target], 4000)
+    assert peak <= 40 * 8 * scores.numel() + 4 * 8 * (1 << 18)
+
+
+@pytest.mark.usefixtures("each_path")
 def test_thousands_of_relevant_locations_make_no_square_of_them() -> None:
     """The best possible is known for every number of them, and tabled for few."""
     scores, target = torch.randn(4, 8000), torch.ones(4, 8000, dtype=torch.bool)

@@ -291,7 +291,7 @@ class ChunkSurvey:
         )  # fmt: skip
         if not self._find_best:
             return None
-        maximum = self._scores.take(self._stride * np.arange(len(best)) + best)
+        maximum = self._scores.take(self._stride * np.arange(len(best), dtype=np.int64) + best)
         return torch.from_numpy(maximum).view(self._dtype), torch.from_numpy(best + start)
 
 

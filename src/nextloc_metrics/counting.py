@@ -193,9 +193,13 @@ def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tenso
     own = scores.gather(1, ids.clamp(min=0))
     retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
     query, column = retrieved.nonzero(as_tuple=True)
-    score, around = own[query, column][:, None], around[query]
-    more = (~(around <= score)).sum(1)  # a NaN compares false
-    same = (around == score).sum(1)
+    score = own[query, column][:, None]
+    step = max(1, _BUFFER_ELEMENTS // depth)
+    counts = [
+        _count_among(around[rows], at)
+        for rows, at in zip(torch.split(query, step), torch.split(score, step), strict=True)
+    ]
+    more, same = torch.cat(counts, 1)
     crosses = (score == beyond[query]).any(1)
     if crosses.any():
         in_all = torch.zeros_like(ids[:, 0])
@@ -206,6 +210,11 @@ def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tenso
     above, tied = torch.full_like(ids, UNRETRIEVED), torch.ones_like(ids)
     above[query, column], tied[query, column] = more, same
     return above, tied
+
+
+def _count_among(values: Tensor, at: Tensor) -> Tensor:
+    """Count the values `[N, K]` above and at those `[N, 1]`, int64 `[2, N]`."""
+    return torch.stack([(~(values <= at)).sum(1), (values == at).sum(1)])  # a NaN compares false
 
 
 def waits_to_look(values: Tensor) -> bool:
