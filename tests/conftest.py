@@ -22,14 +22,14 @@ settings.load_profile("nextloc")
 
 
 def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
-    """Take the plain path; the compiled loops; or PyTorch's operations, as devices do."""
+    """Take the plain path; the compiled loops; or, for places, PyTorch's operations."""
     patch.setattr(counting, "_compiled", None)
     if path == "accelerated":
         pytest.importorskip("numba", reason="the compiled loops need numba")
         accelerate()
-    if path == "device":
-        for module in (ranking, scoring, location_f1):
-            patch.setattr(module, "loops_over_places", lambda device: None)
+    loops = (lambda device: None) if path == "device" else counting.loops_over_places
+    for module in (ranking, scoring, location_f1):
+        patch.setattr(module, "loops_over_places", loops)
 
 
 @pytest.fixture(autouse=True, scope="session")

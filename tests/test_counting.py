@@ -15,6 +15,7 @@ from nextloc_metrics import (
     NDCGAtK,
     PrecisionAtK,
     Ranking,
+    RecallAtK,
     accelerate,
     counting,
     next_location_metrics,
@@ -117,12 +118,13 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
 @pytest.mark.parametrize("number", [1, 4, 11, 900])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_first_candidates_are_those_of_a_sort(dtype: torch.dtype, number: int) -> None:
-    """Ties, NaN and candidates that are in no group included."""
-    scores = dirty_scores(9, 3001, dtype)
+    """Ties, NaN, candidates that are in no group and rows that are not adjacent included."""
+    scores = dirty_scores(9, 3011, dtype)[:, 4:-6]
     values, ids = find_first(scores, number)
     expected = scores.sort(dim=1, descending=True).values[:, :number]
-    assert torch.equal(values.nan_to_num(9e4), expected.nan_to_num(9e4))
-    assert torch.equal(scores.gather(1, ids).nan_to_num(9e4), values.nan_to_num(9e4))
+    assert torch.equal(values.float().nan_to_num(9e4), expected.float().nan_to_num(9e4))
+    found = scores.gather(1, ids)
+    assert torch.equal(found.float().nan_to_num(9e4), values.float().nan_to_num(9e4))
     assert all(len(row.unique()) == number for row in ids)
 
 
@@ -281,6 +283,26 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     assert peak <= scores.nbytes / 10
 
 
+@pytest.mark.parametrize("k", [50, 340, 5000, 50_000])
+@pytest.mark.usefixtures("each_path")
+def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
+    """Whether first places are looked for or all places counted."""
+    scores, target = torch.randn(256, 50_000), torch.arange(512).view(256, 2)
+    update = RecallAtK(k).update
+    peak = peak_of(lambda: update(scores, target), [scores, target], 50_000)
+    assert peak <= scores.nbytes / 12
+
+
+@pytest.mark.parametrize("depth", [10, 100])
+def test_relevant_locations_that_fill_the_first_places_are_found(depth: int) -> None:
+    """Many, few, and more than are compared one by one."""
+    scores = torch.randint(50, (7, 2000), generator=torch.Generator().manual_seed(1)).float()
+    for target in (scores > 40, scores == 49, scores >= 0):
+        near, every = (Ranking.from_scores(scores, target, depth=d) for d in (depth, None))
+        for k in (1, depth):
+            assert torch.equal(scoring.hits(near, k), scoring.hits(every, k))
+
+
 @pytest.mark.usefixtures("each_path")
 def test_thousands_of_relevant_locations_may_share_the_last_place() -> None:
     """They are counted around part by part, whatever the depth."""
@@ -320,6 +342,19 @@ def test_embeddings_never_make_all_scores(top: int, relevant: int) -> None:
         relevant,
     )
     assert peak <= 3 * (64 * 1000 * 4) + 64 * 8 * target.numel()
+
+
+@pytest.mark.usefixtures("each_path")
+def test_many_first_places_of_embeddings_make_few_chunks() -> None:
+    """What is kept of chunks is put together before it becomes as large as the scores."""
+    queries, table = torch.randn(256, 4), torch.randn(20_000, 4)
+    target = torch.arange(256)
+    peak = peak_of(
+        lambda: Ranking.from_embeddings(queries, table, target, chunk_size=400, top=100),
+        [queries, table, target],
+        1000,
+    )
+    assert peak <= 16 * (256 * 400 * 4)
 
 
 @pytest.mark.parametrize("chunk_size", [None, 1, 7, 100, 1000])

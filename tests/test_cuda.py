@@ -203,6 +203,21 @@ def test_compiled_graphs_give_the_same_bits(backend: str, width: int) -> None:
 
 
 @compiles
+def test_one_graph_serves_any_number_of_candidates() -> None:
+    """The first places included."""
+
+    def first_ids(scores: Tensor, target: Tensor) -> Tensor:
+        ranking = Ranking.from_scores(scores, target, validate_args=False, top=5)
+        return ranking.first_places(5).ids
+
+    torch.compiler.reset()
+    compiled = torch.compile(first_ids, fullgraph=True, dynamic=True, backend="eager")
+    for candidates in (3000, 2500):
+        scores, target = torch.randn(7, candidates), torch.arange(7)
+        assert torch.equal(compiled(scores, target), first_ids(scores, target))
+
+
+@compiles
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a compiler of C++")
 def test_generated_code_gives_the_same_bits() -> None:

@@ -17,10 +17,14 @@ from nextloc_metrics.first_places import (
     find_first,
     first_places_of_scores,
     highest,
+    number_of_groups,
 )
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
 UNRETRIEVED = 1 << 62
+
+#: an id that no list holds, not even as padding
+UNLISTED = torch.iinfo(torch.int64).min
 
 # Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
@@ -32,6 +36,14 @@ _BUFFER_COLUMNS = 1 << 17
 
 # Of the scores, one part of so many may be copied.
 _COPIED_SHARE = 1 << 5
+
+# Without groups of candidates, the first places are found sooner than those of so many relevant
+# ones, if they are one part of so many of the candidates.
+_MANY_RELEVANT = 1 << 3
+_MANY_CANDIDATES = 1 << 4
+
+# Comparisons a score that take as long as a search for it among the relevant ones.
+_MOST_COMPARISONS = 1 << 2
 
 # The same on other devices, where a buffer must keep every core busy and stay small beside scores.
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
@@ -112,12 +124,13 @@ def find_places(
     few = ids.shape[1] <= FEW_RELEVANT and depth is None and top <= 1
     if loops is not None and few and loops.supports(scores):
         return loops.find_places(scores, ids, top)  # type: ignore[no-any-return]
-    if depth is None:
+    within = None if depth is None else _find_within(scores, ids, depth)
+    if within is None:
         own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
         above, tied, best = survey(scores, own, find_best=top > 0)
         above, tied = mark_unretrieved(own, above, tied)
     else:
-        above, tied = _find_within(scores, ids, depth)
+        above, tied = within
         best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
     first = None if best is None else first_places_of_scores(highest(scores, best, top), top)
     return above, tied, first
@@ -182,17 +195,25 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return scores.shape[1] - below_or_tied, below_or_tied - below
 
 
-def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tensor] | None:
     """Find places as `find_places` does, of the relevant ones on the first `depth`; no others.
 
-    What is above or tied with these is on the first places too, but for ties with the last.
+    What is above or tied with these is on the first places too, but for ties with the last. None
+    where to count around all relevant ones takes less.
     """
+    num_candidates, num_relevant = scores.shape[1], ids.shape[1]
+    in_groups = number_of_groups(num_candidates, min(depth + 1, num_candidates)) > 0
+    few = num_relevant < _MANY_RELEVANT or depth * _MANY_CANDIDATES > num_candidates
+    if few and not in_groups:
+        return None
     first = find_first(scores, depth + 1)[0]
     around, beyond = first[:, :depth], first[:, depth:]
     last = around[:, -1:]
     own = scores.gather(1, ids.clamp(min=0))
     retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
     query, column = retrieved.nonzero(as_tuple=True)
+    if len(query) * depth > _MOST_COMPARISONS * scores.numel():
+        return None
     score = own[query, column][:, None]
     step = max(1, _BUFFER_ELEMENTS // depth)
     counts = [

@@ -12,8 +12,8 @@ from nextloc_metrics.first_places import Highest, find_first, merge
 _CHUNK_ELEMENTS = 1 << 20
 _COMPILED_CHUNK_ELEMENTS = 1 << 19
 
-# Of so many chunks the best candidates are kept before they are put together.
-_MERGED_AT_ONCE = 1 << 6
+# The best candidates of chunks are kept until they are one part of so many of a chunk's scores.
+_KEPT_SHARE = 1 << 3
 
 # More than there are candidates.
 _BEHIND = 1 << 40
@@ -82,7 +82,7 @@ def survey_products(
             if best is not None:
                 first = find_first(scores, top + 1) if top > 1 else None
                 found.append(Highest(best, first and (first[0], first[1] + start)))
-            if len(found) == _MERGED_AT_ONCE:
+            if _KEPT_SHARE * len(found) * (top + 1) > step:
                 found = [_best_of(found, top)]
         counts.append(chunks.counts)
         if found:

@@ -94,12 +94,12 @@ def row_sum(values: Tensor) -> Tensor:
     `Tensor.sum` adds in an order that depends on shapes, threads and device; halving the row, its
     length rounded up to a power of two, always adds the same pairs.
     """
-    return _halve(values, torch.add)
+    return _halve(values, torch.add) if values.shape[-1] else values.sum(-1)
 
 
 def row_product(values: Tensor) -> Tensor:
     """Multiply over the last dimension, in an order that padding with ones does not change."""
-    return _halve(values, torch.mul)
+    return _halve(values, torch.mul) if values.shape[-1] else values.prod(-1)
 
 
 def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

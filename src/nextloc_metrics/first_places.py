@@ -12,6 +12,9 @@ from torch import Tensor
 # Maxima of smaller groups of candidates cost more than they spare.
 _SMALLEST_GROUP = 12
 
+# Scores in which first places are looked for at once: what that makes is a part of them.
+_SCORES_AT_ONCE = 1 << 22
+
 # As many groups as, or a multiple of so many, make their maxima vectorise.
 _GROUPS = 1 << 6
 
@@ -68,13 +71,27 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     Returns:
         The scores `[N, number]`, best first (NaN before all), and whose they are, int64.
     """
-    num_candidates = scores.shape[1]
+    num_queries, num_candidates = scores.shape
     number = min(number, num_candidates)
-    groups = -(-math.isqrt(num_candidates * number) // _GROUPS) * _GROUPS
-    size = num_candidates // groups
-    if size < _SMALLEST_GROUP or scores.device.type != "cpu":
+    in_groups = scores.device.type == "cpu" and not torch.compiler.is_compiling()
+    groups = number_of_groups(num_candidates, number) if in_groups else 0
+    if not groups:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
+    rows = max(1, min(num_queries, _SCORES_AT_ONCE // num_candidates))
+    parts = [_find_first_in_groups(part, number, groups) for part in torch.split(scores, rows)]
+    values, ids = (torch.cat(found) for found in zip(*parts, strict=True))
+    return values, ids
+
+
+def number_of_groups(num_candidates: int, number: int) -> int:
+    """Return into how many groups of candidates the first ones are looked for; 0 for no groups."""
+    groups = -(-math.isqrt(num_candidates * number) // _GROUPS) * _GROUPS
+    return groups if num_candidates >= groups * _SMALLEST_GROUP else 0
+
+
+def _find_first_in_groups(scores: Tensor, number: int, groups: int) -> tuple[Tensor, Tensor]:
+    size = scores.shape[1] // groups
     grouped = torch.unflatten(scores[:, : size * groups], 1, (size, groups))
     group = grouped.amax(1).topk(number, dim=1, sorted=False).indices
     inside = grouped.gather(2, group[:, None].expand(-1, size, -1)).flatten(1)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import UNRETRIEVED
+from nextloc_metrics.counting import UNLISTED, UNRETRIEVED
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE, halve_columns
 from nextloc_metrics.sorting import BEYOND, argsort_rows
 
@@ -20,7 +20,7 @@ _MOST_RELEVANT = 1 << 6
 def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
     """Find the first places of ids int64 `[N, M]` in lists int64 `[N, K]`, or UNRETRIEVED."""
     wanted = _columns(ids)
-    wanted[wanted < 0] = -2  # the padding of both is not the same
+    wanted[wanted < 0] = UNLISTED
     above = np.full(wanted.shape, UNRETRIEVED)
     for place, listed in reversed(list(enumerate(_columns(lists)))):
         above[wanted == listed] = place  # of repeats the first, which comes last
@@ -86,7 +86,7 @@ def tally(
         start = np.minimum(above, place)
         end = start + np.minimum(tied, place - start)
         worth = weights[begin + end] - weights[begin + start]
-        if kind == PRECISION:
+        if kind == PRECISION and len(relevant_above) > 1:
             worth = before * worth + slope * (end - start)
         worth = worth[:1] / tied[:1] if kind == FIRST else worth / tied
         totals[place, begin, kind] = halve_columns(worth, np.add)
@@ -95,7 +95,7 @@ def tally(
     scores *= counted.numpy()
     if not (scores.min() >= 0 and scores.max() <= HIGHEST_SCORE):  # a NaN compares false
         return None
-    sums = np.full((len(scores), 3), counted.numpy().sum())
+    sums = np.full((len(scores), 3), counted.numpy().sum(), np.int64)
     sums[:, 1] = _to_fixed_point(scores * scores).sum(1)
     sums[:, 0] = _to_fixed_point(scores).sum(1)
     return torch.from_numpy(sums)

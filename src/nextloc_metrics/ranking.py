@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.counting import (
+    UNLISTED,
     UNRETRIEVED,
     find_places,
     loops_over_places,
@@ -350,7 +351,7 @@ class Ranking:
             ignore_index=ignore_index,
             validate_args=validate_args,
         )
-        lists = preds.reshape(-1, preds.shape[-1]).long()
+        lists = preds.reshape(-1, preds.shape[-1]).long().contiguous()
         near = lists[:, :depth]
         by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
         if validate_args:
@@ -571,7 +572,7 @@ def _places_in_lists(lists: Tensor, by_id: Sorted | None, ids: Tensor) -> Tensor
     loops = loops_over_places(lists.device)
     if by_id is None and loops is not None:
         return loops.find_in_lists(lists, ids)  # type: ignore[no-any-return]
-    wanted = ids.masked_fill(ids < 0, -2)  # the padding of both is not the same
+    wanted = ids.masked_fill(ids < 0, UNLISTED)
     length = lists.shape[1]
     if by_id is None:
         place = torch.arange(length, dtype=torch.int16, device=lists.device)

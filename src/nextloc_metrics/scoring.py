@@ -107,7 +107,9 @@ def _fits(ranking: Ranking, counted: Tensor) -> bool:
     places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
     return (
         all(x.shape == places[0].shape and x.dtype == torch.int64 for x in places)
+        and places[0].shape[1] > 0
         and len(counted) == len(places[0])
+        and counted.dtype == torch.bool
         and ranking.num_relevant.shape == counted.shape
         and ranking.num_relevant.dtype == torch.int64
     )
