@@ -1,19 +1,13 @@
 """Sums that do not depend on the order of what is summed: 64-bit fixed point, steps of 2^-32."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-Column = TypeVar("Column")
-
 ONE = 1 << 32  #: what a score of 1 is stored as
 HIGHEST_SCORE = 1 + 1e-9  #: that is 1 but for rounding
 MOST_QUERIES = 1 << 31  #: more scores of 1 than this do not fit
-
-# Columns that are added up one by one, which needs no new tensor of all of them.
-_FEW_COLUMNS = 1 << 3
 
 
 def to_fixed_point(values: Tensor) -> Tensor:
@@ -94,28 +88,20 @@ def row_sum(values: Tensor) -> Tensor:
     `Tensor.sum` adds in an order that depends on shapes, threads and device; halving the row, its
     length rounded up to a power of two, always adds the same pairs.
     """
-    return _halve(values, torch.add) if values.shape[-1] else values.sum(-1)
+    return _halve(values, torch.add, 0.0)
 
 
 def row_product(values: Tensor) -> Tensor:
     """Multiply over the last dimension, in an order that padding with ones does not change."""
-    return _halve(values, torch.mul) if values.shape[-1] else values.prod(-1)
+    return _halve(values, torch.mul, 1.0)
 
 
-def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def _halve(values: Tensor, combine: Callable[[Tensor, Tensor], Tensor], neutral: float) -> Tensor:
     length = values.shape[-1]
-    while length > _FEW_COLUMNS:
-        half = 1 << (length - 1).bit_length() - 1
-        paired = combine(values[..., : length - half], values[..., half:])
-        values = torch.cat([paired, values[..., length - half : half]], -1)
-        length = half
-    return halve_columns(values.unbind(-1), combine)
-
-
-def halve_columns(columns: Sequence[Column], combine: Callable[[Column, Column], Column]) -> Column:
-    """Combine columns, of tensors or arrays, in the pairs of `row_sum`."""
-    while len(columns) > 1:
-        half = 1 << (len(columns) - 1).bit_length() - 1
-        pairs = zip(columns, columns[half:], strict=False)
-        columns = *(combine(*pair) for pair in pairs), *columns[len(columns) - half : half]
-    return columns[0]
+    size = 1 << (length - 1).bit_length()
+    if size > length:
+        values = torch.nn.functional.pad(values, (0, size - length), value=neutral)
+    while size > 1:
+        size //= 2
+        values = combine(values[..., :size], values[..., size:])
+    return values[..., 0]

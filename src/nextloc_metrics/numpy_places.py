@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.counting import UNLISTED, UNRETRIEVED
-from nextloc_metrics.exact import HIGHEST_SCORE, ONE, halve_columns
+from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 from nextloc_metrics.sorting import BEYOND, argsort_rows
 
 # Where these are in `scoring.Locations`.
@@ -64,32 +64,29 @@ def tally(
     divisors: Tensor,
 ) -> Tensor | None:
     """Sum up scores as `compiled_places.tally` does; None where the functions of `scoring` must."""
-    above, tied, relevant_above, relevant_tied = (
-        _columns(places)
-        for places in (ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied)
-    )
+    above, tied = _columns(ranking.above), _columns(ranking.tied)
     number = ranking.num_relevant.numpy()
     if not number.size or above.min() < 0 or tied.min() < 1 or number.min() < 0:
         return None
     used = np.flatnonzero((above < last.max().numpy()).any(1))
     most = int(used[-1]) + 1 if used.size else 1
     formulas = list(zip(last.tolist(), row.tolist(), of.tolist(), strict=True))
-    shared = any(kind == FIRST for *_, kind in formulas) and relevant_tied[0].max() > 1
+    shared = FIRST in of.tolist() and ranking.relevant_tied.numpy()[:, 0].max() > 1
     if shared or most > _MOST_RELEVANT or number.max() >= divisors.shape[1]:
         return None
-    above, tied = above[:most], tied[:most]
-    weights = table.numpy()
-    slope = (relevant_tied[:most] - 1) / np.maximum(tied - 1, 1)
-    before = relevant_above[:most] + 1 - slope * (above + 1)
+    several = len(above) > 1
+    above, tied, weights = above[:most], tied[:most], table.numpy()
     totals: dict[tuple[int, int, int], Any] = {}
     for place, begin, kind in dict.fromkeys(formulas):
         start = np.minimum(above, place)
         end = start + np.minimum(tied, place - start)
         worth = weights[begin + end] - weights[begin + start]
-        if kind == PRECISION and len(relevant_above) > 1:
-            worth = before * worth + slope * (end - start)
-        worth = worth[:1] / tied[:1] if kind == FIRST else worth / tied
-        totals[place, begin, kind] = halve_columns(worth, np.add)
+        if kind == PRECISION and several:
+            relevant_above = _columns(ranking.relevant_above)[:most]
+            relevant_tied = _columns(ranking.relevant_tied)[:most]
+            slope = (relevant_tied - 1) / np.maximum(tied - 1, 1)
+            worth = (relevant_above + 1 - slope * (above + 1)) * worth + slope * (end - start)
+        totals[place, begin, kind] = _sum(worth[:1] / tied[:1] if kind == FIRST else worth / tied)
     scores = np.stack([totals[formula] for formula in formulas])
     scores /= divisors.numpy().take(number, axis=1)
     scores *= counted.numpy()
@@ -120,6 +117,15 @@ def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
 def _columns(values: Tensor) -> Any:
     """Copy `[N, M]` into an array `[M, N]`: long rows vectorise."""
     return values.numpy().T.copy()
+
+
+def _sum(columns: Any) -> Any:
+    """Add up as `exact.row_sum` does; the values are lost."""
+    while len(columns) > 1:
+        half = 1 << (len(columns) - 1).bit_length() - 1
+        columns[: len(columns) - half] += columns[half:]
+        columns = columns[:half]
+    return columns[0]
 
 
 def _to_fixed_point(values: Any) -> Any:
