@@ -27,7 +27,7 @@ def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
     if path == "accelerated":
         pytest.importorskip("numba", reason="the compiled loops need numba")
         accelerate()
-    loops = (lambda device: None) if path == "device" else counting.loops_over_places
+    loops = (lambda values: None) if path == "device" else counting.loops_over_places
     for module in (ranking, scoring, location_f1):
         patch.setattr(module, "loops_over_places", loops)
 

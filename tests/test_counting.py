@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from conftest import take_path
 from nextloc_metrics import (
     MRR,
     NDCGAtK,
@@ -30,11 +31,9 @@ DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 @pytest.fixture(autouse=True)
-def plain_path() -> Iterator[None]:
+def plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start every test on the plain path, and leave things as they were."""
-    kept, counting._compiled = counting._compiled, None
-    yield
-    counting._compiled = kept
+    take_path("plain", monkeypatch)
 
 
 def dirty_scores(rows: int, columns: int, dtype: torch.dtype) -> Tensor:

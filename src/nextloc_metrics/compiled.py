@@ -281,7 +281,7 @@ class ChunkSurvey:
         """Add the counts of the candidates from `start` on, whose scores are in the buffer.
 
         Returns:
-            The maxima `[N]` (NaN where there is one) and the lowest ids that have them, or None.
+            The maxima `[N]` (NaN where there is one) and the lowest columns they are in, or None.
         """
         best = np.zeros(len(self._ids), np.int64)
         _put(self._scores, self._stride, start, columns, self._ids, self._own)
@@ -292,7 +292,7 @@ class ChunkSurvey:
         if not self._find_best:
             return None
         maximum = self._scores.take(self._stride * np.arange(len(best), dtype=np.int64) + best)
-        return torch.from_numpy(maximum).view(self._dtype), torch.from_numpy(best + start)
+        return torch.from_numpy(maximum).view(self._dtype), torch.from_numpy(best)
 
 
 def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, FirstPlaces | None]:

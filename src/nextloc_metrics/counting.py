@@ -12,6 +12,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.first_places import (
     FirstPlaces,
     find_first,
@@ -34,6 +35,9 @@ FEW_RELEVANT = 64
 _BUFFER_ELEMENTS = 1 << 18
 _BUFFER_COLUMNS = 1 << 17
 
+# The same on other devices, where a buffer must keep every core busy and stay small beside scores.
+_DEVICE_BUFFER_ELEMENTS = 1 << 22
+
 # Of the scores, one part of so many may be copied.
 _COPIED_SHARE = 1 << 5
 
@@ -44,9 +48,6 @@ _MANY_CANDIDATES = 1 << 4
 
 # Comparisons a score that take as long as a search for it among the relevant ones.
 _MOST_COMPARISONS = 1 << 2
-
-# The same on other devices, where a buffer must keep every core busy and stay small beside scores.
-_DEVICE_BUFFER_ELEMENTS = 1 << 22
 
 # PyTorch's builds for CUDA bring it along.
 _HAS_TRITON = find_spec("triton") is not None
@@ -85,24 +86,16 @@ def accelerate() -> float:
     return seconds
 
 
-def compiled_loops(device: torch.device) -> ModuleType | None:
-    """Return the compiled loops for a device, where `accelerate` switched them on.
-
-    A graph that PyTorch compiles cannot hold them.
-    """
-    return None if device.type != "cpu" or torch.compiler.is_compiling() else _compiled
+def compiled_loops(values: Tensor) -> ModuleType | None:
+    """Return the compiled loops, where `accelerate` switched them on and they can read values."""
+    return None if waits_to_look(values) else _compiled
 
 
-def loops_over_places(device: torch.device) -> ModuleType | None:
-    """Return the loops over places for a device, compiled or NumPy's; None for PyTorch's own.
-
-    A graph that PyTorch compiles cannot hold them.
-    """
+def loops_over_places(values: Tensor) -> ModuleType | None:
+    """Return the loops over places, compiled or NumPy's; None where they cannot read values."""
     from nextloc_metrics import numpy_places
 
-    if device.type != "cpu" or torch.compiler.is_compiling():
-        return None
-    return _compiled or numpy_places
+    return None if waits_to_look(values) else _compiled or numpy_places
 
 
 def find_places(
@@ -120,7 +113,7 @@ def find_places(
         `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1 for padding and where the score is NaN
         or -inf; and the first places where asked for.
     """
-    loops = compiled_loops(scores.device)
+    loops = compiled_loops(scores)
     few = ids.shape[1] <= FEW_RELEVANT and depth is None and top <= 1
     if loops is not None and few and loops.supports(scores):
         return loops.find_places(scores, ids, top)  # type: ignore[no-any-return]
@@ -166,7 +159,7 @@ def survey(
 def _one_pass(scores: Tensor) -> ModuleType | None:
     """Return the module that surveys these scores in one pass, where there is one."""
     if scores.device.type != "cuda" or not _HAS_TRITON:
-        return compiled_loops(scores.device)
+        return compiled_loops(scores)
     from nextloc_metrics import triton_kernels
 
     return triton_kernels
@@ -236,11 +229,6 @@ def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tenso
 def _count_among(values: Tensor, at: Tensor) -> Tensor:
     """Count the values `[N, K]` above and at those `[N, 1]`, int64 `[2, N]`."""
     return torch.stack([(~(values <= at)).sum(1), (values == at).sum(1)])  # a NaN compares false
-
-
-def waits_to_look(values: Tensor) -> bool:
-    """Whether reading a value would wait for a device, or break a graph that is compiled."""
-    return values.device.type != "cpu" or torch.compiler.is_compiling()
 
 
 def _count_below(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from nextloc_metrics import threads
 from nextloc_metrics.counting import FEW_RELEVANT, compiled_loops, survey
-from nextloc_metrics.first_places import Highest, find_first, merge
+from nextloc_metrics.first_places import Highest, highest, merge
 
 # Scores in a thread's chunk, where `chunk_size` is not given: enough for an efficient matrix
 # product, and few enough to be read from a cache.
@@ -48,15 +48,17 @@ def survey_products(
         The scores `[N, M]`, `above` and `tied` int64 `[N, M]`, and the best candidates or None.
     """
     num_queries, num_candidates = len(queries), len(table)
-    own = (queries[:, None] * table[ids.clamp(min=0)]).sum(2)
+    at = ids.clamp(min=0)
+    own = (queries[:, None] * table[at]).sum(2)
     if bias is not None:
-        own = own + bias[ids.clamp(min=0)]
+        own = own + bias[at]
     own = own.masked_fill(ids < 0, torch.nan)
-    loops = compiled_loops(ids.device) if ids.shape[1] <= FEW_RELEVANT else None
-    compiled = loops is not None and loops.supports(own)
+    survey_of_chunks, elements = _ChunkSurvey, _CHUNK_ELEMENTS
+    loops = compiled_loops(ids)
+    if loops is not None and loops.supports(own) and ids.shape[1] <= FEW_RELEVANT:
+        survey_of_chunks, elements = loops.ChunkSurvey, _COMPILED_CHUNK_ELEMENTS
     number = threads.available() if ids.device.type == "cpu" and threads.are_of_torch() else 1
     if chunk_size is None:
-        elements = _COMPILED_CHUNK_ELEMENTS if compiled else _CHUNK_ELEMENTS
         step = max(1, elements // max(1, num_queries))
     else:
         step = -(-chunk_size // number)
@@ -70,7 +72,6 @@ def survey_products(
         # the last column takes the relevant locations that are in other chunks
         width = (step // _ALIGNMENT + 1) * _ALIGNMENT
         buffer = torch.empty(num_queries, width, dtype=own.dtype, device=own.device)
-        survey_of_chunks = loops.ChunkSurvey if loops and compiled else _ChunkSurvey
         chunks = survey_of_chunks(buffer, own, ids, top > 0)
         found: list[Highest] = []
         for start in untaken:
@@ -80,8 +81,7 @@ def survey_products(
                 scores += bias[start : start + step]
             best = chunks.add(start, len(rows))
             if best is not None:
-                first = find_first(scores, top + 1) if top > 1 else None
-                found.append(Highest(best, first and (first[0], first[1] + start)))
+                found.append(highest(scores, best, top).numbered_from(start))
             if _KEPT_SHARE * len(found) * (top + 1) > step:
                 found = [_best_of(found, top)]
         counts.append(chunks.counts)
@@ -109,7 +109,7 @@ class _ChunkSurvey:
         above, tied, best = survey(self._buffer[:, :columns], self._threshold, self._find_best)
         self._above += above
         self._tied += tied
-        return best and (best[0], best[1] + start)
+        return best
 
 
 def _best_of(found: list[Highest], top: int) -> Highest:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.devices import waits_to_look
+
 # Maxima of smaller groups of candidates cost more than they spare.
 _SMALLEST_GROUP = 12
 
@@ -57,6 +59,11 @@ class Highest(NamedTuple):
     best: tuple[Tensor, Tensor]  #: the maximum `[N]`, and the lowest id that has it
     first: tuple[Tensor, Tensor] | None  #: the first top + 1 `[N, T]`, for `top` above 1
 
+    def numbered_from(self, start: int) -> Highest:
+        """Number the candidates from `start` on."""
+        (maximum, best), first = self
+        return Highest((maximum, best + start), first and (first[0], first[1] + start))
+
 
 def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
     """Find the candidates that decide the first `top` places of scores `[N, C]`."""
@@ -73,8 +80,7 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """
     num_queries, num_candidates = scores.shape
     number = min(number, num_candidates)
-    in_groups = scores.device.type == "cpu" and not torch.compiler.is_compiling()
-    groups = number_of_groups(num_candidates, number) if in_groups else 0
+    groups = 0 if waits_to_look(scores) else number_of_groups(num_candidates, number)
     if not groups:
         first = scores.topk(number, dim=1)
         return first.values, first.indices

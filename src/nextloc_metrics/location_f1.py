@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact
-from nextloc_metrics.counting import loops_over_places, waits_to_look
+from nextloc_metrics.counting import loops_over_places
+from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
@@ -123,7 +124,7 @@ class LocationF1(RankingTally):
         return type(self).tally is not LocationF1.tally
 
     def _counted_into(self, state: Tensor, ranking: Ranking) -> Tensor:
-        loops = loops_over_places(state.device)
+        loops = loops_over_places(state)
         if loops is not None:
             best = ranking.first_places(1).best
             return loops.count_decisions(state, ranking.relevant[:, 0], best)  # type: ignore[no-any-return]

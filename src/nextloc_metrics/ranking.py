@@ -16,8 +16,8 @@ from nextloc_metrics.counting import (
     loops_over_places,
     mark_unretrieved,
     survey,
-    waits_to_look,
 )
+from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.embeddings import survey_products
 from nextloc_metrics.first_places import (
     FirstPlaces,
@@ -377,7 +377,7 @@ class Ranking:
     def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
         """Put the columns in the order of their places; equal places then stand together."""
         ids, gains = relevant.ids, relevant.gains
-        loops = loops_over_places(above.device)
+        loops = loops_over_places(above)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
         elif loops is not None and gains is None:
@@ -569,7 +569,7 @@ def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
 
 def _places_in_lists(lists: Tensor, by_id: Sorted | None, ids: Tensor) -> Tensor:
     """Find the first place of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED where they are not."""
-    loops = loops_over_places(lists.device)
+    loops = loops_over_places(lists)
     if by_id is None and loops is not None:
         return loops.find_in_lists(lists, ids)  # type: ignore[no-any-return]
     wanted = ids.masked_fill(ids < 0, UNLISTED)

@@ -24,7 +24,8 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import UNRETRIEVED, loops_over_places, waits_to_look
+from nextloc_metrics.counting import UNRETRIEVED, loops_over_places
+from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.exact import row_product, row_sum
 from nextloc_metrics.ranking import Ranking
 
@@ -92,7 +93,7 @@ def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Ten
     Returns:
         int64 `[len(formulas), 3]`; None where only the functions below can tell.
     """
-    loops = loops_over_places(ranking.device)
+    loops = loops_over_places(ranking.above)
     if loops is None or not _fits(ranking, counted):
         return None
     constants = _constants(ranking, formulas)

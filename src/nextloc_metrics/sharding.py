@@ -40,11 +40,11 @@ def exchange_scores(
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
     columns = [own, is_here]
     if top:
-        best, first = highest(scores, best_candidate(scores), top)
-        columns += [best[0][:, None], best[1][:, None] + offset]
+        best, first = highest(scores, best_candidate(scores), top).numbered_from(offset)
+        columns += [part[:, None] for part in best]
         if first is not None:
             missing = (0, top + 1 - first[0].shape[1])
-            columns += [pad(first[0], missing, value=-torch.inf), pad(first[1] + offset, missing)]
+            columns += [pad(first[0], missing, value=-torch.inf), pad(first[1], missing)]
     # float64 holds every score and id exactly, and one message carries them all; its last row, the
     # number of candidates
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 1))

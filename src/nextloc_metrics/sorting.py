@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import waits_to_look
+from nextloc_metrics.devices import waits_to_look
 
 #: as far behind all places as `argsort_rows` needs them
 BEYOND = 1 << 39
