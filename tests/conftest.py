@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from nextloc_metrics import accelerate, counting, location_f1, ranking, scoring
+from nextloc_metrics import accelerate, counting, devices
 
 settings.register_profile(
     "nextloc",
@@ -20,16 +21,19 @@ settings.register_profile(
 )
 settings.load_profile("nextloc")
 
+_WAITS_TO_LOOK = devices.waits_to_look
+
 
 def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
-    """Take the plain path; the compiled loops; or, for places, PyTorch's operations."""
+    """Take the plain path, the compiled loops, or what other devices take: PyTorch's operations."""
     patch.setattr(counting, "_compiled", None)
     if path == "accelerated":
         pytest.importorskip("numba", reason="the compiled loops need numba")
         accelerate()
-    loops = (lambda values: None) if path == "device" else counting.loops_over_places
-    for module in (ranking, scoring, location_f1):
-        patch.setattr(module, "loops_over_places", loops)
+    waits = (lambda values: True) if path == "device" else _WAITS_TO_LOOK
+    for name, module in list(sys.modules.items()):
+        if name.startswith("nextloc_metrics.") and hasattr(module, "waits_to_look"):
+            patch.setattr(module, "waits_to_look", waits)
 
 
 @pytest.fixture(autouse=True, scope="session")

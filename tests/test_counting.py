@@ -20,6 +20,7 @@ from nextloc_metrics import (
     accelerate,
     counting,
     next_location_metrics,
+    numpy_counts,
     recommendation_metrics,
     scoring,
     threads,
@@ -28,6 +29,9 @@ from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import find_first
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+# Devices count all relevant locations, and have larger work buffers.
+ON_THE_CPU = pytest.mark.parametrize("each_path", ["plain", "accelerated"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -58,33 +62,40 @@ def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], lis
     return above, tied
 
 
-@pytest.mark.parametrize("relevant", [1, 3, 9])
+def best_in_python(row: list[float]) -> int:
+    """Return the first NaN, or the first of the highest scores."""
+    return max(range(len(row)), key=lambda i: (row[i] != row[i], row[i] == row[i] and row[i]))
+
+
+@pytest.mark.parametrize("block", [1 << 12, 1 << 20])
+@pytest.mark.parametrize("relevant", [0, 1, 3, 9])
 @pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_all_paths_count_alike(
-    dtype: torch.dtype, columns: int, relevant: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("each_path")
+def test_all_paths_count_as_python_does(
+    dtype: torch.dtype, columns: int, relevant: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The plain path, the compiled loops and a count in Python agree, in strided rows too."""
-    compiled_loops = pytest.importorskip("nextloc_metrics.compiled", reason="they need numba")
-    monkeypatch.setattr(counting, "FEW_RELEVANT", 8)  # so that 9 are searched for
-    monkeypatch.setattr(compiled_loops, "_FEW_RELEVANT", 8)
+    """The best candidate included; in strided rows too, and rows of several blocks."""
+    for module in filter(None, (counting, counting._compiled)):
+        monkeypatch.setattr(module, "FEW_RELEVANT", 8)  # 9 are searched for
+    monkeypatch.setattr(numpy_counts, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(numpy_counts, "_SERIAL_ELEMENTS", 0)
     wide = torch.zeros(9, columns + 3, dtype=dtype)
     wide[:, 1:-2] = dirty_scores(9, columns, dtype)
-    scores = wide[:, 1:-2]
-    at = torch.arange(9 * relevant).view(9, relevant) * 7 % columns
-    own = scores.gather(1, at)
-    wanted = ~own.isnan()  # nothing is to be counted for the others
-    plain = counting.survey(scores, own, find_best=True)
-    expected = counted_in_python(scores, own)
-    accelerate()
-    compiled = counting.survey(scores, own, find_best=True)
-    for side in (0, 1):
-        assert torch.equal(plain[side][wanted], torch.tensor(expected[side])[wanted])
-        assert torch.equal(compiled[side][wanted], plain[side][wanted])
-    assert plain[2] is not None
-    assert compiled[2] is not None
-    assert torch.equal(plain[2][1], compiled[2][1])
-    assert torch.equal(plain[2][0].nan_to_num(9e4), compiled[2][0].nan_to_num(9e4))
+    for scores in (wide[:, 1:-2], wide[:, 1:-2].T.contiguous().T):
+        at = torch.arange(9 * relevant).view(9, relevant) * 7 % columns
+        own = scores.gather(1, at)
+        own[::2, 1:3] = torch.nan
+        wanted = ~own.isnan()  # nothing is to be counted for the others
+        above, tied, best = counting.survey(scores, own, find_best=True)
+        more, same = counted_in_python(scores, own)
+        assert torch.equal(above[wanted], torch.tensor(more).view(9, relevant)[wanted])
+        assert torch.equal(tied[wanted], torch.tensor(same).view(9, relevant)[wanted])
+        assert best is not None
+        expected = [best_in_python(row) for row in scores.tolist()]
+        assert best[1].tolist() == expected
+        found = scores.gather(1, best[1][:, None])[:, 0]
+        assert torch.equal(best[0].nan_to_num(9e4), found.nan_to_num(9e4))
 
 
 @pytest.mark.parametrize("relevant", [1, 3, 70, 600])
@@ -129,6 +140,7 @@ def test_the_first_candidates_are_those_of_a_sort(dtype: torch.dtype, number: in
 
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("dtype", DTYPES)
+@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) -> None:
     """What is left out is beyond every place that counts; ties, NaN and padding included."""
@@ -246,6 +258,7 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype) -> None:
     """All that an update makes is smaller than a twentieth of the scores, states aside."""
@@ -258,6 +271,7 @@ def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype) -> N
 
 @pytest.mark.parametrize("uncut", [False, True])
 @pytest.mark.parametrize("relevant", [1, 10, 100])
+@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut: bool) -> None:
     """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
@@ -273,6 +287,7 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut:
     assert peak <= 16 * 8 * target.numel() + buffer
 
 
+@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     """Where all are tied, all are tied with the last place that counts."""
@@ -283,6 +298,7 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
 
 
 @pytest.mark.parametrize("k", [50, 340, 5000, 50_000])
+@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
     """Whether first places are looked for or all places counted."""
@@ -302,6 +318,7 @@ def test_relevant_locations_that_fill_the_first_places_are_found(depth: int) -> 
             assert torch.equal(scoring.hits(near, k), scoring.hits(every, k))
 
 
+@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_thousands_of_relevant_locations_may_share_the_last_place() -> None:
     """They are counted around part by part, whatever the depth."""

@@ -26,10 +26,11 @@ from nextloc_metrics.compiled_places import (
     find_in_lists,
     tally,
 )
-from nextloc_metrics.counting import UNRETRIEVED, count_above_and_tied
+from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import FirstPlaces
 
 __all__ = [
+    "FEW_RELEVANT",
     "ChunkSurvey",
     "arrange",
     "compile_loops",
@@ -44,8 +45,8 @@ __all__ = [
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11
 
-# Up to here one pass over a block for each relevant location is cheaper than a search among them.
-_FEW_RELEVANT = 1 << 9
+#: up to here one pass over a block for each relevant location is cheaper than a search among them
+FEW_RELEVANT = 1 << 9
 
 # How many scores are looked at together when one of them is looked for.
 _STEP = 1 << 6
@@ -251,9 +252,6 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
         int64 `[N]`, zeros where not asked for.
     """
-    if own.shape[1] > _FEW_RELEVANT:
-        best = survey(scores, own[:, :0], True)[2] if find_best else own.new_zeros(0).long()
-        return *count_above_and_tied(scores, own), best
     at = own.contiguous().view(_FORMATS[scores.dtype].integer).numpy()
     return _run(_survey_rows, scores, at, find_best)
 

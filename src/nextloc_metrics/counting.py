@@ -5,7 +5,6 @@ A NaN among the candidates compares false with everything, so both counts are ta
 (`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
 """
 
-from functools import reduce
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -31,9 +30,8 @@ UNLISTED = torch.iinfo(torch.int64).min
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
 FEW_RELEVANT = 64
 
-# Elements a work buffer holds: few enough to stay in the cores' caches, in rows as long as can be.
+# Elements a work buffer holds: few enough to stay in the cores' caches.
 _BUFFER_ELEMENTS = 1 << 18
-_BUFFER_COLUMNS = 1 << 17
 
 # The same on other devices, where a buffer must keep every core busy and stay small beside scores.
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
@@ -148,21 +146,28 @@ def survey(
     Returns:
         `above` and `tied`, int64 `[N, M]`, and the `best_candidate` or None.
     """
-    one_pass = _one_pass(scores)
-    if one_pass is None or not one_pass.supports(scores):
+    loops = _loops_over_scores(scores, own.shape[1])
+    if loops is None:
         above, tied = count_above_and_tied(scores, own)
         return above, tied, best_candidate(scores) if find_best else None
-    above, tied, best = one_pass.survey(scores, own, find_best)
+    above, tied, best = loops.survey(scores, own, find_best)
     return above, tied, (scores.gather(1, best[:, None])[:, 0], best) if find_best else None
 
 
-def _one_pass(scores: Tensor) -> ModuleType | None:
-    """Return the module that surveys these scores in one pass, where there is one."""
-    if scores.device.type != "cuda" or not _HAS_TRITON:
-        return compiled_loops(scores)
-    from nextloc_metrics import triton_kernels
+def _loops_over_scores(scores: Tensor, num_relevant: int) -> ModuleType | None:
+    """Return the module that surveys these scores soonest; None for PyTorch's operations."""
+    if scores.device.type == "cuda" and _HAS_TRITON:
+        from nextloc_metrics import triton_kernels
 
-    return triton_kernels
+        return triton_kernels if triton_kernels.supports(scores) else None
+    loops = compiled_loops(scores)
+    if loops is not None and loops.supports(scores) and num_relevant <= loops.FEW_RELEVANT:
+        return loops
+    if waits_to_look(scores) or num_relevant > FEW_RELEVANT:
+        return None
+    from nextloc_metrics import numpy_counts
+
+    return numpy_counts
 
 
 def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,16 +180,8 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         `above` and `tied`, int64 `[N, M]`; `tied` includes the relevant location itself.
     """
-    if own.shape[1] == 1 or waits_to_look(scores):
-        below, below_or_tied = _count_below(scores, own)
-    else:
-        wanted = ~own.isnan()
-        most = int(wanted.sum(1).max()) if len(own) else 0
-        highest = own.masked_fill(~wanted, -torch.inf).topk(most, dim=1)
-        counts = torch.zeros(2, *own.shape, dtype=torch.int64, device=own.device)
-        for side, counted in enumerate(_count_below(scores, highest.values)):
-            counts[side].scatter_(1, highest.indices, counted)
-        below, below_or_tied = counts
+    few = own.shape[1] <= FEW_RELEVANT
+    below, below_or_tied = (_compare_each if few else _search_sorted)(scores, own)
     return scores.shape[1] - below_or_tied, below_or_tied - below
 
 
@@ -231,13 +228,7 @@ def _count_among(values: Tensor, at: Tensor) -> Tensor:
     return torch.stack([(~(values <= at)).sum(1), (values == at).sum(1)])  # a NaN compares false
 
 
-def _count_below(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    return (_compare_each if own.shape[1] <= FEW_RELEVANT else _search_sorted)(scores, own)
-
-
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    if scores.device.type == "cpu":
-        return _compare_each_in_cache(scores, own)
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
     rows = max(1, _DEVICE_BUFFER_ELEMENTS // scores.shape[1])
     for row in range(0, scores.shape[0], rows):
@@ -249,35 +240,10 @@ def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return counts[0], counts[1]
 
 
-def _compare_each_in_cache(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    parts = (_compare_rows(part, own) for part in torch.split(scores, _BUFFER_COLUMNS, 1))
-    below, below_or_tied = reduce(torch.add, parts)
-    return below, below_or_tied
-
-
-def _compare_rows(scores: Tensor, own: Tensor) -> Tensor:
-    # Comparisons written as 0.0 and 1.0 into a buffer that stays in cache vectorise, and so does
-    # their sum; sums of booleans do neither. Sums of up to 2^24 ones are exact in float32.
-    (num_queries, num_candidates), num_relevant = scores.shape, own.shape[1]
-    rows = max(1, _BUFFER_ELEMENTS // num_candidates)
-    kind = torch.promote_types(scores.dtype, torch.float32)
-    buffer = torch.empty(min(rows, num_queries), num_candidates, dtype=kind, device="cpu")
-    sums = torch.empty(2, num_relevant, num_queries, dtype=kind, device="cpu")
-    comparisons = [
-        (compare, torch.split(own[:, j : j + 1], rows), torch.split(sums[side, j], rows))
-        for j in range(num_relevant)
-        for side, compare in enumerate((torch.lt, torch.le))
-    ]
-    for i, block in enumerate(torch.split(scores, rows)):
-        answers = buffer[: len(block)]
-        for compare, at, results in comparisons:
-            torch.sum(compare(block, at[i], out=answers), 1, out=results[i])
-    return sums.long().transpose(1, 2)
-
-
 def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     num_candidates, num_relevant = scores.shape[1], own.shape[1]
-    thresholds, order = own.sort(dim=1)
+    # a NaN is in no order
+    thresholds, order = own.nan_to_num(torch.inf, torch.inf, -torch.inf).sort(dim=1)
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
     on_cpu = scores.device.type == "cpu"
     rows = max(1, (_BUFFER_ELEMENTS if on_cpu else _DEVICE_BUFFER_ELEMENTS) // num_candidates)

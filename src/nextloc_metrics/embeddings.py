@@ -98,7 +98,6 @@ class _ChunkSurvey:
 
     def __init__(self, buffer: Tensor, own: Tensor, ids: Tensor, find_best: bool) -> None:
         self._buffer, self._own, self._ids, self._find_best = buffer, own, ids, find_best
-        self._threshold = own.nan_to_num(torch.inf, torch.inf, -torch.inf)
         self.counts = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
         self._above, self._tied = self.counts
 
@@ -106,7 +105,7 @@ class _ChunkSurvey:
         # those of other chunks, before or behind, are put into the column to spare
         slot = (self._ids - start).remainder(_BEHIND).clamp(max=columns)
         self._buffer.scatter_(1, slot, self._own)
-        above, tied, best = survey(self._buffer[:, :columns], self._threshold, self._find_best)
+        above, tied, best = survey(self._buffer[:, :columns], self._own, self._find_best)
         self._above += above
         self._tied += tied
         return best

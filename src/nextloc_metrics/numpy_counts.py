@@ -1,0 +1,85 @@
+"""What `compiled.survey` does, by NumPy: its comparisons vectorise, unlike PyTorch's on a CPU."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics import threads
+
+# Bytes of scores that stay in a core's second cache while everything is asked of them.
+_BLOCK_BYTES = 1 << 20
+
+# Answers are bytes: up to so many are added up before they could overflow, in lanes of vectors.
+_MOST_ADDED = 100
+_VECTOR = 1 << 6
+
+# Below this many scores, handing out work takes longer than doing it.
+_SERIAL_ELEMENTS = 1 << 17
+
+
+def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Count the candidates above and tied with each relevant location, and find the best.
+
+    Args:
+        scores: floating `[N, C]`.
+        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
+        find_best: whether to find the best candidate.
+
+    Returns:
+        `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
+        int64 `[N]`, of no meaning where not asked for.
+    """
+    at = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
+    widest = _BLOCK_BYTES // at.element_size()
+    parts = [_survey_part(part, at, find_best) for part in torch.split(scores, widest, 1)]
+    if len(parts) == 1:
+        return parts[0]
+    above, tied, best = (torch.stack(found, -1) for found in zip(*parts, strict=True))
+    best += widest * torch.arange(len(parts), device="cpu")
+    first = scores.gather(1, best).argmax(1, keepdim=True)
+    return above.sum(2), tied.sum(2), best.gather(1, first)[:, 0]
+
+
+def _survey_part(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Survey scores of which a row is no more than a block."""
+    num_queries, num_candidates = scores.shape
+    number = threads.available() if scores.numel() > _SERIAL_ELEMENTS else 1
+    rows = _BLOCK_BYTES // (num_candidates * own.element_size())
+    rows = max(1, min(rows, -(-num_queries // number)))
+    as_they_are = scores.dtype == own.dtype
+    blocks: list[Any] = [
+        block.numpy() if as_they_are else block for block in torch.split(scores, rows)
+    ]
+    at = own.numpy()
+    is_wanted = np.logical_or.reduceat(at == at, np.arange(0, num_queries, rows))
+    # bytes are added up in columns of lanes, and the lanes then as wider integers
+    width = -(-num_candidates // (_MOST_ADDED * _VECTOR)) * _VECTOR
+    height = -(-num_candidates // width)
+    counts = np.zeros((2, *at.shape), np.int64)
+    best = np.zeros(num_queries, np.int64)
+    untaken = iter(range(len(is_wanted)))
+
+    def take_blocks() -> None:
+        answers = np.zeros((2, rows, height * width), np.bool_)
+        lanes = answers.view(np.uint8).reshape(2, rows, height, width)
+        sums = np.empty((2, rows, width), np.uint8)
+        buffer = torch.empty(0 if as_they_are else rows, num_candidates, dtype=own.dtype)
+        for i in untaken:
+            here, part = slice(i * rows, (i + 1) * rows), slice(len(blocks[i]))
+            block = blocks[i] if as_they_are else buffer[part].copy_(blocks[i]).numpy()
+            if find_best:
+                block.argmax(1, out=best[here])
+            below, below_or_tied = answers[:, part, :num_candidates]
+            for j in np.flatnonzero(is_wanted[i]):
+                threshold = at[here, j, None]
+                np.less(block, threshold, out=below)
+                np.less_equal(block, threshold, out=below_or_tied)
+                np.add.reduce(lanes[:, part], 2, np.uint8, out=sums[:, part])
+                np.add.reduce(sums[:, part], 2, np.int64, out=counts[:, here, j])
+
+    threads.run(take_blocks, number)
+    below, below_or_tied = counts
+    above, tied = num_candidates - below_or_tied, below_or_tied - below
+    return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)
