@@ -48,36 +48,40 @@ def _survey_part(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, 
     number = threads.available() if scores.numel() > _SERIAL_ELEMENTS else 1
     rows = _BLOCK_BYTES // (num_candidates * own.element_size())
     rows = max(1, min(rows, -(-num_queries // number)))
-    as_they_are = scores.dtype == own.dtype
-    blocks: list[Any] = [
-        block.numpy() if as_they_are else block for block in torch.split(scores, rows)
-    ]
+    # blocks are of one size: the last may take rows of the one before once more
+    starts = np.minimum(np.arange(0, num_queries, rows), num_queries - rows)
     at = own.numpy()
-    is_wanted = np.logical_or.reduceat(at == at, np.arange(0, num_queries, rows))
+    wanted = [np.flatnonzero(part) for part in np.logical_or.reduceat(at == at, starts)]
     # bytes are added up in columns of lanes, and the lanes then as wider integers
     width = -(-num_candidates // (_MOST_ADDED * _VECTOR)) * _VECTOR
     height = -(-num_candidates // width)
     counts = np.zeros((2, *at.shape), np.int64)
     best = np.zeros(num_queries, np.int64)
-    untaken = iter(range(len(is_wanted)))
+    converts = scores.dtype != own.dtype
+    source: Any = scores if converts else scores.numpy()
+    untaken = iter(list(zip(starts.tolist(), wanted, strict=True)))
 
     def take_blocks() -> None:
-        answers = np.zeros((2, rows, height * width), np.bool_)
-        lanes = answers.view(np.uint8).reshape(2, rows, height, width)
+        lanes = np.zeros((2, rows, height, width), np.uint8)
         sums = np.empty((2, rows, width), np.uint8)
-        buffer = torch.empty(0 if as_they_are else rows, num_candidates, dtype=own.dtype)
-        for i in untaken:
-            here, part = slice(i * rows, (i + 1) * rows), slice(len(blocks[i]))
-            block = blocks[i] if as_they_are else buffer[part].copy_(blocks[i]).numpy()
+        answers = lanes.view(np.bool_).reshape(2, rows, height * width)[:, :, :num_candidates]
+        below, below_or_tied = answers
+        buffer = torch.empty(rows if converts else 0, num_candidates, dtype=own.dtype)
+        block = buffer.numpy()
+        for start, columns in untaken:
+            here = slice(start, start + rows)
+            if converts:
+                buffer.copy_(source[here])
+            else:
+                block = source[here]
             if find_best:
                 block.argmax(1, out=best[here])
-            below, below_or_tied = answers[:, part, :num_candidates]
-            for j in np.flatnonzero(is_wanted[i]):
+            for j in columns:
                 threshold = at[here, j, None]
                 np.less(block, threshold, out=below)
                 np.less_equal(block, threshold, out=below_or_tied)
-                np.add.reduce(lanes[:, part], 2, np.uint8, out=sums[:, part])
-                np.add.reduce(sums[:, part], 2, np.int64, out=counts[:, here, j])
+                np.add.reduce(lanes, 2, np.uint8, out=sums)
+                np.add.reduce(sums, 2, np.int64, out=counts[:, here, j])
 
     threads.run(take_blocks, number)
     below, below_or_tied = counts
