@@ -11,9 +11,9 @@ from nextloc_metrics import threads
 # Bytes of scores that stay in a core's second cache while everything is asked of them.
 _BLOCK_BYTES = 1 << 20
 
-# Answers are bytes: up to so many are added up before they could overflow, in lanes of vectors.
+# Answers are bytes: so many are added up before they could overflow, side by side in long lanes.
 _MOST_ADDED = 100
-_VECTOR = 1 << 6
+_LANES = 1 << 8
 
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 17
@@ -53,7 +53,7 @@ def _survey_part(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, 
     at = own.numpy()
     wanted = [np.flatnonzero(part) for part in np.logical_or.reduceat(at == at, starts)]
     # bytes are added up in columns of lanes, and the lanes then as wider integers
-    width = -(-num_candidates // (_MOST_ADDED * _VECTOR)) * _VECTOR
+    width = -(-num_candidates // (_MOST_ADDED * _LANES)) * _LANES
     height = -(-num_candidates // width)
     counts = np.zeros((2, *at.shape), np.int64)
     best = np.zeros(num_queries, np.int64)
