@@ -66,7 +66,7 @@ def _survey_part(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, 
         sums = np.empty((2, rows, width), np.uint8)
         answers = lanes.view(np.bool_).reshape(2, rows, height * width)[:, :, :num_candidates]
         below, below_or_tied = answers
-        buffer = torch.empty(rows if converts else 0, num_candidates, dtype=own.dtype)
+        buffer = torch.empty(rows if converts else 0, num_candidates, dtype=own.dtype, device="cpu")
         block = buffer.numpy()
         for start, columns in untaken:
             here = slice(start, start + rows)

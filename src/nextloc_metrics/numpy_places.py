@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextloc_metrics.counting import UNLISTED, UNRETRIEVED
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
-from nextloc_metrics.sorting import BEYOND, argsort_rows
+from nextloc_metrics.sorting import BEYOND, argsort_array
 
 # Where these are in `scoring.Locations`.
 FIRST, PRECISION = 0, 2
@@ -23,7 +23,7 @@ def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:
     wanted[wanted < 0] = UNLISTED
     above = np.full(wanted.shape, UNRETRIEVED)
     for place, listed in reversed(list(enumerate(_columns(lists)))):
-        above[wanted == listed] = place  # of repeats the first, which comes last
+        np.copyto(above, place, where=wanted == listed)  # of repeats the first, which comes last
     return torch.from_numpy(above.T.copy())
 
 
@@ -34,10 +34,10 @@ def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
         int64 `[N, M]`, five: `above`, `tied`, `relevant_above`, `relevant_tied`, and `ids`.
     """
     num_queries, number = above.shape
-    at = argsort_rows(
-        torch.from_numpy(np.minimum(above.numpy(), BEYOND) + (ids.numpy() < 0))
-    ).numpy()
-    at += number * np.arange(num_queries, dtype=np.int64)[:, None]
+    keys = np.minimum(above.numpy(), BEYOND)
+    keys += ids.numpy() < 0
+    at = argsort_array(keys)
+    at += np.arange(0, num_queries * number, number, dtype=np.int64)[:, None]
     places, blocks, named = (x.numpy().take(at) for x in (above, tied, ids))
     retrieved = places < UNRETRIEVED
     column = np.arange(number, dtype=np.int64)
@@ -74,28 +74,40 @@ def tally(
     shared = FIRST in of.tolist() and ranking.relevant_tied.numpy()[:, 0].max() > 1
     if shared or most > _MOST_RELEVANT or number.max() >= divisors.shape[1]:
         return None
-    several = len(above) > 1
+    several, ties = len(above) > 1, tied.max() > 1
     above, tied, weights = above[:most], tied[:most], table.numpy()
+    ends = {place: _ends(above, tied, place) for place in set(last.tolist())}
     totals: dict[tuple[int, int, int], Any] = {}
     for place, begin, kind in dict.fromkeys(formulas):
-        start = np.minimum(above, place)
-        end = start + np.minimum(tied, place - start)
+        start, end = ends[place]
         worth = weights[begin + end] - weights[begin + start]
         if kind == PRECISION and several:
-            relevant_above = _columns(ranking.relevant_above)[:most]
-            relevant_tied = _columns(ranking.relevant_tied)[:most]
-            slope = (relevant_tied - 1) / np.maximum(tied - 1, 1)
-            worth = (relevant_above + 1 - slope * (above + 1)) * worth + slope * (end - start)
-        totals[place, begin, kind] = _sum(worth[:1] / tied[:1] if kind == FIRST else worth / tied)
-    scores = np.stack([totals[formula] for formula in formulas])
+            relevant_above = _columns(ranking.relevant_above)[:most] + 1
+            if ties:
+                relevant_tied = _columns(ranking.relevant_tied)[:most]
+                slope = (relevant_tied - 1) / np.maximum(tied - 1, 1)
+                worth = (relevant_above - slope * (above + 1)) * worth + slope * (end - start)
+            else:
+                worth *= relevant_above
+        if ties:
+            worth /= tied
+        totals[place, begin, kind] = _sum(worth[:1] if kind == FIRST else worth)
+    scores = np.array([totals[formula] for formula in formulas])
     scores /= divisors.numpy().take(number, axis=1)
     scores *= counted.numpy()
     if not (scores.min() >= 0 and scores.max() <= HIGHEST_SCORE):  # a NaN compares false
         return None
-    sums = np.full((len(scores), 3), counted.numpy().sum(), np.int64)
+    sums = np.empty((len(scores), 3), np.int64)
+    sums[:, 2] = np.count_nonzero(counted.numpy())
     sums[:, 1] = _to_fixed_point(scores * scores).sum(1)
     sums[:, 0] = _to_fixed_point(scores).sum(1)
     return torch.from_numpy(sums)
+
+
+def _ends(above: Any, tied: Any, last: int) -> tuple[Any, Any]:
+    """How many of the places up to `last` are before each block's start, and before its end."""
+    start = np.minimum(above, last)
+    return start, start + np.minimum(tied, last - start)
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
