@@ -23,6 +23,9 @@ settings.load_profile("nextloc")
 
 _WAITS_TO_LOOK = devices.waits_to_look
 
+#: of `each_path` those on which values are looked at, and memory is short
+ON_THE_CPU = pytest.mark.parametrize("each_path", ["plain", "accelerated"], indirect=True)
+
 
 def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
     """Take the plain path, the compiled loops, or what other devices take: PyTorch's operations."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conftest import take_path
+from conftest import ON_THE_CPU, take_path
 from nextloc_metrics import (
     MRR,
     NDCGAtK,
@@ -29,9 +29,6 @@ from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import find_first
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
-
-# Devices count all relevant locations, and have larger work buffers.
-ON_THE_CPU = pytest.mark.parametrize("each_path", ["plain", "accelerated"], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +93,22 @@ def test_all_paths_count_as_python_does(
         assert best[1].tolist() == expected
         found = scores.gather(1, best[1][:, None])[:, 0]
         assert torch.equal(best[0].nan_to_num(9e4), found.nan_to_num(9e4))
+
+
+def test_threads_that_share_rows_count_them_once() -> None:
+    """The last two blocks of rows overlap, and are often counted at the same time."""
+    scores = torch.randint(50, (64, 3000), generator=torch.Generator().manual_seed(0)).double()
+    own = scores[:, :1].clone()
+    below, tied = (scores < own).sum(1), (scores == own).sum(1)
+    allowed = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        for _ in range(300):
+            above, equal, _ = numpy_counts.survey(scores, own, find_best=True)
+            assert torch.equal(equal[:, 0], tied)
+            assert torch.equal(above[:, 0], 3000 - below - tied)
+    finally:
+        torch.set_num_threads(allowed)
 
 
 @pytest.mark.parametrize("relevant", [1, 3, 70, 600])

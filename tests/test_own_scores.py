@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from conftest import ON_THE_CPU
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -293,6 +294,7 @@ def test_a_tally_of_ones_own_counts_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("lists", [[[1], [7]], [[1], [2]]])
+@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_ids_beyond_the_locations_change_no_state(lists: list[list[int]]) -> None:
     """Without validation too: they would be counted for other locations."""

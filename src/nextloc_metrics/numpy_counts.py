@@ -81,7 +81,8 @@ def _survey_part(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, 
                 np.less(block, threshold, out=below)
                 np.less_equal(block, threshold, out=below_or_tied)
                 np.add.reduce(lanes, 2, np.uint8, out=sums)
-                np.add.reduce(sums, 2, np.int64, out=counts[:, here, j])
+                # not summed up in place: another thread may have some of the rows
+                counts[:, here, j] = np.add.reduce(sums, 2, np.int64)
 
     threads.run(take_blocks, number)
     below, below_or_tied = counts
