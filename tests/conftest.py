@@ -23,7 +23,7 @@ settings.load_profile("nextloc")
 
 _WAITS_TO_LOOK = devices.waits_to_look
 
-#: of `each_path` those on which values are looked at, and memory is short
+#: those of `each_path` that look at values, and have no work buffers as large as devices need
 ON_THE_CPU = pytest.mark.parametrize("each_path", ["plain", "accelerated"], indirect=True)
 
 

@@ -73,8 +73,9 @@ def test_all_paths_count_as_python_does(
     dtype: torch.dtype, columns: int, relevant: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best candidate included; in strided rows too, and rows of several blocks."""
-    for module in filter(None, (counting, counting._compiled)):
-        monkeypatch.setattr(module, "FEW_RELEVANT", 8)  # 9 are searched for
+    monkeypatch.setattr(counting, "FEW_RELEVANT", 8)
+    for module in filter(None, (numpy_counts, counting._compiled)):
+        monkeypatch.setattr(module, "MOST_RELEVANT", 8)  # 9 are searched for
     monkeypatch.setattr(numpy_counts, "_BLOCK_BYTES", block)
     monkeypatch.setattr(numpy_counts, "_SERIAL_ELEMENTS", 0)
     wide = torch.zeros(9, columns + 3, dtype=dtype)
@@ -104,7 +105,8 @@ def test_threads_that_share_rows_count_them_once() -> None:
     try:
         torch.set_num_threads(3)
         for _ in range(300):
-            above, equal, _ = numpy_counts.survey(scores, own, find_best=True)
+            above, equal, best = numpy_counts.survey(scores, own, find_best=True)
+            assert torch.equal(best, scores.argmax(1))
             assert torch.equal(equal[:, 0], tied)
             assert torch.equal(above[:, 0], 3000 - below - tied)
     finally:
@@ -229,6 +231,36 @@ def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
     )
 
 
+def test_views_that_turn_signs_are_scores_too() -> None:
+    """PyTorch negates them when they are read, and NumPy does not."""
+    pytest.importorskip("numba", reason="the compiled loops need numba")
+    values = torch.randn(20, 300)
+    scores = torch._neg_view(-values)
+    assert scores.is_neg()
+    expected = Ranking.from_scores(values, torch.arange(20), top=3)
+    for switch in (lambda: 0, accelerate):
+        switch()
+        ranking = Ranking.from_scores(scores, torch.arange(20), top=3)
+        assert torch.equal(ranking.above, expected.above)
+        assert expected.first is not None
+        assert ranking.first is not None
+        assert torch.equal(ranking.first.ids, expected.first.ids)
+
+
+@ON_THE_CPU
+@pytest.mark.usefixtures("each_path")
+def test_padding_of_all_queries_is_not_counted_around() -> None:
+    """One visit each in columns for a hundred; repeats, wherever they are, are padding too."""
+    scores = torch.randn(6, 300)
+    target = torch.full((6, 100), -1)
+    target[torch.arange(6), torch.arange(6) * 15] = torch.arange(6)
+    assert Ranking.from_scores(scores, target).above.shape == (6, 1)
+    assert Ranking.from_scores(scores, torch.full_like(target, -1)).above.shape == (6, 1)
+    assert Ranking.from_scores(scores[:0], target[:0]).above.shape[0] == 0
+    expected = Ranking.from_scores(scores, torch.arange(6))
+    assert torch.equal(Ranking.from_scores(scores, target).above, expected.above)
+
+
 class Watch(TorchDispatchMode):
     """Add up what the tensors hold that are made and live, and refuse to sort the candidates."""
 
@@ -270,16 +302,34 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("number", [1, 8])
 @pytest.mark.parametrize("dtype", DTYPES)
 @ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
-def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype) -> None:
+def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, number: int) -> None:
     """All that an update makes is smaller than a twentieth of the scores, states aside."""
     scores, target = torch.randn(256, 50_000).to(dtype), torch.arange(256)
     metrics = next_location_metrics(50_000)
     states = 2 * 3 * 50_000 * 8  # of the F1, the old and the new, whatever the scores
-    peak = peak_of(lambda: metrics.update(scores, target), [scores, target], 0)
+    allowed = torch.get_num_threads()
+    try:
+        torch.set_num_threads(number)
+        peak = peak_of(lambda: metrics.update(scores, target), [scores, target], 0)
+    finally:
+        torch.set_num_threads(allowed)
     assert peak <= states + scores.nbytes / 20
+
+
+@ON_THE_CPU
+@pytest.mark.usefixtures("each_path")
+def test_few_candidates_take_little_memory() -> None:
+    """Some integers a query, however few the candidates of many queries are."""
+    for columns in (1, 3, 300):
+        scores = torch.randn(300_000 // columns, columns)
+        target = torch.arange(len(scores)) % columns
+        rank = Ranking.from_scores
+        peak = peak_of(lambda rank=rank, x=scores, y=target: rank(x, y), [scores, target], 0)
+        assert peak <= 16 * 8 * len(scores) + (8 << 20)
 
 
 @pytest.mark.parametrize("uncut", [False, True])

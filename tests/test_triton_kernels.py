@@ -30,7 +30,7 @@ from nextloc_metrics import triton_kernels  # noqa: E402  # Triton has no interp
 @pytest.fixture(autouse=True)
 def kernel_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Survey by the kernel, on the CPU too; its warning where it does not run is an error here."""
-    monkeypatch.setattr(counting, "_one_pass", lambda scores: triton_kernels)
+    monkeypatch.setattr(counting, "_loops_over_scores", lambda scores, number: triton_kernels)
     triton_kernels._unable.clear()
     yield
     triton_kernels._unable.clear()
@@ -157,7 +157,9 @@ def test_collections_have_the_same_states(
     for width, make in ((1, lambda: next_location_metrics(300)), (4, recommendation_metrics)):
         results = []
         for path, device in ((triton_kernels, DEVICE), (None, "cpu")):
-            monkeypatch.setattr(counting, "_one_pass", lambda scores, path=path: path)
+            monkeypatch.setattr(
+                counting, "_loops_over_scores", lambda scores, number, path=path: path
+            )
             metrics = make().to(device)
             metrics.update(scores.to(device), targets[width].to(device))
             results.append({name: m.state.cpu() for name, m in metrics.items(copy_state=False)})

@@ -30,7 +30,7 @@ from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import FirstPlaces
 
 __all__ = [
-    "FEW_RELEVANT",
+    "MOST_RELEVANT",
     "ChunkSurvey",
     "arrange",
     "compile_loops",
@@ -46,7 +46,7 @@ __all__ = [
 _BLOCK = 1 << 11
 
 #: up to here one pass over a block for each relevant location is cheaper than a search among them
-FEW_RELEVANT = 1 << 9
+MOST_RELEVANT = 1 << 9
 
 # How many scores are looked at together when one of them is looked for.
 _STEP = 1 << 6

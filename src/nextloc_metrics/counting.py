@@ -1,6 +1,8 @@
 """How many candidates are scored above, and how many exactly at, each relevant location's score.
 
-This is the only hot code of the library: everything after it works on a few integers a query.
+Only this is hot, and the loops over scores that do it sooner: everything after it works on a few
+integers a query.
+
 A NaN among the candidates compares false with everything, so both counts are taken from below
 (`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
 """
@@ -136,7 +138,7 @@ def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, 
 def survey(
     scores: Tensor, own: Tensor, find_best: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
-    """Count as `count_above_and_tied` does, and find the best candidate where asked.
+    """Count the candidates around each relevant location, and find the best one where asked.
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
@@ -160,14 +162,12 @@ def _loops_over_scores(scores: Tensor, num_relevant: int) -> ModuleType | None:
         from nextloc_metrics import triton_kernels
 
         return triton_kernels if triton_kernels.supports(scores) else None
-    loops = compiled_loops(scores)
-    if loops is not None and loops.supports(scores) and num_relevant <= loops.FEW_RELEVANT:
-        return loops
-    if waits_to_look(scores) or num_relevant > FEW_RELEVANT:
+    if waits_to_look(scores):
         return None
     from nextloc_metrics import numpy_counts
 
-    return numpy_counts
+    loops = _compiled if _compiled is not None and _compiled.supports(scores) else numpy_counts
+    return loops if num_relevant <= loops.MOST_RELEVANT else None
 
 
 def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

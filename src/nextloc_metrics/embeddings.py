@@ -94,7 +94,7 @@ def survey_products(
 
 
 class _ChunkSurvey:
-    """What `compiled.ChunkSurvey` is, by PyTorch's operations; the buffer has a column to spare."""
+    """What `compiled.ChunkSurvey` is, by `counting.survey`; the buffer has a column to spare."""
 
     def __init__(self, buffer: Tensor, own: Tensor, ids: Tensor, find_best: bool) -> None:
         self._buffer, self._own, self._ids, self._find_best = buffer, own, ids, find_best

@@ -1,5 +1,6 @@
 """What `compiled.survey` does, by NumPy: its comparisons vectorise, unlike PyTorch's on a CPU."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,15 +9,19 @@ from torch import Tensor
 
 from nextloc_metrics import threads
 
-# Bytes of scores that stay in a core's second cache while everything is asked of them.
-_BLOCK_BYTES = 1 << 20
+#: up to here one comparison for each relevant location is cheaper than a search among them
+MOST_RELEVANT = 1 << 6
 
-# Answers are bytes: so many are added up before they could overflow, side by side in long lanes.
-_MOST_ADDED = 100
-_LANES = 1 << 8
+# Bytes of scores that stay in a core's second cache while everything is asked of them, and those
+# of all threads together, whose answers must stay few beside the scores.
+_BLOCK_BYTES = 1 << 20
+_ALL_BLOCKS_BYTES = 1 << 21
 
 # Below this many scores, handing out work takes longer than doing it.
-_SERIAL_ELEMENTS = 1 << 17
+_SERIAL_ELEMENTS = 1 << 18
+
+# More threads than these would wait for Python's lock.
+_MOST_THREADS = 8
 
 
 def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -31,30 +36,36 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
         int64 `[N]`, of no meaning where not asked for.
     """
-    at = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
-    widest = _BLOCK_BYTES // at.element_size()
-    parts = [_survey_part(part, at, find_best) for part in torch.split(scores, widest, 1)]
+    own = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
+    serial = scores.numel() <= _SERIAL_ELEMENTS
+    number = 1 if serial else min(threads.available(), _MOST_THREADS)
+    elements = min(_BLOCK_BYTES, _ALL_BLOCKS_BYTES // number) // own.element_size()
+    columns = torch.split(scores, elements, 1)
+    parts = [_survey_columns(part, own, find_best, elements, number) for part in columns]
     if len(parts) == 1:
         return parts[0]
     above, tied, best = (torch.stack(found, -1) for found in zip(*parts, strict=True))
-    best += widest * torch.arange(len(parts), device="cpu")
+    best += elements * torch.arange(len(parts), device="cpu")
     first = scores.gather(1, best).argmax(1, keepdim=True)
     return above.sum(2), tied.sum(2), best.gather(1, first)[:, 0]
 
 
-def _survey_part(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Survey scores of which a row is no more than a block."""
+def _survey_columns(
+    scores: Tensor, own: Tensor, find_best: bool, elements: int, number: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Survey scores of which a block of so many elements holds a row, on so many threads."""
     num_queries, num_candidates = scores.shape
-    number = threads.available() if scores.numel() > _SERIAL_ELEMENTS else 1
-    rows = _BLOCK_BYTES // (num_candidates * own.element_size())
-    rows = max(1, min(rows, -(-num_queries // number)))
     # blocks are of one size: the last may take rows of the one before once more
+    blocks = max(1, number, -(-num_queries * num_candidates // elements))
+    rows = max(1, min(-(-num_queries // blocks), elements // num_candidates))
     starts = np.minimum(np.arange(0, num_queries, rows), num_queries - rows)
     at = own.numpy()
     wanted = [np.flatnonzero(part) for part in np.logical_or.reduceat(at == at, starts)]
-    # bytes are added up in columns of lanes, and the lanes then as wider integers
-    width = -(-num_candidates // (_MOST_ADDED * _LANES)) * _LANES
+    # answers are bytes, added up in columns, of fewer rows than a byte counts; then the sums, as
+    # integers that hold them, which takes some sixty times as long for each
+    width = min(num_candidates, max(1 << 8, math.isqrt(60 * num_candidates)))
     height = -(-num_candidates // width)
+    kind = np.min_scalar_type(num_candidates)
     counts = np.zeros((2, *at.shape), np.int64)
     best = np.zeros(num_queries, np.int64)
     converts = scores.dtype != own.dtype
@@ -68,23 +79,23 @@ def _survey_part(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, 
         below, below_or_tied = answers
         buffer = torch.empty(rows if converts else 0, num_candidates, dtype=own.dtype, device="cpu")
         block = buffer.numpy()
-        for start, columns in untaken:
+        for start, relevant in untaken:
             here = slice(start, start + rows)
             if converts:
                 buffer.copy_(source[here])
             else:
                 block = source[here]
+            # what is written for a row is its result: another thread may be writing the same
             if find_best:
                 block.argmax(1, out=best[here])
-            for j in columns:
+            for j in relevant:
                 threshold = at[here, j, None]
                 np.less(block, threshold, out=below)
                 np.less_equal(block, threshold, out=below_or_tied)
                 np.add.reduce(lanes, 2, np.uint8, out=sums)
-                # not summed up in place: another thread may have some of the rows
-                counts[:, here, j] = np.add.reduce(sums, 2, np.int64)
+                counts[:, here, j] = np.add.reduce(sums.astype(kind, copy=False), 2, kind)
 
-    threads.run(take_blocks, number)
+    threads.run(take_blocks, max(1, min(number, len(starts))))
     below, below_or_tied = counts
     above, tied = num_candidates - below_or_tied, below_or_tied - below
     return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)

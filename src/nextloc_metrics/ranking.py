@@ -548,8 +548,8 @@ def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record
 
 
 def _comparable(scores: Tensor) -> Tensor:
-    """Return scores that can be compared, which 8-bit floats can't, without their graph."""
-    return (scores.float() if scores.element_size() == 1 else scores).detach()
+    """Return scores that can be compared, which 8-bit floats can't, as plain memory."""
+    return (scores.float() if scores.element_size() == 1 else scores).detach().resolve_neg()
 
 
 def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:

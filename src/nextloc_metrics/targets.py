@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.sorting import sort_rows
 
 
@@ -58,10 +59,18 @@ def read_target(
     if gains is not None:
         return Relevant(ids, gains.masked_fill(~relevant, 0), counted)
     if ids.shape[1] > 1:
-        ids = sort_rows(ids)
+        ids = _without_padding(sort_rows(ids))
         repeats = ids[:, 1:] == ids[:, :-1]
         ids[:, 1:].masked_fill_(repeats, -1)
     return Relevant(ids, None, counted)
+
+
+def _without_padding(ids: Tensor) -> Tensor:
+    """Leave the first columns of sorted ids out, up to the last, where all of them are padding."""
+    if waits_to_look(ids) or not len(ids) or int(ids[:, 0].max()) >= 0:
+        return ids
+    written = (ids >= 0).any(0).nonzero()
+    return ids[:, int(written[0]) if len(written) else -1 :]
 
 
 def is_integer(tensor: Tensor) -> bool:
