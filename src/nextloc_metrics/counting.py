@@ -1,7 +1,7 @@
 """How many candidates are scored above, and how many exactly at, each relevant location's score.
 
-Only this is hot, and the loops over scores that do it sooner: everything after it works on a few
-integers a query.
+Only this is hot, here by PyTorch's operations and sooner, where they can read the scores, in
+`numpy_counts`, `compiled` and `triton_kernels`: all the rest works on a few integers a query.
 
 A NaN among the candidates compares false with everything, so both counts are taken from below
 (`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.

@@ -12,8 +12,8 @@ from nextloc_metrics import threads
 #: up to here one comparison for each relevant location is cheaper than a search among them
 MOST_RELEVANT = 1 << 6
 
-# Bytes of scores that stay in a core's second cache while everything is asked of them, and those
-# of all threads together, whose answers must stay few beside the scores.
+# Bytes of scores that stay in a core's second cache while everything is asked of them; and those of
+# all threads together, which must stay few beside all scores.
 _BLOCK_BYTES = 1 << 20
 _ALL_BLOCKS_BYTES = 1 << 21
 
@@ -56,30 +56,22 @@ def _survey_columns(
     """Survey scores of which a block of so many elements holds a row, on so many threads."""
     num_queries, num_candidates = scores.shape
     # blocks are of one size: the last may take rows of the one before once more
-    blocks = max(1, number, -(-num_queries * num_candidates // elements))
-    rows = max(1, min(-(-num_queries // blocks), elements // num_candidates))
+    num_blocks = max(number, -(-num_queries * num_candidates // elements))
+    rows = max(1, min(-(-num_queries // num_blocks), elements // num_candidates))
     starts = np.minimum(np.arange(0, num_queries, rows), num_queries - rows)
-    at = own.numpy()
-    wanted = [np.flatnonzero(part) for part in np.logical_or.reduceat(at == at, starts)]
-    # answers are bytes, added up in columns, of fewer rows than a byte counts; then the sums, as
-    # integers that hold them, which takes some sixty times as long for each
-    width = min(num_candidates, max(1 << 8, math.isqrt(60 * num_candidates)))
-    height = -(-num_candidates // width)
-    kind = np.min_scalar_type(num_candidates)
-    counts = np.zeros((2, *at.shape), np.int64)
+    thresholds = own.numpy()
+    is_wanted = np.logical_or.reduceat(thresholds == thresholds, starts)
+    counts = np.zeros((2, *thresholds.shape), np.int64)
     best = np.zeros(num_queries, np.int64)
     converts = scores.dtype != own.dtype
     source: Any = scores if converts else scores.numpy()
-    untaken = iter(list(zip(starts.tolist(), wanted, strict=True)))
+    untaken = iter(list(zip(starts.tolist(), map(np.flatnonzero, is_wanted), strict=True)))
 
     def take_blocks() -> None:
-        lanes = np.zeros((2, rows, height, width), np.uint8)
-        sums = np.empty((2, rows, width), np.uint8)
-        answers = lanes.view(np.bool_).reshape(2, rows, height * width)[:, :, :num_candidates]
-        below, below_or_tied = answers
+        answers = _Answers(rows, num_candidates)
         buffer = torch.empty(rows if converts else 0, num_candidates, dtype=own.dtype, device="cpu")
         block = buffer.numpy()
-        for start, relevant in untaken:
+        for start, wanted in untaken:
             here = slice(start, start + rows)
             if converts:
                 buffer.copy_(source[here])
@@ -88,14 +80,36 @@ def _survey_columns(
             # what is written for a row is its result: another thread may be writing the same
             if find_best:
                 block.argmax(1, out=best[here])
-            for j in relevant:
-                threshold = at[here, j, None]
-                np.less(block, threshold, out=below)
-                np.less_equal(block, threshold, out=below_or_tied)
-                np.add.reduce(lanes, 2, np.uint8, out=sums)
-                counts[:, here, j] = np.add.reduce(sums.astype(kind, copy=False), 2, kind)
+            for j in wanted:
+                threshold = thresholds[here, j, None]
+                np.less(block, threshold, out=answers.below)
+                np.less_equal(block, threshold, out=answers.below_or_tied)
+                counts[:, here, j] = answers.count()
 
     threads.run(take_blocks, max(1, min(number, len(starts))))
     below, below_or_tied = counts
     above, tied = num_candidates - below_or_tied, below_or_tied - below
     return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)
+
+
+class _Answers:
+    """What two comparisons of a block's scores say, a byte each, and how often it is yes.
+
+    Bytes are added up in columns, as bytes, and their sums as integers that hold the number of
+    candidates. Both vectorise, the first in rows that are long. A column has 255 bytes at most,
+    since a block's rows have no more than 2^18 scores, and few where sums are few.
+    """
+
+    def __init__(self, rows: int, num_candidates: int) -> None:
+        width = min(num_candidates, max(1 << 8, math.isqrt(60 * num_candidates)))
+        height = -(-num_candidates // width)
+        self._bytes = np.zeros((2, rows, height, width), np.uint8)
+        self._sums = np.empty((2, rows, width), np.uint8)
+        self._kind = np.min_scalar_type(num_candidates)
+        whole = self._bytes.view(np.bool_).reshape(2, rows, height * width)
+        self.below, self.below_or_tied = whole[:, :, :num_candidates]
+
+    def count(self) -> Any:
+        """Return how many are below, and below or tied, `[2, rows]`."""
+        np.add.reduce(self._bytes, 2, np.uint8, out=self._sums)
+        return np.add.reduce(self._sums.astype(self._kind, copy=False), 2, self._kind)
