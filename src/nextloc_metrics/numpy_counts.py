@@ -55,8 +55,9 @@ def _survey_columns(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Survey scores of which a block of so many elements holds a row, on so many threads."""
     num_queries, num_candidates = scores.shape
-    # blocks are of one size: the last may take rows of the one before once more
-    num_blocks = max(number, -(-num_queries * num_candidates // elements))
+    # a thread has two blocks at least, or answers would be as many as scores; all are of one size:
+    # the last may take rows of the one before once more
+    num_blocks = max(2 * number, -(-num_queries * num_candidates // elements))
     rows = max(1, min(-(-num_queries // num_blocks), elements // num_candidates))
     starts = np.minimum(np.arange(0, num_queries, rows), num_queries - rows)
     thresholds = own.numpy()
