@@ -65,8 +65,8 @@ def best_in_python(row: list[float]) -> int:
 
 
 @pytest.mark.parametrize("block", [1 << 12, 1 << 20])
-@pytest.mark.parametrize("relevant", [0, 1, 3, 9])
-@pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
+@pytest.mark.parametrize("relevant", [0, 1, 9])
+@pytest.mark.parametrize("columns", [1, 7, 5000])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_path")
 def test_all_paths_count_as_python_does(
