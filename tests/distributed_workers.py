@@ -59,6 +59,10 @@ from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.metric import RankingTally, all_reduce
 
 TIME_OUT = timedelta(seconds=60)
+
+# Processes of a busy machine sometimes fail to connect, before anything that is tested.
+_ATTEMPTS = 3
+
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 PROCESSES = multiprocessing.get_context(METHOD)
 PROCESSES.set_forkserver_preload(["torch", "nextloc_metrics", "lightning.pytorch"])
@@ -115,6 +119,26 @@ def run(
 
     With `may_die` a process may end without returning anything, and None stands for it.
     """
+    for _ in range(_ATTEMPTS):
+        results, timed_out = _attempt(function, num_processes, args, seconds, may_die)
+        if all(kind != "unconnected" for kind, _ in results):
+            break
+    errors = [result for kind, result in results if kind in ("error", "unconnected")]
+    if errors:
+        raise AssertionError("\n".join(errors))
+    if not may_die and any(kind == "died" for kind, _ in results):
+        raise AssertionError(f"killed after {seconds} s: processes {timed_out}")
+    return [result for _, result in results]
+
+
+def _attempt(
+    function: Callable[..., Any],
+    num_processes: int,
+    args: tuple[Any, ...],
+    seconds: float,
+    may_die: bool,
+) -> tuple[list[tuple[str, Any]], list[int]]:
+    """Return what became of every process, and which were killed."""
     with TemporaryDirectory() as folder:
         processes = [
             PROCESSES.Process(target=_work, args=(function, rank, num_processes, folder, args))
@@ -129,13 +153,7 @@ def run(
             for process in processes:
                 process.kill()
                 process.join()
-        results = [_read(Path(folder), rank) for rank in range(num_processes)]
-        errors = [result for kind, result in results if kind == "error"]
-        if errors:
-            raise AssertionError("\n".join(errors))
-        if not may_die and any(kind == "died" for kind, _ in results):
-            raise AssertionError(f"killed after {seconds} s: processes {timed_out}")
-        return [result for _, result in results]
+        return [_read(Path(folder), rank) for rank in range(num_processes)], timed_out
 
 
 def _wait(processes: list[Any], seconds: float, may_die: bool) -> None:
@@ -162,7 +180,7 @@ def _work(
     torch.set_num_threads(1)
     os.environ.update(LOOPBACK)
     path = Path(folder) / f"{rank}.pt"
-    failed = False
+    failure = "unconnected"
     try:
         torch.distributed.init_process_group(
             "gloo",
@@ -171,11 +189,12 @@ def _work(
             world_size=num_processes,
             timeout=TIME_OUT,
         )
+        failure = "error"
         torch.save(("returned", function(rank, *args)), path)
+        failure = ""
     except Exception:
-        failed = True
-        torch.save(("error", f"process {rank}: {traceback.format_exc()}"), path)
-    if failed:
+        torch.save((failure, f"process {rank}: {traceback.format_exc()}"), path)
+    if failure:
         raise SystemExit(1)
     torch.distributed.destroy_process_group()
 
