@@ -23,7 +23,7 @@ settings.load_profile("nextloc")
 
 _WAITS_TO_LOOK = devices.waits_to_look
 
-#: those of `each_path` that look at values, and have no work buffers as large as devices need
+#: those of `each_path` that look at values, and no further than `depth`: devices would wait for it
 ON_THE_CPU = pytest.mark.parametrize("each_path", ["plain", "accelerated"], indirect=True)
 
 
@@ -37,6 +37,8 @@ def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("nextloc_metrics.") and hasattr(module, "waits_to_look"):
             patch.setattr(module, "waits_to_look", waits)
+    # work buffers that suit a device's memory would be large beside the scores of tests
+    patch.setattr(counting, "_DEVICE_BUFFER_ELEMENTS", counting._BUFFER_ELEMENTS)
 
 
 @pytest.fixture(autouse=True, scope="session")

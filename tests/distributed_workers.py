@@ -121,7 +121,8 @@ def run(
     """
     for _ in range(_ATTEMPTS):
         results, timed_out = _attempt(function, num_processes, args, seconds, may_die)
-        if all(kind != "unconnected" for kind, _ in results):
+        kinds = {kind for kind, _ in results}
+        if "unconnected" not in kinds or "error" in kinds:
             break
     errors = [result for kind, result in results if kind in ("error", "unconnected")]
     if errors:

@@ -1,5 +1,6 @@
 """The counts behind every metric: the plain path, the compiled loops, and chunks of products."""
 
+import contextlib
 import tracemalloc
 import weakref
 from collections import Counter
@@ -37,6 +38,17 @@ def plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     take_path("plain", monkeypatch)
 
 
+@contextlib.contextmanager
+def threads_allowed(number: int) -> Iterator[None]:
+    """Let PyTorch use so many threads."""
+    allowed = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(allowed)
+
+
 def dirty_scores(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
     """Scores with many ties, both zeros, both infinities, and NaN of either sign."""
     generator = torch.Generator().manual_seed(columns)
@@ -65,8 +77,8 @@ def best_in_python(row: list[float]) -> int:
 
 
 @pytest.mark.parametrize("block", [1 << 12, 1 << 20])
-@pytest.mark.parametrize("relevant", [0, 1, 9])
-@pytest.mark.parametrize("columns", [1, 7, 5000])
+@pytest.mark.parametrize("relevant", [0, 1, 3, 9])
+@pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_path")
 def test_all_paths_count_as_python_does(
@@ -101,16 +113,12 @@ def test_threads_that_share_rows_count_them_once() -> None:
     scores = torch.randint(50, (64, 3000), generator=torch.Generator().manual_seed(0)).double()
     own = scores[:, :1].clone()
     below, tied = (scores < own).sum(1), (scores == own).sum(1)
-    allowed = torch.get_num_threads()
-    try:
-        torch.set_num_threads(3)
+    with threads_allowed(3):
         for _ in range(300):
             above, equal, best = numpy_counts.survey(scores, own, find_best=True)
             assert torch.equal(best, scores.argmax(1))
             assert torch.equal(equal[:, 0], tied)
             assert torch.equal(above[:, 0], 3000 - below - tied)
-    finally:
-        torch.set_num_threads(allowed)
 
 
 @pytest.mark.parametrize("relevant", [1, 3, 70, 600])
@@ -208,16 +216,12 @@ def test_compiled_loops_share_the_work_among_threads(
     target = torch.arange(65)
     expected = Ranking.from_scores(scores, target)
     accelerate()
-    allowed = torch.get_num_threads()
-    try:
-        for number in (1, 2, 3, 70):
-            torch.set_num_threads(number)
+    for number in (1, 2, 3, 70):
+        with threads_allowed(number):
             ranking = Ranking.from_scores(scores, target)
             assert torch.equal(ranking.above, expected.above)
             with pytest.raises(IndexError, match="not among the candidates"):
                 Ranking.from_scores(scores, target + 440, validate_args=False)
-    finally:
-        torch.set_num_threads(allowed)
 
 
 def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
@@ -231,20 +235,17 @@ def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
     )
 
 
+@pytest.mark.usefixtures("each_path")
 def test_views_that_turn_signs_are_scores_too() -> None:
     """PyTorch negates them when they are read, and NumPy does not."""
-    pytest.importorskip("numba", reason="the compiled loops need numba")
     values = torch.randn(20, 300)
     scores = torch._neg_view(-values)
     assert scores.is_neg()
-    expected = Ranking.from_scores(values, torch.arange(20), top=3)
-    for switch in (lambda: 0, accelerate):
-        switch()
-        ranking = Ranking.from_scores(scores, torch.arange(20), top=3)
-        assert torch.equal(ranking.above, expected.above)
-        assert expected.first is not None
-        assert ranking.first is not None
-        assert torch.equal(ranking.first.ids, expected.first.ids)
+    ranking, expected = (Ranking.from_scores(x, torch.arange(20), top=3) for x in (scores, values))
+    assert torch.equal(ranking.above, expected.above)
+    assert ranking.first is not None
+    assert expected.first is not None
+    assert torch.equal(ranking.first.ids, expected.first.ids)
 
 
 @ON_THE_CPU
@@ -304,37 +305,29 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
 
 @pytest.mark.parametrize("number", [1, 8])
 @pytest.mark.parametrize("dtype", DTYPES)
-@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, number: int) -> None:
     """All that an update makes is smaller than a twentieth of the scores, states aside."""
     scores, target = torch.randn(256, 50_000).to(dtype), torch.arange(256)
     metrics = next_location_metrics(50_000)
     states = 2 * 3 * 50_000 * 8  # of the F1, the old and the new, whatever the scores
-    allowed = torch.get_num_threads()
-    try:
-        torch.set_num_threads(number)
+    with threads_allowed(number):
         peak = peak_of(lambda: metrics.update(scores, target), [scores, target], 0)
-    finally:
-        torch.set_num_threads(allowed)
     assert peak <= states + scores.nbytes / 20
 
 
-@ON_THE_CPU
+@pytest.mark.parametrize("columns", [1, 3, 300])
 @pytest.mark.usefixtures("each_path")
-def test_few_candidates_take_little_memory() -> None:
+def test_few_candidates_take_little_memory(columns: int) -> None:
     """Some integers a query, however few the candidates of many queries are."""
-    for columns in (1, 3, 300):
-        scores = torch.randn(300_000 // columns, columns)
-        target = torch.arange(len(scores)) % columns
-        rank = Ranking.from_scores
-        peak = peak_of(lambda rank=rank, x=scores, y=target: rank(x, y), [scores, target], 0)
-        assert peak <= 16 * 8 * len(scores) + (8 << 20)
+    scores = torch.randn(300_000 // columns, columns)
+    target = torch.arange(len(scores)) % columns
+    peak = peak_of(lambda: Ranking.from_scores(scores, target), [scores, target], 0)
+    assert peak <= 16 * 8 * len(scores) + (8 << 20)
 
 
 @pytest.mark.parametrize("uncut", [False, True])
 @pytest.mark.parametrize("relevant", [1, 10, 100])
-@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut: bool) -> None:
     """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
@@ -350,7 +343,6 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut:
     assert peak <= 16 * 8 * target.numel() + buffer
 
 
-@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     """Where all are tied, all are tied with the last place that counts."""
@@ -361,7 +353,6 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
 
 
 @pytest.mark.parametrize("k", [50, 340, 5000, 50_000])
-@ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
     """Whether first places are looked for or all places counted."""
@@ -473,10 +464,8 @@ def test_embeddings_share_chunks_among_threads() -> None:
     bias = torch.randint(-3, 4, (500,), generator=generator).float().requires_grad_()
     full = Ranking.from_scores(queries @ table.T + bias, target, top=5)
     assert full.first is not None
-    allowed = torch.get_num_threads()
-    try:
-        for number in (1, 2, 5):
-            torch.set_num_threads(number)
+    for number in (1, 2, 5):
+        with threads_allowed(number):
             with torch.inference_mode():
                 parts = Ranking.from_embeddings(
                     queries, table, target, bias=bias, chunk_size=20, top=5
@@ -487,8 +476,6 @@ def test_embeddings_share_chunks_among_threads() -> None:
             assert torch.equal(parts.first.ids, full.first.ids)
             with pytest.raises(IndexError, match="out of"):
                 Ranking.from_embeddings(queries, table, target + 500, validate_args=False)
-    finally:
-        torch.set_num_threads(allowed)
 
 
 def test_what_a_thread_raises_is_raised() -> None:
