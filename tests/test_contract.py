@@ -33,7 +33,7 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
-from nextloc_metrics.counting import UNRETRIEVED
+from nextloc_metrics.places import UNRETRIEVED
 from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
 
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)

@@ -26,8 +26,8 @@ from nextloc_metrics import (
     scoring,
     threads,
 )
-from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import find_first
+from nextloc_metrics.places import UNRETRIEVED
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 

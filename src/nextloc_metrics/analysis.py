@@ -21,12 +21,12 @@ from torch import Tensor
 
 from nextloc_metrics import exact
 from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import FirstPlaces
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence, t_quantile
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
 from nextloc_metrics.metrics import F1AtK
+from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.query_scores import PerQueryScores, QueryScores
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.targets import describe, is_integer
@@ -162,7 +162,6 @@ def _places(above: Tensor, tied: int, num_candidates: int, num_relevant: int) ->
         relevant_above=torch.zeros_like(above),
         relevant_tied=torch.full_like(above, num_relevant),
         relevant=ids,
-        gains=torch.ones(above.shape, dtype=torch.float64),
         num_relevant=torch.full_like(above[:, 0], num_relevant),
         counted=torch.ones(len(above), dtype=torch.bool),
         shape=above.shape[:1],

@@ -26,8 +26,8 @@ from nextloc_metrics.compiled_places import (
     find_in_lists,
     tally,
 )
-from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.first_places import FirstPlaces
+from nextloc_metrics.places import UNRETRIEVED
 
 __all__ = [
     "MOST_RELEVANT",

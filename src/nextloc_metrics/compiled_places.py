@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import numpy_places
-from nextloc_metrics.counting import FEW_RELEVANT, UNRETRIEVED
+from nextloc_metrics.counting import FEW_RELEVANT
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 from nextloc_metrics.numpy_places import FIRST, PRECISION
+from nextloc_metrics.places import UNRETRIEVED
 
 
 @numba.njit(nogil=True, cache=True)

@@ -13,6 +13,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
+from nextloc_metrics import numpy_counts, numpy_places
 from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.first_places import (
     FirstPlaces,
@@ -21,12 +22,7 @@ from nextloc_metrics.first_places import (
     highest,
     number_of_groups,
 )
-
-#: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`.
-UNRETRIEVED = 1 << 62
-
-#: an id that no list holds, not even as padding
-UNLISTED = torch.iinfo(torch.int64).min
+from nextloc_metrics.places import UNRETRIEVED
 
 # Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
@@ -93,8 +89,6 @@ def compiled_loops(values: Tensor) -> ModuleType | None:
 
 def loops_over_places(values: Tensor) -> ModuleType | None:
     """Return the loops over places, compiled or NumPy's; None where they cannot read values."""
-    from nextloc_metrics import numpy_places
-
     return None if waits_to_look(values) else _compiled or numpy_places
 
 
@@ -164,8 +158,6 @@ def _loops_over_scores(scores: Tensor, num_relevant: int) -> ModuleType | None:
         return triton_kernels if triton_kernels.supports(scores) else None
     if waits_to_look(scores):
         return None
-    from nextloc_metrics import numpy_counts
-
     loops = _compiled if _compiled is not None and _compiled.supports(scores) else numpy_counts
     return loops if num_relevant <= loops.MOST_RELEVANT else None
 

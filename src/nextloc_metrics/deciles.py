@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, scoring
-from nextloc_metrics.counting import UNRETRIEVED
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
+from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.popularity import PopularityBins
 from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.targets import Relevant
@@ -551,7 +551,7 @@ def _places_within_bins(
     within = Ranking.from_places(
         Relevant(
             every_bin(ranking.relevant).masked_fill(~inside, -1),
-            every_bin(ranking.gains).masked_fill(~inside, 0) if ranking.graded else None,
+            None if ranking.grades is None else every_bin(ranking.grades).masked_fill(~inside, 0),
             every_bin(ranking.counted),
         ),
         above,

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import UNLISTED, UNRETRIEVED
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
+from nextloc_metrics.places import UNLISTED, UNRETRIEVED
 from nextloc_metrics.sorting import BEYOND, argsort_array
 
 # Where these are in `scoring.Locations`.
@@ -68,29 +68,34 @@ def tally(
     number = ranking.num_relevant.numpy()
     if not number.size or above.min() < 0 or tied.min() < 1 or number.min() < 0:
         return None
-    used = np.flatnonzero((above < last.max().numpy()).any(1))
+    lasts, rows, kinds = last.tolist(), row.tolist(), of.tolist()
+    used = np.flatnonzero((above < max(lasts)).any(1))
     most = int(used[-1]) + 1 if used.size else 1
-    formulas = list(zip(last.tolist(), row.tolist(), of.tolist(), strict=True))
-    shared = FIRST in of.tolist() and ranking.relevant_tied.numpy()[:, 0].max() > 1
+    shared = FIRST in kinds and ranking.relevant_tied.numpy()[:, 0].max() > 1
     if shared or most > _MOST_RELEVANT or number.max() >= divisors.shape[1]:
         return None
     several, ties = len(above) > 1, tied.max() > 1
     above, tied, weights = above[:most], tied[:most], table.numpy()
-    ends = {place: _ends(above, tied, place) for place in set(last.tolist())}
+    formulas = list(zip(lasts, rows, kinds, strict=True))
+    ends = {place: _ends(above, tied, place) for place in set(lasts)}
+    worths = {
+        (place, begin): np.subtract(*(weights.take(begin + edge) for edge in reversed(ends[place])))
+        for place, begin in set(zip(lasts, rows, strict=True))
+    }
     totals: dict[tuple[int, int, int], Any] = {}
     for place, begin, kind in dict.fromkeys(formulas):
-        start, end = ends[place]
-        worth = weights[begin + end] - weights[begin + start]
+        worth = worths[place, begin]
         if kind == PRECISION and several:
             relevant_above = _columns(ranking.relevant_above)[:most] + 1
             if ties:
                 relevant_tied = _columns(ranking.relevant_tied)[:most]
                 slope = (relevant_tied - 1) / np.maximum(tied - 1, 1)
+                start, end = ends[place]
                 worth = (relevant_above - slope * (above + 1)) * worth + slope * (end - start)
             else:
-                worth *= relevant_above
+                worth = worth * relevant_above
         if ties:
-            worth /= tied
+            worth = worth / tied
         totals[place, begin, kind] = _sum(worth[:1] if kind == FIRST else worth)
     scores = np.array([totals[formula] for formula in formulas])
     scores /= divisors.numpy().take(number, axis=1)
@@ -132,7 +137,8 @@ def _columns(values: Tensor) -> Any:
 
 
 def _sum(columns: Any) -> Any:
-    """Add up as `exact.row_sum` does; the values are lost."""
+    """Add up as `exact.row_sum` does."""
+    columns = columns.copy()
     while len(columns) > 1:
         half = 1 << (len(columns) - 1).bit_length() - 1
         columns[: len(columns) - half] += columns[half:]

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.counting import (
-    UNLISTED,
-    UNRETRIEVED,
     find_places,
     loops_over_places,
     mark_unretrieved,
@@ -24,6 +22,7 @@ from nextloc_metrics.first_places import (
     first_places_of_lists,
     first_places_of_scores,
 )
+from nextloc_metrics.places import UNLISTED, UNRETRIEVED
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
 from nextloc_metrics.sorting import BEYOND, argsort_rows
 from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, read_target
@@ -63,12 +62,12 @@ class Ranking:
         relevant_above: int64 `[N, M]`.
         relevant_tied: int64 `[N, M]`, at least 1.
         relevant: int64 `[N, M]`, the ids of the relevant locations, -1 for padding.
-        gains: float64 `[N, M]` (float32 on devices without float64): 1, or the graded relevance.
         num_relevant: int64 `[N]`, unretrieved ones included.
         counted: bool `[N]`, False for queries left out by `mask` or `ignore_index`.
         shape: the shape of the queries, `preds.shape[:-1]`.
         num_candidates: C for scores, None for lists.
-        graded: whether a gain may be other than 1.
+        grades: float64 `[N, M]` (float32 on devices without float64), the graded relevance; None
+            where all relevant locations count alike.
         depth: how many of the first places were looked at; None for all.
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
@@ -80,7 +79,6 @@ class Ranking:
     relevant_above: Tensor
     relevant_tied: Tensor
     relevant: Tensor
-    gains: Tensor
     num_relevant: Tensor
     counted: Tensor
     shape: torch.Size
@@ -88,7 +86,7 @@ class Ranking:
     ignore_index: int | None = None
     first: FirstPlaces | None = None
     groups: Tensor | None = None
-    graded: bool = True
+    grades: Tensor | None = None
     depth: int | None = None
 
     @classmethod
@@ -376,33 +374,31 @@ class Ranking:
     @classmethod
     def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
         """Put the columns in the order of their places; equal places then stand together."""
-        ids, gains = relevant.ids, relevant.gains
+        ids, grades = relevant.ids, relevant.grades
         loops = loops_over_places(above)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-        elif loops is not None and gains is None:
+        elif loops is not None and grades is None:
             above, tied, relevant_above, relevant_tied, ids = loops.arrange(above, tied, ids)
         else:
             places = above.clamp(max=BEYOND)
-            if gains is None:
+            if grades is None:
                 order = argsort_rows(places + (ids < 0))  # padding behind what is unretrieved
             else:
-                by_gain = gains.argsort(dim=1, descending=True, stable=True)
-                order = by_gain.gather(1, argsort_rows(places.gather(1, by_gain)))
-                gains = gains.gather(1, order)
+                by_grade = grades.argsort(dim=1, descending=True, stable=True)
+                order = by_grade.gather(1, argsort_rows(places.gather(1, by_grade)))
+                grades = grades.gather(1, order)
             above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
             relevant_above, relevant_tied = _among_relevant(above)
-        known = ids >= 0
         return cls(
             above,
             tied,
             relevant_above,
             relevant_tied,
             relevant=ids,
-            gains=known.to(gain_dtype(ids.device)) if gains is None else gains,
-            graded=gains is not None,
-            num_relevant=known.sum(1),
+            num_relevant=(ids >= 0).sum(1),
             counted=relevant.counted,
+            grades=grades,
             **kwargs,
         )
 
@@ -434,20 +430,21 @@ class Ranking:
         column = torch.arange(self.above.shape[1], device=self.above.device).expand_as(self.above)
         inside = (column - self.relevant_above).masked_fill(~retrieved, 0)  # place within the block
         above = self.above + inside
-        gains, relevant = self.gains, self.relevant
+        relevant, grades = self.relevant, self.grades
         if ties == "pessimistic":
             above = above + (self.tied - self.relevant_tied)
             mirrored = 2 * self.relevant_above + self.relevant_tied - 1 - column
             mirrored = torch.where(retrieved, mirrored, column)
-            gains, relevant = gains.gather(1, mirrored), relevant.gather(1, mirrored)
+            relevant = relevant.gather(1, mirrored)
+            grades = None if grades is None else grades.gather(1, mirrored)
         return replace(
             self,
             above=above,
             tied=torch.ones_like(above),
             relevant_above=column.masked_fill(~retrieved, 0),
             relevant_tied=torch.ones_like(above),
-            gains=gains,
             relevant=relevant,
+            grades=grades,
         )
 
     def with_groups(self, groups: Tensor | None) -> Ranking:
@@ -496,6 +493,13 @@ class Ranking:
         if key not in derived:
             derived[key] = make()
         return cast("Made", derived[key])
+
+    @property
+    def gains(self) -> Tensor:
+        """What the relevant locations are worth: their grades, or 1; 0 for padding."""
+        if self.grades is not None:
+            return self.grades
+        return self.once("gains", lambda: (self.relevant >= 0).to(gain_dtype(self.device)))
 
     @property
     def answerable(self) -> Tensor:

@@ -24,9 +24,10 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import UNRETRIEVED, loops_over_places
+from nextloc_metrics.counting import loops_over_places
 from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.exact import row_product, row_sum
+from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.ranking import Ranking
 
 Gain = Literal["linear", "exponential"]
@@ -121,7 +122,7 @@ def _constants(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
     last = [_last(ranking, formula.k) for formula in formulas]
     most = 1 << (ranking.above.shape[1] - 1).bit_length()  # for few widths, whatever the batches
-    if ranking.graded or max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
+    if ranking.grades is not None or max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
         return None
     return _make_constants(tuple(formulas), tuple(last), most, ranking.device)
 
@@ -236,7 +237,7 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
     retrieved = _retrieved(ranking)
     chances = _discount_within(retrieved, k) / _tied(retrieved)
     discounted = row_sum(gains[:, : chances.shape[1]] * chances)
-    if ranking.graded and gains.shape[1] > 1:
+    if ranking.grades is not None and gains.shape[1] > 1:
         gains = gains.sort(dim=1, descending=True).values
     if ideal == "truncated":
         gains = gains[:, :k]
@@ -294,7 +295,8 @@ def _first_columns(ranking: Ranking) -> Ranking | None:
     most = max(1, int((ranking.above < UNRETRIEVED).sum(1).max()))
     if most == ranking.above.shape[1]:
         return None
-    names = ("above", "tied", "relevant_above", "relevant_tied", "relevant", "gains")
+    names = ["above", "tied", "relevant_above", "relevant_tied", "relevant"]
+    names += [] if ranking.grades is None else ["grades"]
     return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
 
 

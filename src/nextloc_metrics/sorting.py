@@ -12,11 +12,21 @@ from nextloc_metrics.devices import waits_to_look
 BEYOND = 1 << 39
 
 
-def sort_rows(values: Tensor) -> Tensor:
-    """Sort integers `[N, M]` within their rows."""
-    if waits_to_look(values):
-        return values.sort(dim=1).values
-    return torch.from_numpy(np.sort(values.numpy(), axis=1))
+def sort_ids(ids: Tensor) -> Tensor:
+    """Sort ids `[N, M]` within their rows, and put -1 where one is repeated.
+
+    On the CPU columns without an id are left out, all but one.
+    """
+    if waits_to_look(ids):
+        ids = ids.sort(dim=1).values
+        ids[:, 1:].masked_fill_(ids[:, 1:] == ids[:, :-1], -1)
+        return ids
+    array = np.sort(ids.numpy(), axis=1)
+    if array[:, 0].max(initial=-1) < 0:
+        padding = np.count_nonzero((array < 0).all(0))
+        array = array[:, min(padding, array.shape[1] - 1) :]
+    np.copyto(array[:, 1:], -1, where=array[:, 1:] == array[:, :-1])
+    return torch.from_numpy(array)
 
 
 def argsort_rows(values: Tensor) -> Tensor:

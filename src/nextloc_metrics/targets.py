@@ -5,15 +5,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.sorting import sort_rows
+from nextloc_metrics.sorting import sort_ids
 
 
 class Relevant(NamedTuple):
     """The relevant locations of a batch of N queries, at most M each."""
 
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
-    gains: Tensor | None  #: floating `[N, M]`, 0 for padding; None where none is graded
+    grades: Tensor | None  #: floating `[N, M]`, 0 for padding; None where none is graded
     counted: Tensor  #: bool `[N]`, False for queries left out
 
 
@@ -30,47 +29,33 @@ def read_target(
     _check_form(preds, target, num_candidates)
     queries = preds.shape[:-1]
     counted = _read_mask(mask, queries, target.device)
-    gains = None
+    grades = None
     if is_integer(target):
         padded = target.shape != queries
         ids = target.reshape(queries.numel(), target.shape[-1] if padded else 1).long()
         if ids.shape[1] == 0:
             ids = torch.full_like(counted[:, None], -1, dtype=torch.int64)
-        written = counted[:, None]
-        if padded:
-            if validate_args:
-                _check_not_relevance(preds, target)
-            filled = ids != -1 if ignore_index is None else (ids != -1) | (ids == ignore_index)
-            written = written & filled
+        if padded and validate_args:
+            _check_not_relevance(preds, target)
+        if mask is not None:
+            ids = torch.where(counted[:, None], ids, -1)
     else:
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
         ids, values = _positive_columns(relevance, counted)
-        gains = values if target.is_floating_point() else None
-        written, padded = ids >= 0, True
-    relevant = written
-    if ignore_index is not None:
-        relevant = written & (ids != ignore_index)
-        counted = counted & (relevant.any(1) | ~written.any(1))
+        grades = values if target.is_floating_point() else None
+        padded = True
+    if ignore_index is not None and (ignore_index >= 0 or is_integer(target)):
+        ignored = ids == ignore_index
+        ids = ids.masked_fill(ignored, -1)
+        counted = counted & ((ids >= 0).any(1) | ~ignored.any(1))
+        grades = None if grades is None else grades.masked_fill(ignored, 0)
     if validate_args:
-        _check_range(ids, relevant, num_candidates, padded)
-    ids = ids.masked_fill(~relevant, -1)
-    if gains is not None:
-        return Relevant(ids, gains.masked_fill(~relevant, 0), counted)
-    if ids.shape[1] > 1:
-        ids = _without_padding(sort_rows(ids))
-        repeats = ids[:, 1:] == ids[:, :-1]
-        ids[:, 1:].masked_fill_(repeats, -1)
-    return Relevant(ids, None, counted)
-
-
-def _without_padding(ids: Tensor) -> Tensor:
-    """Leave the first columns of sorted ids out, up to the last, where all of them are padding."""
-    if waits_to_look(ids) or not len(ids) or int(ids[:, 0].max()) >= 0:
-        return ids
-    written = (ids >= 0).any(0).nonzero()
-    return ids[:, int(written[0]) if len(written) else -1 :]
+        _check_range(ids, counted, num_candidates, padded)
+    if grades is None:
+        ids = sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
+    return Relevant(ids, grades, counted)
 
 
 def is_integer(tensor: Tensor) -> bool:
@@ -100,7 +85,7 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
         )
     if mask.device != device:
         raise ValueError(f"`mask` must be on the device of `target`, {device}, got {mask.device}.")
-    return mask.reshape(-1)
+    return mask.reshape(-1).clone()
 
 
 def _positive_columns(relevance: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
@@ -172,12 +157,12 @@ def _check_relevance(relevance: Tensor, counted: Tensor) -> None:
         )
 
 
-def _check_range(ids: Tensor, relevant: Tensor, num_candidates: int | None, padded: bool) -> None:
+def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padded: bool) -> None:
     if not ids.numel():
         return
     lowest, highest = (int(bound) for bound in ids.aminmax())
-    if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
-        lowest, highest = (int(bound) for bound in ids.masked_fill(~relevant, 0).aminmax())
+    if lowest == -1:  # stands for what is left out, too
+        lowest = 0 if padded else int(ids.masked_fill(~counted[:, None], 0).amin())
     if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
         bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
         padding = " (-1 pads)" if padded else ""
