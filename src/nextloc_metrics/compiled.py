@@ -302,7 +302,7 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     above, tied, best = _run(_find_places_in_rows, scores, ids.contiguous().numpy(), top > 0)
     if not top:
         return above, tied, None
-    none = best[:, None][:, :0]
+    none = above[:, :0]
     return above, tied, FirstPlaces(top, (best > -2).long(), best.clamp(min=-1), none, none)
 
 

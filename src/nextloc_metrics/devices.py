@@ -6,4 +6,4 @@ from torch import Tensor
 
 def waits_to_look(values: Tensor) -> bool:
     """Whether reading a value would wait for a device, or break a graph that is compiled."""
-    return values.device.type != "cpu" or torch.compiler.is_compiling()
+    return not values.is_cpu or torch.compiler.is_compiling()

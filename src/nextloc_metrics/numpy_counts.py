@@ -1,6 +1,6 @@
 """What `compiled.survey` does, by NumPy: its comparisons vectorise, unlike PyTorch's on a CPU."""
 
-import math
+from itertools import compress, count
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ _BLOCK_BYTES = 1 << 20
 _ALL_BLOCKS_BYTES = 1 << 21
 
 # Below this many scores, handing out work takes longer than doing it.
-_SERIAL_ELEMENTS = 1 << 18
+_SERIAL_ELEMENTS = 1 << 19
 
 # More threads than these would wait for Python's lock.
 _MOST_THREADS = 8
@@ -40,10 +40,10 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     serial = scores.numel() <= _SERIAL_ELEMENTS
     number = 1 if serial else min(threads.available(), _MOST_THREADS)
     elements = min(_BLOCK_BYTES, _ALL_BLOCKS_BYTES // number) // own.element_size()
+    if scores.shape[1] <= elements:
+        return _survey_columns(scores, own, find_best, elements, number)
     columns = torch.split(scores, elements, 1)
     parts = [_survey_columns(part, own, find_best, elements, number) for part in columns]
-    if len(parts) == 1:
-        return parts[0]
     above, tied, best = (torch.stack(found, -1) for found in zip(*parts, strict=True))
     best += elements * torch.arange(len(parts), device="cpu")
     first = scores.gather(1, best).argmax(1, keepdim=True)
@@ -66,7 +66,7 @@ def _survey_columns(
     best = np.zeros(num_queries, np.int64)
     converts = scores.dtype != own.dtype
     source: Any = scores if converts else scores.numpy()
-    untaken = iter(list(zip(starts.tolist(), map(np.flatnonzero, is_wanted), strict=True)))
+    untaken = iter(list(zip(starts.tolist(), is_wanted.tolist(), strict=True)))
 
     def take_blocks() -> None:
         answers = _Answers(rows, num_candidates)
@@ -81,7 +81,7 @@ def _survey_columns(
             # what is written for a row is its result: another thread may be writing the same
             if find_best:
                 block.argmax(1, out=best[here])
-            for j in wanted:
+            for j in compress(count(), wanted):
                 threshold = thresholds[here, j, None]
                 np.less(block, threshold, out=answers.below)
                 np.less_equal(block, threshold, out=answers.below_or_tied)
@@ -96,21 +96,16 @@ def _survey_columns(
 class _Answers:
     """What two comparisons of a block's scores say, a byte each, and how often it is yes.
 
-    Bytes are added up in columns, as bytes, and their sums as integers that hold the number of
-    candidates. Both vectorise, the first in rows that are long. A column has 255 bytes at most,
-    since a block's rows have no more than 2^18 scores, and few where sums are few.
+    Eight bytes are added up at once, as one integer: up to 255 of these, no byte overflows.
     """
 
     def __init__(self, rows: int, num_candidates: int) -> None:
-        width = min(num_candidates, max(1 << 8, math.isqrt(60 * num_candidates)))
-        height = -(-num_candidates // width)
-        self._bytes = np.zeros((2, rows, height, width), np.uint8)
-        self._sums = np.empty((2, rows, width), np.uint8)
-        self._kind = np.min_scalar_type(num_candidates)
-        whole = self._bytes.view(np.bool_).reshape(2, rows, height * width)
-        self.below, self.below_or_tied = whole[:, :, :num_candidates]
+        length = -(-num_candidates // 8)
+        parts = -(-length // 255)
+        self._eights = np.zeros((2, rows, parts, -(-length // parts)), np.uint64)
+        answers = self._eights.view(np.bool_).reshape(2, rows, -1)
+        self.below, self.below_or_tied = answers[:, :, :num_candidates]
 
     def count(self) -> Any:
         """Return how many are below, and below or tied, `[2, rows]`."""
-        np.add.reduce(self._bytes, 2, np.uint8, out=self._sums)
-        return np.add.reduce(self._sums.astype(self._kind, copy=False), 2, self._kind)
+        return np.add.reduce(np.add.reduce(self._eights, 3).view(np.uint8), 2, np.int64)
