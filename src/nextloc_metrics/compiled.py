@@ -136,7 +136,7 @@ def _first_nan(row, largest, infinity):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _survey_rows(  # type: ignore[no-untyped-def]
-    scores, stride, columns, largest, infinity, own, first, last, find_best, above, tied, best
+    scores, stride, columns, largest, infinity, first, last, find_best, above, tied, best, own
 ):
     kind = scores.dtype.type
     sign = kind(~largest)
@@ -172,8 +172,9 @@ def _survey_rows(  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _find_places_in_rows(  # type: ignore[no-untyped-def]
-    scores, stride, columns, largest, infinity, ids, first, last, find_best, above, tied, best
-):
+    scores, stride, columns, largest, infinity, first, last, find_best, above, tied, best,
+    ids, retrieved,
+):  # fmt: skip
     """Survey around the scores of these ids; mark what is unretrieved, and who decides nothing."""
     nothing = ~largest | infinity  # -inf
     own = np.full(ids.shape, largest)  # a NaN
@@ -184,17 +185,16 @@ def _find_places_in_rows(  # type: ignore[no-untyped-def]
             if ids[i, j] >= 0:
                 own[i, j] = scores[i * stride + ids[i, j]]
     _survey_rows(
-        scores, stride, columns, largest, infinity, own, first, last, find_best, above, tied, best
+        scores, stride, columns, largest, infinity, first, last, find_best, above, tied, best, own
     )
     for i in range(first, last):
         for j in range(ids.shape[1]):
             if (own[i, j] & largest) > infinity or own[i, j] == nothing:
                 above[i, j], tied[i, j] = UNRETRIEVED, 1
         highest = scores[i * stride + best[i]]
-        if (highest & largest) > infinity:
+        retrieved[i] = highest != nothing
+        if (highest & largest) > infinity or highest == nothing:
             best[i] = -1
-        elif highest == nothing:
-            best[i] = -2
 
 
 @numba.njit(nogil=True, cache=True)
@@ -253,7 +253,7 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         int64 `[N]`, zeros where not asked for.
     """
     at = own.contiguous().view(_FORMATS[scores.dtype].integer).numpy()
-    return _run(_survey_rows, scores, at, find_best)
+    return _run(_survey_rows, scores, find_best, at)
 
 
 class ChunkSurvey:
@@ -284,8 +284,8 @@ class ChunkSurvey:
         best = np.zeros(len(self._ids), np.int64)
         _put(self._scores, self._stride, start, columns, self._ids, self._own)
         _survey_rows(
-            self._scores, self._stride, columns, self._largest, self._infinity, self._own,
-            0, len(best), self._find_best, self._above, self._tied, best,
+            self._scores, self._stride, columns, self._largest, self._infinity,
+            0, len(best), self._find_best, self._above, self._tied, best, self._own,
         )  # fmt: skip
         if not self._find_best:
             return None
@@ -299,15 +299,18 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     Raises:
         IndexError: an id is not below C.
     """
-    above, tied, best = _run(_find_places_in_rows, scores, ids.contiguous().numpy(), top > 0)
+    retrieved = np.zeros(ids.shape[0], np.int64)
+    above, tied, best = _run(
+        _find_places_in_rows, scores, top > 0, ids.contiguous().numpy(), retrieved
+    )
     if not top:
         return above, tied, None
     none = above[:, :0]
-    return above, tied, FirstPlaces(top, (best > -2).long(), best.clamp(min=-1), none, none)
+    return above, tied, FirstPlaces(top, torch.from_numpy(retrieved), best, none, none)
 
 
 def _run(
-    rows: Callable[..., None], scores: Tensor, wanted: Any, find_best: bool
+    rows: Callable[..., None], scores: Tensor, find_best: bool, wanted: Any, *others: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     num_queries, columns = scores.shape
     above, tied = np.zeros(wanted.shape, np.int64), np.zeros(wanted.shape, np.int64)
@@ -318,8 +321,8 @@ def _run(
 
     def work(first: int, last: int) -> None:
         rows(
-            flat, stride, columns, largest, infinity, wanted, first, last, find_best,
-            above, tied, best,
+            flat, stride, columns, largest, infinity, first, last, find_best,
+            above, tied, best, wanted, *others,
         )  # fmt: skip
 
     _spread(work, num_queries, num_queries * columns)

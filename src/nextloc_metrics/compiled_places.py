@@ -166,20 +166,20 @@ def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> Tensor | tuple[Tensor, 
     return arranged
 
 
-def tally(ranking: Any, counted: Tensor, *constants: Tensor) -> Tensor | None:
+def tally(ranking: Any, counted: Tensor, *constants: Any) -> Tensor | None:
     """Sum up scores, int64 `[F, 3]`; None where only the functions of `scoring` can tell.
 
     Args:
         ranking: a `Ranking`.
         counted: bool `[N]`, which of its queries to count.
-        constants: the flat table of sums of weights over the first places, float64; and for every
-            formula the last place that counts, where in the table its row starts, and what it is
-            of, int64; and its divisors by the number of relevant locations, float64.
+        constants: arrays. The flat table of sums of weights over the first places, float64; and for
+            every formula the last place that counts, where in the table its row starts, and what it
+            is of, int64; and its divisors by the number of relevant locations, float64.
     """
     places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
-    sums = torch.zeros(len(constants[1]), 3, dtype=torch.int64, device="cpu")
-    arrays = *places, ranking.num_relevant, counted, *constants, sums
-    return sums if _tally(*[x.contiguous().numpy() for x in arrays]) else None
+    sums = np.zeros((len(constants[1]), 3), np.int64)
+    arrays = [x.contiguous().numpy() for x in (*places, ranking.num_relevant, counted)]
+    return torch.from_numpy(sums) if _tally(*[*arrays, *constants, sums]) else None
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:

@@ -57,11 +57,11 @@ def arrange(above: Tensor, tied: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
 def tally(
     ranking: Any,
     counted: Tensor,
-    table: Tensor,
-    last: Tensor,
-    row: Tensor,
-    of: Tensor,
-    divisors: Tensor,
+    table: Any,
+    last: Any,
+    row: Any,
+    of: Any,
+    divisors: Any,
 ) -> Tensor | None:
     """Sum up scores as `compiled_places.tally` does; None where the functions of `scoring` must."""
     above, tied = _columns(ranking.above), _columns(ranking.tied)
@@ -75,11 +75,11 @@ def tally(
     if shared or most > _MOST_RELEVANT or number.max() >= divisors.shape[1]:
         return None
     several, ties = len(above) > 1, tied.max() > 1
-    above, tied, weights = above[:most], tied[:most], table.numpy()
+    above, tied = above[:most], tied[:most]
     formulas = list(zip(lasts, rows, kinds, strict=True))
     ends = {place: _ends(above, tied, place) for place in set(lasts)}
     worths = {
-        (place, begin): np.subtract(*(weights.take(begin + edge) for edge in reversed(ends[place])))
+        (place, begin): np.subtract(*(table.take(begin + edge) for edge in reversed(ends[place])))
         for place, begin in set(zip(lasts, rows, strict=True))
     }
     totals: dict[tuple[int, int, int], Any] = {}
@@ -98,7 +98,7 @@ def tally(
             worth = worth / tied
         totals[place, begin, kind] = _sum(worth[:1] if kind == FIRST else worth)
     scores = np.array([totals[formula] for formula in formulas])
-    scores /= divisors.numpy().take(number, axis=1)
+    scores /= divisors.take(number, axis=1)
     scores *= counted.numpy()
     if not (scores.min() >= 0 and scores.max() <= HIGHEST_SCORE):  # a NaN compares false
         return None

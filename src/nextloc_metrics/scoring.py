@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -76,10 +76,10 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
         float64 `[len(formulas), N]`, the bits of the functions below; None where queries have
         several, their locations are graded, or places lie beyond the tables.
     """
-    constants = _constants(ranking, formulas) if ranking.above.shape[1] == 1 else None
-    if constants is None:
+    numbers = _numbers(ranking, formulas) if ranking.above.shape[1] == 1 else None
+    if numbers is None:
         return None
-    last, row, _, divisors = constants
+    last, row, _, divisors = _make_constants(*numbers, ranking.device)
     above, tied = ranking.above[:, 0], ranking.tied[:, 0]
     ends = torch.stack([above, above + tied])[:, None]
     places = torch.minimum(ends, last[:, None])
@@ -97,10 +97,10 @@ def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Ten
     loops = loops_over_places(ranking.above)
     if loops is None or not _fits(ranking, counted):
         return None
-    constants = _constants(ranking, formulas)
-    if constants is None:
+    numbers = _numbers(ranking, formulas)
+    if numbers is None:
         return None
-    sums: Tensor | None = loops.tally(ranking, counted, _table(ranking.device), *constants)
+    sums: Tensor | None = loops.tally(ranking, counted, *_make_arrays(*numbers))
     return sums
 
 
@@ -117,14 +117,25 @@ def _fits(ranking: Ranking, counted: Tensor) -> bool:
     )
 
 
-def _constants(
+def _numbers(
     ranking: Ranking, formulas: Sequence[Formula]
-) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+) -> tuple[tuple[Formula, ...], tuple[int, ...], int] | None:
+    """Return what constants depend on: formulas, last places, the most relevant locations."""
     last = [_last(ranking, formula.k) for formula in formulas]
     most = 1 << (ranking.above.shape[1] - 1).bit_length()  # for few widths, whatever the batches
     if ranking.grades is not None or max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
         return None
-    return _make_constants(tuple(formulas), tuple(last), most, ranking.device)
+    return tuple(formulas), tuple(last), most
+
+
+@lru_cache
+def _make_arrays(
+    formulas: tuple[Formula, ...], last: tuple[int, ...], most: int
+) -> tuple[Any, ...]:
+    """Return the table and the constants, as loops read them."""
+    device = torch.device("cpu")
+    constants = _table(device), *_make_constants(formulas, last, most, device)
+    return tuple(constant.numpy() for constant in constants)
 
 
 @lru_cache
