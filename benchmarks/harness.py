@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -55,16 +56,18 @@ def both_paths(run: Callable[[], object], suffix: str = "") -> Contestants:
 def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
     """Run the contestants in turn until the time is over; return milliseconds of every round.
 
+    What ran before leaves its data in the caches, or clears them: every round has its own order.
     Those that take more than a twentieth of the time share half of it, and miss rounds.
     """
     warm_up = {name: _milliseconds(run) for name, run in contestants.items()}
     spent = {name: 0.0 for name, taken in warm_up.items() if taken > 50 * seconds}
     turns = dict.fromkeys(contestants, 0)
     rounds: list[dict[str, float]] = []
+    order = random.Random(0)
     began = time.perf_counter()
     while (elapsed := time.perf_counter() - began) < seconds or min(turns.values()) < _FEWEST_TURNS:
         times: dict[str, float] = {}
-        for name, run in contestants.items():
+        for name, run in order.sample(list(contestants.items()), len(contestants)):
             share = 1000 * elapsed / (2 * max(1, len(spent)))
             if spent.get(name, 0) <= share or (elapsed > seconds and turns[name] < _FEWEST_TURNS):
                 times[name] = _milliseconds(run)
