@@ -26,7 +26,7 @@ from nextloc_metrics import (
     scoring,
     threads,
 )
-from nextloc_metrics.first_places import find_first
+from nextloc_metrics.counting import find_first
 from nextloc_metrics.places import UNRETRIEVED
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -148,8 +148,9 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
                     assert value.dtype == getattr(other, name).dtype
 
 
-@pytest.mark.parametrize("number", [1, 4, 11, 900])
+@pytest.mark.parametrize("number", [1, 4, 11, 46, 900])
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.usefixtures("each_path")
 def test_the_first_candidates_are_those_of_a_sort(dtype: torch.dtype, number: int) -> None:
     """Ties, NaN, candidates that are in no group and rows that are not adjacent included."""
     scores = dirty_scores(9, 3011, dtype)[:, 4:-6]

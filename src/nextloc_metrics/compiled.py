@@ -35,9 +35,11 @@ __all__ = [
     "arrange",
     "compile_loops",
     "count_decisions",
+    "find_first",
     "find_in_lists",
     "find_places",
     "supports",
+    "supports_first",
     "survey",
     "tally",
 ]
@@ -47,6 +49,9 @@ _BLOCK = 1 << 11
 
 #: up to here one pass over a block for each relevant location is cheaper than a search among them
 MOST_RELEVANT = 1 << 9
+
+# Up to here first places are put in order one by one sooner than PyTorch sorts them.
+_MOST_FIRST = 1 << 7
 
 # How many scores are looked at together when one of them is looked for.
 _STEP = 1 << 6
@@ -206,6 +211,58 @@ def _put(scores, stride, start, columns, ids, own):  # type: ignore[no-untyped-d
                 scores[i * stride + ids[i, j] - start] = own[i, j]
 
 
+@numba.njit(nogil=True)
+def _key(bits, largest, infinity):  # type: ignore[no-untyped-def]
+    """An integer in the order of the floats: both zeros are 0, and every NaN is the largest."""
+    kind = type(largest)
+    magnitude = kind(bits & largest)
+    key = kind(-magnitude) if bits < 0 else magnitude
+    return largest if magnitude > infinity else key
+
+
+@numba.njit(nogil=True)
+def _highest_key(block, largest, infinity):  # type: ignore[no-untyped-def]
+    highest = block.dtype.type(~largest)
+    for i in range(len(block)):
+        highest = max(highest, _key(block[i], largest, infinity))
+    return highest
+
+
+@numba.njit(nogil=True)
+def _insert(keys, places, key, place):  # type: ignore[no-untyped-def]
+    """Put a key in the place of the lowest, behind those that are as high."""
+    at = len(keys) - 1
+    while at > 0 and keys[at - 1] < key:
+        keys[at], places[at] = keys[at - 1], places[at - 1]
+        at -= 1
+    keys[at], places[at] = key, place
+
+
+@numba.njit(nogil=True, cache=True)
+def _find_first_in_rows(  # type: ignore[no-untyped-def]
+    scores, stride, columns, largest, infinity, first, last, found
+):
+    """Find the highest maxima of blocks, as many as places, then the highest of all that reach."""
+    keys = np.empty(found.shape[1], scores.dtype)
+    maxima = np.empty(-(-columns // _STEP), scores.dtype)
+    for i in range(first, last):
+        row, places = scores[i * stride : i * stride + columns], found[i]
+        keys[:] = ~largest
+        for block in range(len(maxima)):
+            begin = block * _STEP
+            maxima[block] = _highest_key(row[begin : begin + _STEP], largest, infinity)
+            if maxima[block] > keys[-1]:
+                _insert(keys, places, maxima[block], block)
+        reached = keys[-1]
+        keys[:] = reached - 1  # what is lower is not among the first
+        for block in range(len(maxima)):
+            if maxima[block] >= reached:
+                for place in range(block * _STEP, min((block + 1) * _STEP, columns)):
+                    key = _key(row[place], largest, infinity)
+                    if key > keys[-1]:
+                        _insert(keys, places, key, place)
+
+
 class _Format(NamedTuple):
     """A float format as integers of its width: the largest, and infinity."""
 
@@ -230,6 +287,7 @@ def compile_loops() -> float:
         survey(scores, scores, True)
         places = torch.zeros(1, 1, dtype=torch.int64, device="cpu")
         find_places(scores, places, 1)
+        find_first(scores, 1)
         ChunkSurvey(scores, scores, places, find_best=False).add(0, 1)
     compile_loops_over_places()
     return time.perf_counter() - started
@@ -238,6 +296,11 @@ def compile_loops() -> float:
 def supports(scores: Tensor) -> bool:
     """Tell whether the loops can read these scores."""
     return scores.device.type == "cpu" and scores.dtype in _FORMATS and scores.stride(1) == 1
+
+
+def supports_first(scores: Tensor, number: int) -> bool:
+    """Tell whether `find_first` takes less than PyTorch's operations."""
+    return supports(scores) and number <= min(_MOST_FIRST, scores.shape[1] // _STEP)
 
 
 def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -253,7 +316,9 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
         int64 `[N]`, zeros where not asked for.
     """
     at = own.contiguous().view(_FORMATS[scores.dtype].integer).numpy()
-    return _run(_survey_rows, scores, find_best, at)
+    above, tied, best = _zeros(at.shape), _zeros(at.shape), _zeros(len(at))
+    _run(_survey_rows, scores, find_best, above, tied, best, at)
+    return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)
 
 
 class ChunkSurvey:
@@ -281,7 +346,7 @@ class ChunkSurvey:
         Returns:
             The maxima `[N]` (NaN where there is one) and the lowest columns they are in, or None.
         """
-        best = np.zeros(len(self._ids), np.int64)
+        best = _zeros(len(self._ids))
         _put(self._scores, self._stride, start, columns, self._ids, self._own)
         _survey_rows(
             self._scores, self._stride, columns, self._largest, self._infinity,
@@ -299,34 +364,41 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     Raises:
         IndexError: an id is not below C.
     """
-    retrieved = np.zeros(ids.shape[0], np.int64)
-    above, tied, best = _run(
-        _find_places_in_rows, scores, top > 0, ids.contiguous().numpy(), retrieved
-    )
+    wanted = ids.contiguous().numpy()
+    above, tied = _zeros(wanted.shape), _zeros(wanted.shape)
+    best, retrieved = _zeros(len(wanted)), _zeros(len(wanted))
+    _run(_find_places_in_rows, scores, top > 0, above, tied, best, wanted, retrieved)
+    places = torch.from_numpy(above), torch.from_numpy(tied)
     if not top:
-        return above, tied, None
-    none = above[:, :0]
-    return above, tied, FirstPlaces(top, torch.from_numpy(retrieved), best, none, none)
+        return *places, None
+    none = places[0][:, :0]
+    found = torch.from_numpy(retrieved), torch.from_numpy(best)
+    return *places, FirstPlaces(top, *found, none, none)
 
 
-def _run(
-    rows: Callable[..., None], scores: Tensor, find_best: bool, wanted: Any, *others: Any
-) -> tuple[Tensor, Tensor, Tensor]:
+def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Do what `counting.find_first` does, where the scores are so many that they are supported."""
+    found = _zeros((len(scores), number))
+    _run(_find_first_in_rows, scores, found)
+    ids = torch.from_numpy(found)
+    return scores.gather(1, ids), ids
+
+
+def _zeros(shape: int | tuple[int, ...]) -> Any:
+    return np.zeros(shape, np.int64)
+
+
+def _run(rows: Callable[..., None], scores: Tensor, *arrays: Any) -> None:
+    """Run a loop over the rows of scores, which writes into arrays."""
     num_queries, columns = scores.shape
-    above, tied = np.zeros(wanted.shape, np.int64), np.zeros(wanted.shape, np.int64)
-    best = np.zeros(num_queries, np.int64)
     integer, largest, infinity = _FORMATS[scores.dtype]
     stride = scores.stride(0)
     flat = _flat(scores).view(integer).numpy()
 
     def work(first: int, last: int) -> None:
-        rows(
-            flat, stride, columns, largest, infinity, first, last, find_best,
-            above, tied, best, wanted, *others,
-        )  # fmt: skip
+        rows(flat, stride, columns, largest, infinity, first, last, *arrays)
 
     _spread(work, num_queries, num_queries * columns)
-    return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)
 
 
 def _flat(scores: Tensor) -> Tensor:

@@ -17,9 +17,9 @@ from nextloc_metrics import numpy_counts, numpy_places
 from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.first_places import (
     FirstPlaces,
-    find_first,
+    Highest,
+    find_first_in_groups,
     first_places_of_scores,
-    highest,
     number_of_groups,
 )
 from nextloc_metrics.places import UNRETRIEVED
@@ -121,6 +121,23 @@ def find_places(
         best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
     first = None if best is None else first_places_of_scores(highest(scores, best, top), top)
     return above, tied, first
+
+
+def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
+    """Find the candidates that decide the first `top` places of scores `[N, C]`."""
+    return Highest(best, find_first(scores, top + 1) if top > 1 else None)
+
+
+def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Do what `scores.topk(number, dim=1)` does, or with all candidates where they are fewer.
+
+    Returns:
+        The scores `[N, number]`, best first (NaN before all), and whose they are, int64.
+    """
+    loops = compiled_loops(scores)
+    if loops is not None and loops.supports_first(scores, number):
+        return loops.find_first(scores, number)  # type: ignore[no-any-return]
+    return find_first_in_groups(scores, number)
 
 
 def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:

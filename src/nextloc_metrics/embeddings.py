@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import threads
-from nextloc_metrics.counting import FEW_RELEVANT, compiled_loops, survey
-from nextloc_metrics.first_places import Highest, highest, merge
+from nextloc_metrics.counting import FEW_RELEVANT, compiled_loops, highest, survey
+from nextloc_metrics.first_places import Highest, merge
 
 # Scores in a thread's chunk, where `chunk_size` is not given: enough for an efficient matrix
 # product, and few enough to be read from a cache.

@@ -65,18 +65,10 @@ class Highest(NamedTuple):
         return Highest((maximum, best + start), first and (first[0], first[1] + start))
 
 
-def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
-    """Find the candidates that decide the first `top` places of scores `[N, C]`."""
-    return Highest(best, find_first(scores, top + 1) if top > 1 else None)
-
-
-def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Do what `scores.topk(number, dim=1)` does, or with all candidates where they are fewer.
+def find_first_in_groups(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Do what `counting.find_first` does, by PyTorch's operations.
 
     On the CPU first the groups with the highest maxima are found, then the candidates in these.
-
-    Returns:
-        The scores `[N, number]`, best first (NaN before all), and whose they are, int64.
     """
     num_queries, num_candidates = scores.shape
     number = min(number, num_candidates)
@@ -85,7 +77,7 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
     rows = max(1, min(num_queries, _SCORES_AT_ONCE // num_candidates))
-    parts = [_find_first_in_groups(part, number, groups) for part in torch.split(scores, rows)]
+    parts = [_take_from_groups(part, number, groups) for part in torch.split(scores, rows)]
     values, ids = (torch.cat(found) for found in zip(*parts, strict=True))
     return values, ids
 
@@ -96,7 +88,7 @@ def number_of_groups(num_candidates: int, number: int) -> int:
     return groups if num_candidates >= groups * _SMALLEST_GROUP else 0
 
 
-def _find_first_in_groups(scores: Tensor, number: int, groups: int) -> tuple[Tensor, Tensor]:
+def _take_from_groups(scores: Tensor, number: int, groups: int) -> tuple[Tensor, Tensor]:
     size = scores.shape[1] // groups
     grouped = torch.unflatten(scores[:, : size * groups], 1, (size, groups))
     group = grouped.amax(1).topk(number, dim=1, sorted=False).indices
@@ -115,7 +107,7 @@ def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top:
     Args:
         best: maxima `[N, S]` and ids `[N, S]`.
         first: scores `[N, S * T]` and ids `[N, S * T]`, for `top` above 1.
-        top: as in `highest`.
+        top: as in `counting.highest`.
     """
     maxima, ids = best
     maximum = maxima.amax(1, keepdim=True)

@@ -7,8 +7,8 @@ import torch.distributed
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nextloc_metrics.counting import best_candidate
-from nextloc_metrics.first_places import Highest, highest, merge
+from nextloc_metrics.counting import best_candidate, highest
+from nextloc_metrics.first_places import Highest, merge
 
 
 def sum_over_processes(counts: Tensor, process_group: Any) -> Tensor:
