@@ -601,6 +601,45 @@ def test_a_ranking_has_integer_places() -> None:
     assert UNRETRIEVED == 2**62
 
 
+@pytest.mark.parametrize("relevance", ["id", "ids", "bool", "graded"])
+@pytest.mark.parametrize("form", ["scores", "lists", "embeddings"])
+def test_a_ranking_outlives_what_it_was_made_of(form: str, relevance: str) -> None:
+    """Buffers of a data loader are written over."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(6, 9, generator=generator)
+    target = {
+        "id": torch.arange(6),
+        "ids": torch.arange(12).view(6, 2) % 9,
+        "bool": scores > 0.5,
+        "graded": scores.clamp(min=0),
+    }[relevance]
+    mask, groups = torch.arange(6) != 2, torch.arange(6)
+    preds = scores.argsort(1)[:, :4].contiguous() if form == "lists" else scores
+    table = torch.randn(9, 9, generator=generator)
+    inputs = [preds, target, mask, groups, table]
+
+    def rank(preds: Tensor, target: Tensor, mask: Tensor, groups: Tensor, table: Tensor) -> Ranking:
+        if form == "embeddings":
+            ranking = Ranking.from_embeddings(preds, table, target, mask, top=2)
+        else:
+            ranking = Ranking.from_predictions(preds, target, mask, top=2)
+        return ranking.with_groups(groups)
+
+    kept = rank(*[one.clone() for one in inputs])
+    ranking = rank(*inputs)
+    for one in inputs:
+        one.zero_()
+    for name in (*vars(kept), "gains"):
+        value, expected = getattr(ranking, name), getattr(kept, name)
+        if isinstance(expected, Tensor):
+            assert torch.equal(value, expected), name
+    assert ranking.first is not None
+    assert kept.first is not None
+    assert torch.equal(ranking.first.ids, kept.first.ids)
+    assert torch.equal(ranking.first.best, kept.first.best)
+    assert torch.equal(ranking.first.retrieved, kept.first.retrieved)
+
+
 def test_a_ranking_of_lists() -> None:
     """Places as written, a repeat keeping the places of the others."""
     lists = torch.tensor([[4, 4, 7, -1], [7, -1, -1, -1]])

@@ -148,7 +148,7 @@ def _same(left: Tensor, right: Tensor) -> Tensor:
 
 def first_places_of_lists(lists: Tensor, top: int) -> FirstPlaces:
     """Take the candidates from lists of ids `[N, K]`."""
-    first = lists[:, :top]
+    first = lists[:, :top].clone()
     ids = first if top > 1 else first[:, :0]
     above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
-    return FirstPlaces(top, (first >= 0).sum(1), lists[:, 0], ids, above)
+    return FirstPlaces(top, (first >= 0).sum(1), first[:, 0], ids, above)

@@ -78,10 +78,10 @@ def tally(
     above, tied = above[:most], tied[:most]
     formulas = list(zip(lasts, rows, kinds, strict=True))
     ends = {place: _ends(above, tied, place) for place in set(lasts)}
-    worths = {
-        (place, begin): np.subtract(*(table.take(begin + edge) for edge in reversed(ends[place])))
-        for place, begin in set(zip(lasts, rows, strict=True))
-    }
+    worths = {}
+    for place, begin in set(zip(lasts, rows, strict=True)):
+        start, end = ends[place]
+        worths[place, begin] = table.take(begin + end) - table.take(begin + start)
     totals: dict[tuple[int, int, int], Any] = {}
     for place, begin, kind in dict.fromkeys(formulas):
         worth = worths[place, begin]

@@ -463,7 +463,7 @@ class Ranking:
                 f"`groups` must be an integer tensor of shape {tuple(self.shape)}, one group a "
                 f"query, got {describe(groups)}."
             )
-        return replace(self, groups=groups.reshape(-1).long())
+        return replace(self, groups=groups.reshape(-1).long().clone())
 
     def first_places(self, top: int) -> FirstPlaces:
         """Return the candidates on the first places.
