@@ -152,8 +152,9 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_path")
 def test_the_first_candidates_are_those_of_a_sort(dtype: torch.dtype, number: int) -> None:
-    """Ties, NaN, candidates that are in no group and rows that are not adjacent included."""
-    scores = dirty_scores(9, 3011, dtype)[:, 4:-6]
+    """Ties, NaN, sorted rows, candidates in no group and rows that are not adjacent included."""
+    rows = dirty_scores(9, 3011, dtype)
+    scores = torch.cat([rows, rows.sort(1).values, -rows.sort(1).values, 0 * rows])[:, 4:-6]
     values, ids = find_first(scores, number)
     expected = scores.sort(dim=1, descending=True).values[:, :number]
     assert torch.equal(values.float().nan_to_num(9e4), expected.float().nan_to_num(9e4))

@@ -1,4 +1,4 @@
-"""Compiled loops: the counts of `counting`, in one pass over the scores, in any float dtype.
+"""Compiled loops: the counts and first places of `counting`, over scores of any float dtype.
 
 What becomes of the counts is in `compiled_places`.
 
@@ -6,7 +6,8 @@ Scores are compared by their bits, as integers of the float's width: unlike floa
 compiler free to vectorise a maximum, and 16 bits need no conversion. Floats that are not negative
 have the order of their bits; negative ones the reverse order, so against a negative score both
 sides have all bits but the sign flipped. What bits alone get wrong is mended a row at a time, where
-it occurs: -0, which equals 0, and a negative NaN, which must count as above.
+it occurs: -0, which equals 0, and a negative NaN, which must count as above. First places are found
+by keys instead, which have the order of the floats.
 """
 
 import time
@@ -229,38 +230,40 @@ def _highest_key(block, largest, infinity):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True)
-def _insert(keys, places, key, place):  # type: ignore[no-untyped-def]
-    """Put a key in the place of the lowest, behind those that are as high."""
+def _insert(keys, columns, key, column):  # type: ignore[no-untyped-def]
+    """Put a key and its column in the place of the lowest, behind those that are as high."""
     at = len(keys) - 1
     while at > 0 and keys[at - 1] < key:
-        keys[at], places[at] = keys[at - 1], places[at - 1]
+        keys[at], columns[at] = keys[at - 1], columns[at - 1]
         at -= 1
-    keys[at], places[at] = key, place
+    keys[at], columns[at] = key, column
 
 
 @numba.njit(nogil=True, cache=True)
 def _find_first_in_rows(  # type: ignore[no-untyped-def]
     scores, stride, columns, largest, infinity, first, last, found
 ):
-    """Find the highest maxima of blocks, as many as places, then the highest of all that reach."""
-    keys = np.empty(found.shape[1], scores.dtype)
-    maxima = np.empty(-(-columns // _STEP), scores.dtype)
+    """Find the highest scores in the blocks with the highest maxima, as many blocks as places.
+
+    What is in other blocks is no higher than any of these maxima, which fill the places.
+    """
+    number = found.shape[1]
+    keys, maxima = np.empty(number, scores.dtype), np.empty(number, scores.dtype)
+    begins = np.empty(number, np.int64)
     for i in range(first, last):
-        row, places = scores[i * stride : i * stride + columns], found[i]
-        keys[:] = ~largest
-        for block in range(len(maxima)):
-            begin = block * _STEP
-            maxima[block] = _highest_key(row[begin : begin + _STEP], largest, infinity)
+        row, ids = scores[i * stride : i * stride + columns], found[i]
+        maxima[:] = ~largest
+        for begin in range(0, columns, _STEP):
+            highest = _highest_key(row[begin : begin + _STEP], largest, infinity)
+            if highest > maxima[-1]:
+                _insert(maxima, begins, highest, begin)
+        keys[:] = maxima[-1] - 1
+        for block in range(number):
             if maxima[block] > keys[-1]:
-                _insert(keys, places, maxima[block], block)
-        reached = keys[-1]
-        keys[:] = reached - 1  # what is lower is not among the first
-        for block in range(len(maxima)):
-            if maxima[block] >= reached:
-                for place in range(block * _STEP, min((block + 1) * _STEP, columns)):
-                    key = _key(row[place], largest, infinity)
+                for column in range(begins[block], min(begins[block] + _STEP, columns)):
+                    key = _key(row[column], largest, infinity)
                     if key > keys[-1]:
-                        _insert(keys, places, key, place)
+                        _insert(keys, ids, key, column)
 
 
 class _Format(NamedTuple):

@@ -1,7 +1,8 @@
 """How many candidates are scored above, and how many exactly at, each relevant location's score.
 
-Only this is hot, here by PyTorch's operations and sooner, where they can read the scores, in
-`numpy_counts`, `compiled` and `triton_kernels`: all the rest works on a few integers a query.
+Only this, and to find the first places, is hot, here by PyTorch's operations and sooner, where they
+can read the scores, in `numpy_counts`, `compiled` and `triton_kernels`: all the rest works on a few
+integers a query.
 
 A NaN among the candidates compares false with everything, so both counts are taken from below
 (`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
@@ -18,7 +19,7 @@ from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.first_places import (
     FirstPlaces,
     Highest,
-    find_first_in_groups,
+    find_first_by_topk,
     first_places_of_scores,
     number_of_groups,
 )
@@ -137,7 +138,7 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     loops = compiled_loops(scores)
     if loops is not None and loops.supports_first(scores, number):
         return loops.find_first(scores, number)  # type: ignore[no-any-return]
-    return find_first_in_groups(scores, number)
+    return find_first_by_topk(scores, number)
 
 
 def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:

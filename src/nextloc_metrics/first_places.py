@@ -65,7 +65,7 @@ class Highest(NamedTuple):
         return Highest((maximum, best + start), first and (first[0], first[1] + start))
 
 
-def find_first_in_groups(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+def find_first_by_topk(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """Do what `counting.find_first` does, by PyTorch's operations.
 
     On the CPU first the groups with the highest maxima are found, then the candidates in these.
@@ -77,7 +77,7 @@ def find_first_in_groups(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
     rows = max(1, min(num_queries, _SCORES_AT_ONCE // num_candidates))
-    parts = [_take_from_groups(part, number, groups) for part in torch.split(scores, rows)]
+    parts = [_find_first_in_groups(part, number, groups) for part in torch.split(scores, rows)]
     values, ids = (torch.cat(found) for found in zip(*parts, strict=True))
     return values, ids
 
@@ -88,7 +88,7 @@ def number_of_groups(num_candidates: int, number: int) -> int:
     return groups if num_candidates >= groups * _SMALLEST_GROUP else 0
 
 
-def _take_from_groups(scores: Tensor, number: int, groups: int) -> tuple[Tensor, Tensor]:
+def _find_first_in_groups(scores: Tensor, number: int, groups: int) -> tuple[Tensor, Tensor]:
     size = scores.shape[1] // groups
     grouped = torch.unflatten(scores[:, : size * groups], 1, (size, groups))
     group = grouped.amax(1).topk(number, dim=1, sorted=False).indices

@@ -463,7 +463,7 @@ class Ranking:
                 f"`groups` must be an integer tensor of shape {tuple(self.shape)}, one group a "
                 f"query, got {describe(groups)}."
             )
-        return replace(self, groups=groups.reshape(-1).long().clone())
+        return replace(self, groups=groups.reshape(-1).to(torch.int64, copy=True))
 
     def first_places(self, top: int) -> FirstPlaces:
         """Return the candidates on the first places.
@@ -487,6 +487,13 @@ class Ranking:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_derived": {}}  # made anew from the rest
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read also what version 0.1 wrote."""
+        if "graded" in state:
+            gains = state.pop("gains")
+            state["grades"] = gains if state.pop("graded") else None
+        self.__dict__.update(state)
+
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what was made of this ranking under a key, and make it the first time."""
         derived: dict[Hashable, Any] = self._derived  # type: ignore[attr-defined]
@@ -499,7 +506,7 @@ class Ranking:
         """What the relevant locations are worth: their grades, or 1; 0 for padding."""
         if self.grades is not None:
             return self.grades
-        return self.once("gains", lambda: (self.relevant >= 0).to(gain_dtype(self.device)))
+        return (self.relevant >= 0).to(gain_dtype(self.device))
 
     @property
     def answerable(self) -> Tensor:

@@ -76,10 +76,10 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
         float64 `[len(formulas), N]`, the bits of the functions below; None where queries have
         several, their locations are graded, or places lie beyond the tables.
     """
-    numbers = _numbers(ranking, formulas) if ranking.above.shape[1] == 1 else None
-    if numbers is None:
+    key = _key_of_constants(ranking, formulas) if ranking.above.shape[1] == 1 else None
+    if key is None:
         return None
-    last, row, _, divisors = _make_constants(*numbers, ranking.device)
+    last, row, _, divisors = _make_constants(*key, ranking.device)
     above, tied = ranking.above[:, 0], ranking.tied[:, 0]
     ends = torch.stack([above, above + tied])[:, None]
     places = torch.minimum(ends, last[:, None])
@@ -97,10 +97,10 @@ def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Ten
     loops = loops_over_places(ranking.above)
     if loops is None or not _fits(ranking, counted):
         return None
-    numbers = _numbers(ranking, formulas)
-    if numbers is None:
+    key = _key_of_constants(ranking, formulas)
+    if key is None:
         return None
-    sums: Tensor | None = loops.tally(ranking, counted, *_make_arrays(*numbers))
+    sums: Tensor | None = loops.tally(ranking, counted, *_make_arrays(*key))
     return sums
 
 
@@ -117,7 +117,7 @@ def _fits(ranking: Ranking, counted: Tensor) -> bool:
     )
 
 
-def _numbers(
+def _key_of_constants(
     ranking: Ranking, formulas: Sequence[Formula]
 ) -> tuple[tuple[Formula, ...], tuple[int, ...], int] | None:
     """Return what constants depend on: formulas, last places, the most relevant locations."""

@@ -22,7 +22,7 @@ def sort_ids(ids: Tensor) -> Tensor:
         ids[:, 1:].masked_fill_(ids[:, 1:] == ids[:, :-1], -1)
         return ids
     array = np.sort(ids.numpy(), axis=1)
-    if array[:, 0].max(initial=-1) < 0:
+    if len(array) and array[:, 0].max() < 0:
         padding = np.count_nonzero((array < 0).all(0))
         array = array[:, min(padding, array.shape[1] - 1) :]
     np.copyto(array[:, 1:], -1, where=array[:, 1:] == array[:, :-1])

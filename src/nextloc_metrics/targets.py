@@ -46,10 +46,11 @@ def read_target(
         ids, values = _positive_columns(relevance, counted)
         grades = values if target.is_floating_point() else None
         padded = True
+    # relevance was padded by -1, and so ignores no -1
     if ignore_index is not None and (ignore_index >= 0 or is_integer(target)):
         ignored = ids == ignore_index
         ids = ids.masked_fill(ignored, -1)
-        counted = counted & ((ids >= 0).any(1) | ~ignored.any(1))
+        counted = counted & ((ids != -1).any(1) | ~ignored.any(1))
         grades = None if grades is None else grades.masked_fill(ignored, 0)
     if validate_args:
         _check_range(ids, counted, num_candidates, padded)
@@ -96,10 +97,10 @@ def _positive_columns(relevance: Tensor, counted: Tensor) -> tuple[Tensor, Tenso
     widest = max(1, int(sizes.max())) if sizes.numel() else 1
     slot = torch.arange(rows.numel(), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
     ids = torch.full((relevance.shape[0], widest), -1, device=rows.device)
-    gains = torch.zeros(ids.shape, dtype=gain_dtype(ids.device), device=rows.device)
+    grades = torch.zeros(ids.shape, dtype=gain_dtype(ids.device), device=rows.device)
     ids[rows, slot] = columns
-    gains[rows, slot] = relevance[rows, columns].to(gains.dtype)
-    return ids, gains
+    grades[rows, slot] = relevance[rows, columns].to(grades.dtype)
+    return ids, grades
 
 
 def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> None:
