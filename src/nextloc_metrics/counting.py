@@ -21,7 +21,6 @@ from nextloc_metrics.first_places import (
     Highest,
     find_first_by_topk,
     first_places_of_scores,
-    number_of_groups,
 )
 from nextloc_metrics.places import UNRETRIEVED
 
@@ -38,9 +37,8 @@ _DEVICE_BUFFER_ELEMENTS = 1 << 22
 # Of the scores, one part of so many may be copied.
 _COPIED_SHARE = 1 << 5
 
-# Without groups of candidates, the first places are found sooner than those of so many relevant
-# ones, if they are one part of so many of the candidates.
-_MANY_RELEVANT = 1 << 3
+# To find the first places takes less than to count around all relevant locations, if there are so
+# many candidates for each place, and more relevant locations than the root of the number of places.
 _MANY_CANDIDATES = 1 << 4
 
 # Comparisons a score that take as long as a search for it among the relevant ones.
@@ -202,9 +200,7 @@ def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tenso
     where to count around all relevant ones takes less.
     """
     num_candidates, num_relevant = scores.shape[1], ids.shape[1]
-    in_groups = number_of_groups(num_candidates, min(depth + 1, num_candidates)) > 0
-    few = num_relevant < _MANY_RELEVANT or depth * _MANY_CANDIDATES > num_candidates
-    if few and not in_groups:
+    if depth >= num_relevant**2 or depth * _MANY_CANDIDATES > num_candidates:
         return None
     first = find_first(scores, depth + 1)[0]
     around, beyond = first[:, :depth], first[:, depth:]

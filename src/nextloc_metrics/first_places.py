@@ -72,7 +72,7 @@ def find_first_by_topk(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """
     num_queries, num_candidates = scores.shape
     number = min(number, num_candidates)
-    groups = 0 if waits_to_look(scores) else number_of_groups(num_candidates, number)
+    groups = 0 if waits_to_look(scores) else _number_of_groups(num_candidates, number)
     if not groups:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
@@ -82,7 +82,7 @@ def find_first_by_topk(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     return values, ids
 
 
-def number_of_groups(num_candidates: int, number: int) -> int:
+def _number_of_groups(num_candidates: int, number: int) -> int:
     """Return into how many groups of candidates the first ones are looked for; 0 for no groups."""
     groups = -(-math.isqrt(num_candidates * number) // _GROUPS) * _GROUPS
     return groups if num_candidates >= groups * _SMALLEST_GROUP else 0
