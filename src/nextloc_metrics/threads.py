@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-_Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Task = ctypes.CFUNCTYPE(None, ctypes.py_object)
 
 
 def _find_openmp() -> Callable[..., None] | None:
@@ -21,13 +21,14 @@ def _find_openmp() -> Callable[..., None] | None:
         parallel = ctypes.CDLL(None).GOMP_parallel
     except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
         return None
-    parallel.argtypes = _Task, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
+    parallel.argtypes = _Task, ctypes.py_object, ctypes.c_uint, ctypes.c_uint
     parallel.restype = None
     return parallel
 
 
 _openmp = _find_openmp()
-_here = threading.local()
+_perform = _Task(lambda task: task())
+_busy: set[int] = set()  # threads with a task: a `threading.local` would be made for each of them
 
 
 def are_of_torch() -> bool:
@@ -40,7 +41,7 @@ def available() -> int:
 
     Inside a task these are taken.
     """
-    return 1 if getattr(_here, "is_task", False) else torch.get_num_threads()
+    return 1 if threading.get_ident() in _busy else torch.get_num_threads()
 
 
 def run(task: Callable[[], None], threads: int) -> None:
@@ -50,17 +51,17 @@ def run(task: Callable[[], None], threads: int) -> None:
         return
     errors: list[BaseException] = []
 
-    def attempt(_: object = None) -> None:
-        _here.is_task = True
+    def attempt() -> None:
+        _busy.add(threading.get_ident())
         try:
             task()
         except BaseException as error:  # neither OpenMP nor C could pass it on
             errors.append(error)
         finally:
-            _here.is_task = False
+            _busy.discard(threading.get_ident())
 
     if _openmp is not None:
-        _openmp(_Task(attempt), None, threads, 0)
+        _openmp(_perform, attempt, threads, 0)
     else:
         others = [_workers(threads - 1).submit(attempt) for _ in range(threads - 1)]
         attempt()
