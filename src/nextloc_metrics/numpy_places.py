@@ -78,24 +78,20 @@ def tally(
     above, tied = above[:most], tied[:most]
     formulas = list(zip(lasts, rows, kinds, strict=True))
     ends = {place: _ends(above, tied, place) for place in set(lasts)}
-    worths = {}
-    for place, begin in set(zip(lasts, rows, strict=True)):
-        start, end = ends[place]
-        worths[place, begin] = table.take(begin + end) - table.take(begin + start)
     totals: dict[tuple[int, int, int], Any] = {}
     for place, begin, kind in dict.fromkeys(formulas):
-        worth = worths[place, begin]
+        start, end = ends[place]
+        worth = table.take(begin + end) - table.take(begin + start)
         if kind == PRECISION and several:
             relevant_above = _columns(ranking.relevant_above)[:most] + 1
             if ties:
                 relevant_tied = _columns(ranking.relevant_tied)[:most]
                 slope = (relevant_tied - 1) / np.maximum(tied - 1, 1)
-                start, end = ends[place]
                 worth = (relevant_above - slope * (above + 1)) * worth + slope * (end - start)
             else:
-                worth = worth * relevant_above
+                worth *= relevant_above
         if ties:
-            worth = worth / tied
+            worth /= tied
         totals[place, begin, kind] = _sum(worth[:1] if kind == FIRST else worth)
     scores = np.array([totals[formula] for formula in formulas])
     scores /= divisors.take(number, axis=1)
@@ -137,8 +133,7 @@ def _columns(values: Tensor) -> Any:
 
 
 def _sum(columns: Any) -> Any:
-    """Add up as `exact.row_sum` does."""
-    columns = columns.copy()
+    """Add up as `exact.row_sum` does; the values are lost."""
     while len(columns) > 1:
         half = 1 << (len(columns) - 1).bit_length() - 1
         columns[: len(columns) - half] += columns[half:]
