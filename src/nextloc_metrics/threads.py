@@ -28,7 +28,9 @@ def _find_openmp() -> Callable[..., None] | None:
 
 _openmp = _find_openmp()
 _perform = _Task(lambda task: task())
-_busy: set[int] = set()  # threads with a task: a `threading.local` would be made for each of them
+
+# Threads with a task. To Python OpenMP's are new each time, so a `threading.local` would not last.
+_busy: set[int] = set()
 
 
 def are_of_torch() -> bool:
