@@ -141,7 +141,7 @@ def compile_loops_over_places() -> None:
     place = places[0]
     constants = number[0], place, place, place, number
     _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
-    count_decisions(places.expand(3, 1), place, place)
+    count_decisions(torch.zeros(3, 1, dtype=torch.int64, device="cpu"), place, place)
     find_in_lists(places, places)
     arrange(places, places, places)
 
@@ -182,7 +182,7 @@ def tally(ranking: Any, counted: Tensor, *constants: Any) -> Tensor | None:
     return torch.from_numpy(sums) if _tally(*[*arrays, *constants, sums]) else None
 
 
-def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
+def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:
     """Add true positives, decisions and support to a state of `LocationF1`, int64 `[3, C]`.
 
     Args:
@@ -190,6 +190,4 @@ def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
         target: int64 `[N]`, -1 for none.
         decided: int64 `[N]`, -1 for none.
     """
-    counts = state.clone(memory_format=torch.contiguous_format)
-    _count_decisions(counts.numpy(), target.contiguous().numpy(), decided.contiguous().numpy())
-    return counts
+    _count_decisions(state.numpy(), target.contiguous().numpy(), decided.contiguous().numpy())

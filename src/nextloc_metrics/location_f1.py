@@ -95,9 +95,10 @@ class LocationF1(RankingTally):
         # whatever may be looked at is: an id too large would be counted for another location
         waits = waits_to_look(ranking.above)
         if len(ranking) and (not waits or (self.validate_args and candidates is None)):
-            by_scores = candidates is not None  # and so below these
-            ids = ranking.relevant if by_scores else torch.stack(self._decisions(ranking))
-            highest = int(ids.max())
+            target, best = self._decisions(ranking)
+            if candidates is None:  # or the best is one of these
+                target = torch.where(target < 0, target, torch.maximum(target, best))
+            highest = int(target.max())
             if highest >= self.num_locations:
                 raise ValueError(
                     f"ids must be below `num_locations`, {self.num_locations}, got {highest}."
@@ -105,7 +106,8 @@ class LocationF1(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of every location."""
-        return self._counted_into(self.empty_tally().to(ranking.device), ranking)
+        state = self.empty_tally().to(ranking.device)
+        return self._add_decisions(state, *self._decisions(ranking))
 
     def prepare(self, ranking: Ranking) -> None:
         """Do nothing: what may fail was checked, and a second table of counts would be large."""
@@ -117,18 +119,28 @@ class LocationF1(RankingTally):
         if self._has_own_tally:
             super().add(ranking)
         else:
-            setattr(self, self.state_name, self._counted_into(self.state, ranking))
+            self.count(*self._decisions(ranking))
+
+    def count(self, target: Tensor, decided: Tensor) -> None:
+        """Add the decisions of queries to the state.
+
+        Args:
+            target: int64 `[N]`, -1 for none; the query then does not count.
+            decided: int64 `[N]`, the best candidates, -1 for none.
+        """
+        setattr(self, self.state_name, self._add_decisions(self.state, target, decided))
 
     @property
     def _has_own_tally(self) -> bool:
         return type(self).tally is not LocationF1.tally
 
-    def _counted_into(self, state: Tensor, ranking: Ranking) -> Tensor:
+    def _add_decisions(self, state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
+        """Return the state with decisions added; loops write into it, for it may be large."""
         loops = loops_over_places(state)
         if loops is not None:
-            best = ranking.first_places(1).best
-            return loops.count_decisions(state, ranking.relevant[:, 0], best)  # type: ignore[no-any-return]
-        target, decided = self._decisions(ranking)
+            loops.count_decisions(state, target, decided)
+            return state
+        decided = torch.where(target >= 0, decided, -1)
         ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
         row = torch.arange(3, device=ids.device)[:, None] * self.num_locations
         cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
@@ -154,6 +166,5 @@ class LocationF1(RankingTally):
 
     @staticmethod
     def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return every query's target and decision, -1 where it has none."""
-        target = ranking.relevant[:, 0]
-        return target, torch.where(target >= 0, ranking.first_places(1).best, -1)
+        """Return every query's target and best candidate, -1 where there is none."""
+        return ranking.relevant[:, 0], ranking.first_places(1).best

@@ -111,7 +111,7 @@ def _ends(above: Any, tied: Any, last: int) -> tuple[Any, Any]:
     return start, start + np.minimum(tied, last - start)
 
 
-def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
+def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:
     """Add true positives, decisions and support to a state of `LocationF1`, int64 `[3, C]`.
 
     Args:
@@ -119,12 +119,11 @@ def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
         target: int64 `[N]`, -1 for none.
         decided: int64 `[N]`, -1 for none.
     """
-    counts = state.numpy().copy()
+    counts = state.numpy()
     known = target.numpy() >= 0
     ids, best = target.numpy()[known], decided.numpy()[known]
     for row, places in enumerate((ids[ids == best], best[best >= 0], ids)):
         np.add.at(counts[row], places, 1)
-    return torch.from_numpy(counts)
 
 
 def _columns(values: Tensor) -> Any:
