@@ -269,7 +269,7 @@ def test_members_equal_separate_metrics(make: Make, keys: list[str]) -> None:
 def test_a_batch_is_ranked_once(
     make: Make, keys: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One ranking an update and one a forward, however many members."""
+    """One ranking an update and one a forward, however many members, where there is a mask."""
     calls: list[str] = []
     for name in ("from_scores", "from_lists"):
         original = getattr(Ranking, name).__func__
@@ -281,12 +281,12 @@ def test_a_batch_is_ranked_once(
             return _original(cls, *args, **kw)
 
         monkeypatch.setattr(Ranking, name, classmethod(counted))
-    metrics = make()
+    metrics, mask = make(), torch.arange(8) < 7
     for step in range(3):
-        metrics.update(*batch())
+        metrics.update(*batch(8), mask)
         assert calls == ["from_scores"] * (step + 1)
     metrics.compute()
-    metrics(*batch())
+    metrics(*batch(8), mask)
     assert calls == ["from_scores"] * 4
     metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
     assert calls == ["from_scores"] * 4 + ["from_lists"]

@@ -1,5 +1,6 @@
 """Several metrics of one batch, ranked once."""
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -12,6 +13,7 @@ from torchmetrics import MetricCollection
 from nextloc_metrics import plotting
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
+from nextloc_metrics.one_relevant import OneRelevant
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.tables import Reading, Table, tabulate
 
@@ -48,6 +50,8 @@ class RankingCollection(MetricCollection):
         >>> metrics.compute()
         {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
     """
+
+    _prepared = OneRelevant([])
 
     def __init__(
         self,
@@ -104,19 +108,23 @@ class RankingCollection(MetricCollection):
             mask: as for `RankingMetric.update`.
             groups: every query's group, for members that are `Grouped`.
         """
-        ranking = self._checked(preds, target, mask, groups)
         members = self._rankers()
-        if not self._groups_checked or any(member.has_own_update for member in members):
-            super().update(ranking)  # which finds, the first time, what members can share a state
-            return
-        for names in self._groups.values():
-            first: RankingTally = self._modules[names[0]]  # type: ignore[assignment]
-            first._update_count += 1
-            first.add(ranking)
+        updated: list[Any] = [self._modules[names[0]] for names in self._groups.values()]
+        simple = self._groups_checked and mask is None and groups is None
+        if not (simple and self._one_relevant(updated).add(preds, target)):
+            ranking = self._checked(preds, target, mask, groups)
+            if not self._groups_checked or any(member.has_own_update for member in members):
+                super().update(ranking)  # which finds, the first time, who can share a state
+                return
+            for member in updated:
+                member.add(ranking)
+        for member in updated:
+            member._update_count += 1
         for member in members:
             member._computed = None
-        self._state_is_copy = False
-        if len(self._groups) < len(members):
+        if self._state_is_copy:
+            self._state_is_copy = False
+        if len(updated) < len(members):
             self._compute_groups_create_state_ref()
 
     def forward(
@@ -385,6 +393,13 @@ class RankingCollection(MetricCollection):
             member.check(ranking)
         prepare_all(different.values(), ranking)
         return ranking
+
+    def _one_relevant(self, members: Sequence[RankingTally]) -> OneRelevant:
+        """Return what was prepared for these members, and prepare it where they are others."""
+        known = self._prepared.metrics
+        if len(known) != len(members) or not all(map(operator.is_, known, members)):
+            self._prepared = OneRelevant(members)
+        return self._prepared
 
     def _rankers(self) -> list[RankingTally]:
         return list(self._modules.values())  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ by keys instead, which have the order of the floats.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numba
@@ -25,6 +25,7 @@ from nextloc_metrics.compiled_places import (
     compile_loops_over_places,
     count_decisions,
     find_in_lists,
+    sum_up,
     tally,
 )
 from nextloc_metrics.first_places import FirstPlaces
@@ -33,6 +34,7 @@ from nextloc_metrics.places import UNRETRIEVED
 __all__ = [
     "MOST_RELEVANT",
     "ChunkSurvey",
+    "add_one_relevant",
     "arrange",
     "compile_loops",
     "count_decisions",
@@ -377,16 +379,56 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     Raises:
         IndexError: an id is not below C.
     """
-    wanted = ids.contiguous().numpy()
-    above, tied = _zeros(wanted.shape), _zeros(wanted.shape)
-    best, retrieved = _zeros(len(wanted)), _zeros(len(wanted))
-    _run(_find_places_in_rows, scores, top > 0, above, tied, best, wanted, retrieved)
+    above, tied, best, retrieved = _find_places(scores, ids.contiguous().numpy(), top > 0)
     places = torch.from_numpy(above), torch.from_numpy(tied)
     if not top:
         return *places, None
     none = places[0][:, :0]
     found = torch.from_numpy(retrieved), torch.from_numpy(best)
     return *places, FirstPlaces(top, *found, none, none)
+
+
+def add_one_relevant(
+    scores: Tensor,
+    target: Tensor,
+    ignored: int | None,
+    means: Iterable[Tensor],
+    constants: tuple[Any, ...],
+    decisions: Iterable[Tensor],
+) -> bool:
+    """Add queries with one relevant location each to states, and tell whether that could be done.
+
+    Args:
+        scores: floating `[N, C]`, adjacent in every row, N at least 1.
+        target: int64 `[N]`, the relevant ones; where one is `ignored` or not a candidate's, nothing
+            is done.
+        ignored: an id, or None.
+        means: a state for every formula, int64 `[3]`.
+        constants: of the formulas, as for `tally`.
+        decisions: states of `LocationF1`, int64 `[3, C]`.
+    """
+    ids = target.contiguous().numpy()
+    unsigned = ids.view(np.uint64)  # in which negative ones are the largest
+    if unsigned.max() >= scores.shape[1] or (ignored is not None and (ids == ignored).any()):
+        return False
+    above, tied, best, _ = _find_places(scores, ids[:, None], True)
+    none, one = np.zeros_like(above), np.ones_like(above)
+    sums = sum_up(above, tied, none, one, one[:, 0], one[:, 0] > 0, *constants)
+    if sums is None:
+        return False
+    for state, added in zip(means, sums, strict=True):
+        held = state.numpy()
+        held += added
+    for state in decisions:
+        count_decisions(state, target, torch.from_numpy(best))
+    return True
+
+
+def _find_places(scores: Tensor, ids: Any, find_best: bool) -> tuple[Any, Any, Any, Any]:
+    above, tied = _zeros(ids.shape), _zeros(ids.shape)
+    best, retrieved = _zeros(len(ids)), _zeros(len(ids))
+    _run(_find_places_in_rows, scores, find_best, above, tied, best, ids, retrieved)
+    return above, tied, best, retrieved
 
 
 def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:

@@ -177,9 +177,15 @@ def tally(ranking: Any, counted: Tensor, *constants: Any) -> Tensor | None:
             is of, int64; and its divisors by the number of relevant locations, float64.
     """
     places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
-    sums = np.zeros((len(constants[1]), 3), np.int64)
     arrays = [x.contiguous().numpy() for x in (*places, ranking.num_relevant, counted)]
-    return torch.from_numpy(sums) if _tally(*[*arrays, *constants, sums]) else None
+    sums = sum_up(*arrays, *constants)
+    return None if sums is None else torch.from_numpy(sums)
+
+
+def sum_up(*arrays: Any) -> Any:
+    """Do what `tally` does, of arrays: those of a `Ranking` and the constants."""
+    sums = np.zeros((len(arrays[-1]), 3), np.int64)
+    return sums if _tally(*[*arrays, sums]) else None
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:

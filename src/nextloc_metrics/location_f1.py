@@ -119,16 +119,8 @@ class LocationF1(RankingTally):
         if self._has_own_tally:
             super().add(ranking)
         else:
-            self.count(*self._decisions(ranking))
-
-    def count(self, target: Tensor, decided: Tensor) -> None:
-        """Add the decisions of queries to the state.
-
-        Args:
-            target: int64 `[N]`, -1 for none; the query then does not count.
-            decided: int64 `[N]`, the best candidates, -1 for none.
-        """
-        setattr(self, self.state_name, self._add_decisions(self.state, target, decided))
+            state = self._add_decisions(self.state, *self._decisions(ranking))
+            setattr(self, self.state_name, state)
 
     @property
     def _has_own_tally(self) -> bool:

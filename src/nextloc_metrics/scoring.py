@@ -76,7 +76,8 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
         float64 `[len(formulas), N]`, the bits of the functions below; None where queries have
         several, their locations are graded, or places lie beyond the tables.
     """
-    key = _key_of_constants(ranking, formulas) if ranking.above.shape[1] == 1 else None
+    several = ranking.above.shape[1] > 1 or ranking.grades is not None
+    key = None if several else _key_of_constants(formulas, ranking.num_candidates)
     if key is None:
         return None
     last, row, _, divisors = _make_constants(*key, ranking.device)
@@ -97,11 +98,19 @@ def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Ten
     loops = loops_over_places(ranking.above)
     if loops is None or not _fits(ranking, counted):
         return None
-    key = _key_of_constants(ranking, formulas)
-    if key is None:
+    constants = arrays_of_constants(formulas, ranking.num_candidates, ranking.above.shape[1])
+    if constants is None:
         return None
-    sums: Tensor | None = loops.tally(ranking, counted, *_make_arrays(*key))
+    sums: Tensor | None = loops.tally(ranking, counted, *constants)
     return sums
+
+
+def arrays_of_constants(
+    formulas: Sequence[Formula], num_candidates: int | None, most_relevant: int = 1
+) -> tuple[Any, ...] | None:
+    """Return what loops must know of formulas; None where the tables are too short."""
+    key = _key_of_constants(formulas, num_candidates, most_relevant)
+    return None if key is None else _make_arrays(*key)
 
 
 def _fits(ranking: Ranking, counted: Tensor) -> bool:
@@ -110,6 +119,7 @@ def _fits(ranking: Ranking, counted: Tensor) -> bool:
     return (
         all(x.shape == places[0].shape and x.dtype == torch.int64 for x in places)
         and places[0].shape[1] > 0
+        and ranking.grades is None
         and len(counted) == len(places[0])
         and counted.dtype == torch.bool
         and ranking.num_relevant.shape == counted.shape
@@ -118,12 +128,12 @@ def _fits(ranking: Ranking, counted: Tensor) -> bool:
 
 
 def _key_of_constants(
-    ranking: Ranking, formulas: Sequence[Formula]
+    formulas: Sequence[Formula], num_candidates: int | None, most_relevant: int = 1
 ) -> tuple[tuple[Formula, ...], tuple[int, ...], int] | None:
     """Return what constants depend on: formulas, last places, the most relevant locations."""
-    last = [_last(ranking, formula.k) for formula in formulas]
-    most = 1 << (ranking.above.shape[1] - 1).bit_length()  # for few widths, whatever the batches
-    if ranking.grades is not None or max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
+    last = [_last(formula.k, num_candidates) for formula in formulas]
+    most = 1 << (most_relevant - 1).bit_length()  # for few widths, whatever the batches
+    if max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
         return None
     return tuple(formulas), tuple(last), most
 
@@ -226,7 +236,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     def of_several(rows: Rows) -> Tensor:
         blocks = above[rows], tied[rows], relevant_tied[rows], within[rows]
         if waits_to_look(above):
-            longest = min(_last(ranking, k), _MOST_CANDIDATES)
+            longest = min(_last(k, ranking.num_candidates), _MOST_CANDIDATES)
             return _first_of_several(*blocks, most, longest)
         longest = int(torch.minimum(blocks[3], blocks[1] - blocks[2] + 1).max())
         return _first_of_several(*blocks, int(blocks[2].max()), longest)
@@ -311,14 +321,14 @@ def _first_columns(ranking: Ranking) -> Ranking | None:
     return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
 
 
-def _last(ranking: Ranking, k: int | None) -> int:
+def _last(k: int | None, num_candidates: int | None) -> int:
     """The last place that counts: k, or that of the last candidate."""
-    return min(place for place in (k, ranking.num_candidates, UNRETRIEVED) if place is not None)
+    return min(place for place in (k, num_candidates, UNRETRIEVED) if place is not None)
 
 
 def _ends(ranking: Ranking, k: int | None) -> tuple[Tensor, Tensor]:
     """How many of the first places are before each tied block's start, and before its end."""
-    last = _last(ranking, k)
+    last = _last(k, ranking.num_candidates)
     above, end = ranking.above, ranking.once("end", lambda: ranking.above + ranking.tied)
     return ranking.once(("ends", last), lambda: (above.clamp(max=last), end.clamp(max=last)))
 
@@ -342,14 +352,16 @@ def _chance_within(ranking: Ranking, k: int) -> Tensor:
 def _harmonic_within(ranking: Ranking, k: int | None) -> Tensor:
     """H(A + m) - H(A): 1 / rank, summed over the places of each tied block among the first k."""
     return ranking.once(
-        ("harmonic", k), lambda: _harmonic_between(*_ends(ranking, k), _last(ranking, k))
+        ("harmonic", k),
+        lambda: _harmonic_between(*_ends(ranking, k), _last(k, ranking.num_candidates)),
     )
 
 
 def _discount_within(ranking: Ranking, k: int) -> Tensor:
     """L(A + m) - L(A): the same sum of 1 / log2(rank + 1)."""
     return ranking.once(
-        ("discount", k), lambda: _discount_between(*_ends(ranking, k), _last(ranking, k))
+        ("discount", k),
+        lambda: _discount_between(*_ends(ranking, k), _last(k, ranking.num_candidates)),
     )
 
 

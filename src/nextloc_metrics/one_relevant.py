@@ -1,0 +1,81 @@
+"""Adding batches with one relevant location a query by compiled loops alone, without a `Ranking`.
+
+This is what a collection's `update` does most, and where a `Ranking` takes longer to make than some
+thousand scores a query to read. Whatever else is asked for, errors included, is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import scoring
+from nextloc_metrics.counting import compiled_loops
+from nextloc_metrics.location_f1 import LocationF1
+from nextloc_metrics.metric import RankingMetric, RankingTally
+
+
+class OneRelevant:
+    """Metrics to which batches can be added without a `Ranking`, if all of them are of such a kind.
+
+    Args:
+        metrics: metrics that agree on `ignore_index`.
+    """
+
+    def __init__(self, metrics: Sequence[RankingTally]) -> None:
+        self.metrics = metrics
+        self._f1 = [metric for metric in metrics if type(metric) is LocationF1]
+        known = [(metric, formula) for metric in metrics if (formula := _formula(metric))]
+        self._means = [metric for metric, _ in known]
+        self._formulas = tuple(formula for _, formula in known)
+        self._are_all = bool(known) and len(known) + len(self._f1) == len(metrics)
+        self._constants: tuple[int, tuple[Any, ...] | None] = 0, None
+
+    def add(self, preds: object, target: object) -> bool:
+        """Add a batch to the states where that can be done, and tell whether it could."""
+        if not (self._are_all and isinstance(preds, Tensor) and isinstance(target, Tensor)):
+            return False
+        loops = compiled_loops(preds)
+        if (
+            loops is None
+            or preds.ndim != 2
+            or not len(preds)
+            or not loops.supports(preds)
+            or preds.is_neg()
+            or target.dtype != torch.int64
+            or target.shape != preds.shape[:1]
+            or not target.is_cpu
+            or not all(metric.state.is_cpu for metric in self.metrics)
+            or any(metric.num_locations < preds.shape[1] for metric in self._f1)
+        ):
+            return False
+        constants = self._constants_for(preds.shape[1])
+        return constants is not None and loops.add_one_relevant(
+            preds.detach(),
+            target,
+            self.metrics[0].ignore_index,
+            [metric.state for metric in self._means],
+            constants,
+            [metric.state for metric in self._f1],
+        )
+
+    def _constants_for(self, num_candidates: int) -> tuple[Any, ...] | None:
+        if self._constants[0] != num_candidates:
+            found = scoring.arrays_of_constants(self._formulas, num_candidates)
+            self._constants = num_candidates, found
+        return self._constants[1]
+
+
+def _formula(metric: RankingTally) -> scoring.Formula | None:
+    """Return how a metric of this library scores, where that is known and ties are averaged."""
+    if (
+        isinstance(metric, RankingMetric)
+        and type(metric).__module__.startswith("nextloc_metrics.")
+        and metric.averages_scores
+        and metric.ties == "expected"
+    ):
+        return metric.formula
+    return None
