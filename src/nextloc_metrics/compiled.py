@@ -412,7 +412,7 @@ def add_one_relevant(
     if unsigned.max() >= scores.shape[1] or (ignored is not None and (ids == ignored).any()):
         return False
     above, tied, best, _ = _find_places(scores, ids[:, None], True)
-    none, one = np.zeros_like(above), np.ones_like(above)
+    none, one = _zeros(above.shape), np.ones(above.shape, np.int64)
     sums = sum_up(above, tied, none, one, one[:, 0], one[:, 0] > 0, *constants)
     if sums is None:
         return False

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import numpy_counts, numpy_places
-from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics.devices import count_each, waits_to_look
 from nextloc_metrics.first_places import (
     FirstPlaces,
     Highest,
@@ -259,18 +259,10 @@ def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         for side, right in enumerate((True, False)):
             # the number of thresholds below (or at) each candidate, then how many share it
             bucket = torch.searchsorted(thresholds[row : row + rows], block, right=right) + offset
-            sizes = _count_each(bucket.flatten(), offset.numel() * (num_relevant + 1))
+            sizes = count_each(bucket.flatten(), offset.numel() * (num_relevant + 1))
             fewer = sizes.view(-1, num_relevant + 1).cumsum(1)[:, :-1]
             counts[side, row : row + rows].scatter_(1, order[row : row + rows], fewer)
     return counts[0], counts[1]
-
-
-def _count_each(values: Tensor, number: int) -> Tensor:
-    if values.device.type == "cpu":
-        return values.bincount(minlength=number)
-    # without `bincount`, which waits for the device to learn the largest value
-    counts = torch.zeros(number, dtype=torch.int64, device=values.device)
-    return counts.index_add_(0, values, torch.ones_like(values))
 
 
 def best_candidate(scores: Tensor) -> tuple[Tensor, Tensor]:

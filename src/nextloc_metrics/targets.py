@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.devices import count_each, waits_to_look
 from nextloc_metrics.sorting import sort_ids
 
 
@@ -43,8 +45,7 @@ def read_target(
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
-        ids, values = _positive_columns(relevance, counted)
-        grades = values if target.is_floating_point() else None
+        ids, grades = _positive_columns(relevance, counted, masked=mask is not None)
         padded = True
     # relevance was padded by -1, and so ignores no -1
     if ignore_index is not None and (ignore_index >= 0 or is_integer(target)):
@@ -89,18 +90,33 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
     return mask.reshape(-1).clone()
 
 
-def _positive_columns(relevance: Tensor, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """List the columns above zero and their values, in rows padded to the widest."""
-    positive = (relevance > 0) & counted[:, None]
-    rows, columns = positive.nonzero(as_tuple=True)
-    sizes = positive.sum(1)
-    widest = max(1, int(sizes.max())) if sizes.numel() else 1
-    slot = torch.arange(rows.numel(), device=rows.device) - (sizes.cumsum(0) - sizes)[rows]
-    ids = torch.full((relevance.shape[0], widest), -1, device=rows.device)
-    grades = torch.zeros(ids.shape, dtype=gain_dtype(ids.device), device=rows.device)
-    ids[rows, slot] = columns
-    grades[rows, slot] = relevance[rows, columns].to(grades.dtype)
+def _positive_columns(
+    relevance: Tensor, counted: Tensor, masked: bool
+) -> tuple[Tensor, Tensor | None]:
+    """List the columns above zero, and their values where graded, in rows padded to the widest."""
+    graded = relevance.is_floating_point()
+    num_queries, num_candidates = relevance.shape
+    place = _find(relevance > 0 if graded else relevance)
+    row = place // num_candidates
+    if masked:
+        place, row = place[counted[row]], row[counted[row]]
+    sizes = count_each(row, num_queries)
+    widest = max(1, int(sizes.max())) if num_queries else 1
+    slot = torch.arange(len(place), device=place.device) - (sizes.cumsum(0) - sizes)[row]
+    ids = torch.full((num_queries, widest), -1, device=place.device)
+    ids[row, slot] = place % num_candidates
+    if not graded:
+        return ids, None
+    grades = torch.zeros(ids.shape, dtype=gain_dtype(ids.device), device=ids.device)
+    grades[row, slot] = relevance.take(place).to(grades.dtype)
     return ids, grades
+
+
+def _find(positive: Tensor) -> Tensor:
+    """Find where a bool tensor is true, counting on from row to row."""
+    if waits_to_look(positive):
+        return positive.flatten().nonzero()[:, 0]
+    return torch.from_numpy(np.flatnonzero(positive.numpy()))  # an eighth of PyTorch's time
 
 
 def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> None:
@@ -147,7 +163,8 @@ def _check_not_relevance(preds: Tensor, target: Tensor) -> None:
 
 
 def _check_relevance(relevance: Tensor, counted: Tensor) -> None:
-    relevance = relevance[counted]
+    if not counted.all():
+        relevance = relevance[counted]
     if not relevance.numel():
         return
     lowest, highest = (float(bound) for bound in relevance.aminmax())
