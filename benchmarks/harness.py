@@ -57,10 +57,10 @@ def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
     """Run the contestants in turn until the time is over; return milliseconds of every round.
 
     What ran before leaves its data in the caches, or clears them: every round has its own order.
-    Those that take more than a twentieth of the time share half of it, and miss rounds.
+    Those that take more than a hundredth of the time share half of it, and miss rounds.
     """
     warm_up = {name: _milliseconds(run) for name, run in contestants.items()}
-    spent = {name: 0.0 for name, taken in warm_up.items() if taken > 50 * seconds}
+    spent = {name: 0.0 for name, taken in warm_up.items() if taken > 10 * seconds}
     turns = dict.fromkeys(contestants, 0)
     rounds: list[dict[str, float]] = []
     order = random.Random(0)

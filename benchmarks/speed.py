@@ -140,6 +140,8 @@ def several_relevant(num_relevant: int, lead: float) -> Contestants:
     preset = recommendation_metrics(k=10)
     contestants: Contestants = {READ: lambda: scores.amax(1)}
     contestants |= both_paths(lambda: preset.update(scores, relevant))
+    dense = multi_hot(scores, relevant)
+    contestants |= both_paths(lambda: preset.update(scores, dense), ", relevance of all")
     if installed("torch_geometric"):
         contestants["PyG on topk(10)"] = pyg(scores, relevant, 10)
     contestants["torchmetrics retrieval: MRR alone"] = torchmetrics_retrieval(scores, relevant)

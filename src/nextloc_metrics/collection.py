@@ -13,8 +13,8 @@ from torchmetrics import MetricCollection
 from nextloc_metrics import plotting
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
-from nextloc_metrics.one_relevant import OneRelevant
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.shortcut import Shortcut
 from nextloc_metrics.tables import Reading, Table, tabulate
 
 # Larger states are summed by themselves rather than copied into a buffer.
@@ -51,7 +51,7 @@ class RankingCollection(MetricCollection):
         {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
     """
 
-    _prepared = OneRelevant([])
+    _shortcut = Shortcut([])
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class RankingCollection(MetricCollection):
         """
         members = self._rankers()
         updated: list[Any] = [self._modules[names[0]] for names in self._groups.values()]
-        simple = self._groups_checked and mask is None and groups is None
-        if not (simple and self._one_relevant(updated).add(preds, target)):
+        needs_ranking = mask is not None or groups is not None or not self._groups_checked
+        if needs_ranking or not self._shortcut_to(updated).add(preds, target):
             ranking = self._checked(preds, target, mask, groups)
             if not self._groups_checked or any(member.has_own_update for member in members):
                 super().update(ranking)  # which finds, the first time, who can share a state
@@ -119,11 +119,10 @@ class RankingCollection(MetricCollection):
             for member in updated:
                 member.add(ranking)
         for member in updated:
-            member._update_count += 1
+            vars(member)["_update_count"] += 1  # without a search for parameters of that name
         for member in members:
-            member._computed = None
-        if self._state_is_copy:
-            self._state_is_copy = False
+            vars(member)["_computed"] = None
+        vars(self)["_state_is_copy"] = False
         if len(updated) < len(members):
             self._compute_groups_create_state_ref()
 
@@ -394,12 +393,13 @@ class RankingCollection(MetricCollection):
         prepare_all(different.values(), ranking)
         return ranking
 
-    def _one_relevant(self, members: Sequence[RankingTally]) -> OneRelevant:
-        """Return what was prepared for these members, and prepare it where they are others."""
-        known = self._prepared.metrics
+    def _shortcut_to(self, members: Sequence[RankingTally]) -> Shortcut:
+        """Return the shortcut to these members, made anew where it was to others."""
+        known = self._shortcut.metrics
         if len(known) != len(members) or not all(map(operator.is_, known, members)):
-            self._prepared = OneRelevant(members)
-        return self._prepared
+            is_plain = type(self) is RankingCollection  # others may rank otherwise
+            self._shortcut = Shortcut(members if is_plain else [])
+        return self._shortcut
 
     def _rankers(self) -> list[RankingTally]:
         return list(self._modules.values())  # type: ignore[arg-type]

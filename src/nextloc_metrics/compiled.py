@@ -11,7 +11,7 @@ by keys instead, which have the order of the floats.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numba
@@ -34,7 +34,6 @@ from nextloc_metrics.places import UNRETRIEVED
 __all__ = [
     "MOST_RELEVANT",
     "ChunkSurvey",
-    "add_one_relevant",
     "arrange",
     "compile_loops",
     "count_decisions",
@@ -45,6 +44,7 @@ __all__ = [
     "supports_first",
     "survey",
     "tally",
+    "tally_one_relevant",
 ]
 
 # A block stays in a core's first cache, and its counts fit 16 bits.
@@ -66,7 +66,7 @@ _START = np.int64(0)
 _SERIAL_ELEMENTS = 1 << 19
 
 # A thread whose core has other work to do takes fewer of them.
-_PARTS_A_THREAD = 4
+_PARTS_A_THREAD = 2
 
 
 @numba.njit(nogil=True, inline="always")
@@ -388,45 +388,34 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     return *places, FirstPlaces(top, *found, none, none)
 
 
-def add_one_relevant(
-    scores: Tensor,
-    target: Tensor,
-    ignored: int | None,
-    means: Iterable[Tensor],
-    constants: tuple[Any, ...],
-    decisions: Iterable[Tensor],
-) -> bool:
-    """Add queries with one relevant location each to states, and tell whether that could be done.
+def tally_one_relevant(
+    scores: Tensor, target: Tensor, ignored: int | None, *constants: Any
+) -> tuple[Any, Tensor] | None:
+    """Sum up the scores of queries with one relevant location each, and find the best candidates.
 
     Args:
         scores: floating `[N, C]`, adjacent in every row, N at least 1.
-        target: int64 `[N]`, the relevant ones; where one is `ignored` or not a candidate's, nothing
-            is done.
-        ignored: an id, or None.
-        means: a state for every formula, int64 `[3]`.
-        constants: of the formulas, as for `tally`.
-        decisions: states of `LocationF1`, int64 `[3, C]`.
+        target: int64 `[N]`, the relevant ones.
+        ignored: an id that is never relevant, or None.
+        constants: as for `tally`.
+
+    Returns:
+        What `tally` does, as an array, and the best candidates, int64 `[N]`, -1 where none decides;
+        None where a target is ignored, or no candidate.
     """
     ids = target.contiguous().numpy()
-    unsigned = ids.view(np.uint64)  # in which negative ones are the largest
-    if unsigned.max() >= scores.shape[1] or (ignored is not None and (ids == ignored).any()):
-        return False
+    highest = np.maximum.reduce(ids.view(np.uint64))  # or a negative one, then far higher
+    if highest >= scores.shape[1] or (ignored is not None and (ids == ignored).any()):
+        return None
     above, tied, best, _ = _find_places(scores, ids[:, None], True)
     none, one = _zeros(above.shape), np.ones(above.shape, np.int64)
     sums = sum_up(above, tied, none, one, one[:, 0], one[:, 0] > 0, *constants)
-    if sums is None:
-        return False
-    for state, added in zip(means, sums, strict=True):
-        held = state.numpy()
-        held += added
-    for state in decisions:
-        count_decisions(state, target, torch.from_numpy(best))
-    return True
+    return None if sums is None else (sums, torch.from_numpy(best))
 
 
 def _find_places(scores: Tensor, ids: Any, find_best: bool) -> tuple[Any, Any, Any, Any]:
-    above, tied = _zeros(ids.shape), _zeros(ids.shape)
-    best, retrieved = _zeros(len(ids)), _zeros(len(ids))
+    above, tied = _zeros((2, *ids.shape))
+    best, retrieved = _zeros((2, len(ids)))
     _run(_find_places_in_rows, scores, find_best, above, tied, best, ids, retrieved)
     return above, tied, best, retrieved
 

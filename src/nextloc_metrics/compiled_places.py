@@ -141,7 +141,7 @@ def compile_loops_over_places() -> None:
     place = places[0]
     constants = number[0], place, place, place, number
     _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
-    count_decisions(torch.zeros(3, 1, dtype=torch.int64, device="cpu"), place, place)
+    count_decisions(places.repeat(3, 1), place, place)
     find_in_lists(places, places)
     arrange(places, places, places)
 
@@ -189,7 +189,7 @@ def sum_up(*arrays: Any) -> Any:
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:
-    """Add true positives, decisions and support to a state of `LocationF1`, int64 `[3, C]`.
+    """Write true positives, decisions and support into a state of `LocationF1`, int64 `[3, C]`.
 
     Args:
         state: what was counted before.

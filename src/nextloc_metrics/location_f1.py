@@ -106,8 +106,7 @@ class LocationF1(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of every location."""
-        state = self.empty_tally().to(ranking.device)
-        return self._add_decisions(state, *self._decisions(ranking))
+        return self._counted(self.empty_tally().to(ranking.device), *self._decisions(ranking))
 
     def prepare(self, ranking: Ranking) -> None:
         """Do nothing: what may fail was checked, and a second table of counts would be large."""
@@ -119,17 +118,17 @@ class LocationF1(RankingTally):
         if self._has_own_tally:
             super().add(ranking)
         else:
-            state = self._add_decisions(self.state, *self._decisions(ranking))
+            state = self._counted(self.held, *self._decisions(ranking))
             setattr(self, self.state_name, state)
 
     @property
     def _has_own_tally(self) -> bool:
         return type(self).tally is not LocationF1.tally
 
-    def _add_decisions(self, state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
-        """Return the state with decisions added; loops write into it, for it may be large."""
+    def _counted(self, state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
         loops = loops_over_places(state)
         if loops is not None:
+            state = state.clone(memory_format=torch.contiguous_format)
             loops.count_decisions(state, target, decided)
             return state
         decided = torch.where(target >= 0, decided, -1)

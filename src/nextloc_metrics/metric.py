@@ -55,6 +55,8 @@ class RankingTally(Metric, ABC):
     ignore_index: int | None
     validate_args: bool
 
+    _own: Tensor | None = None
+
     _names: ClassVar[dict[str, int]] = {}
     _namesake: ClassVar[str] = ""
 
@@ -104,7 +106,23 @@ class RankingTally(Metric, ABC):
     @property
     def state(self) -> Tensor:
         """The integer tensor that this process has summed up so far."""
-        return getattr(self, self.state_name)  # type: ignore[no-any-return]
+        vars(self)["_own"] = None
+        return self.held
+
+    @property
+    def held(self) -> Tensor:
+        """The state, for a look at it: who asks for `state` may keep it, and it must not change."""
+        return vars(self)[self.state_name]  # type: ignore[no-any-return]
+
+    def own_state(self) -> Tensor:
+        """Return the state to write into it: a copy, but where nobody asked for the last copy.
+
+        The members of a group have one state, and must take over what becomes of it.
+        """
+        if self.held is not self._own:
+            copy = self.held.clone(memory_format=torch.contiguous_format)
+            vars(self).update({self.state_name: copy, "_own": copy})
+        return self.held
 
     @abstractmethod
     def empty_tally(self) -> Tensor:
@@ -150,7 +168,7 @@ class RankingTally(Metric, ABC):
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
-        if ranking.device != self.state.device:
+        if ranking.device != self.held.device:
             raise ValueError(
                 f"{self!r} is on {self.state.device} and its input on {ranking.device}; move the "
                 "metric with `.to(device)`, or make it an attribute of the module that you move."
@@ -295,7 +313,7 @@ class RankingTally(Metric, ABC):
 
     def add(self, ranking: Ranking) -> None:
         """Add a batch that was checked to the state."""
-        setattr(self, self.state_name, self.state + self.tally_once(ranking))
+        setattr(self, self.state_name, self.held + self.tally_once(ranking))
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""

@@ -112,18 +112,17 @@ def _ends(above: Any, tied: Any, last: int) -> tuple[Any, Any]:
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:
-    """Add true positives, decisions and support to a state of `LocationF1`, int64 `[3, C]`.
+    """Write true positives, decisions and support into a state of `LocationF1`, int64 `[3, C]`.
 
     Args:
         state: what was counted before.
         target: int64 `[N]`, -1 for none.
         decided: int64 `[N]`, -1 for none.
     """
-    counts = state.numpy()
     known = target.numpy() >= 0
     ids, best = target.numpy()[known], decided.numpy()[known]
     for row, places in enumerate((ids[ids == best], best[best >= 0], ids)):
-        np.add.at(counts[row], places, 1)
+        np.add.at(state.numpy()[row], places, 1)
 
 
 def _columns(values: Tensor) -> Any:

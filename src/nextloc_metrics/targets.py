@@ -45,7 +45,7 @@ def read_target(
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
-        ids, grades = _positive_columns(relevance, counted, masked=mask is not None)
+        ids, grades = _positive_columns(relevance, None if mask is None else counted)
         padded = True
     # relevance was padded by -1, and so ignores no -1
     if ignore_index is not None and (ignore_index >= 0 or is_integer(target)):
@@ -90,15 +90,13 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
     return mask.reshape(-1).clone()
 
 
-def _positive_columns(
-    relevance: Tensor, counted: Tensor, masked: bool
-) -> tuple[Tensor, Tensor | None]:
+def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """List the columns above zero, and their values where graded, in rows padded to the widest."""
     graded = relevance.is_floating_point()
     num_queries, num_candidates = relevance.shape
     place = _find(relevance > 0 if graded else relevance)
     row = place // num_candidates
-    if masked:
+    if counted is not None:
         place, row = place[counted[row]], row[counted[row]]
     sizes = count_each(row, num_queries)
     widest = max(1, int(sizes.max())) if num_queries else 1

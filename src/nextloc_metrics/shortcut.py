@@ -1,4 +1,4 @@
-"""Adding batches with one relevant location a query by compiled loops alone, without a `Ranking`.
+"""The shortest way from scores to states: for one relevant location a query, without a `Ranking`.
 
 This is what a collection's `update` does most, and where a `Ranking` takes longer to make than some
 thousand scores a query to read. Whatever else is asked for, errors included, is left to it.
@@ -6,6 +6,7 @@ thousand scores a query to read. Whatever else is asked for, errors included, is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,8 @@ from nextloc_metrics.location_f1 import LocationF1
 from nextloc_metrics.metric import RankingMetric, RankingTally
 
 
-class OneRelevant:
-    """Metrics to which batches can be added without a `Ranking`, if all of them are of such a kind.
+class Shortcut:
+    """Adds batches to metrics without a `Ranking`, where all of them are of a kind to allow it.
 
     Args:
         metrics: metrics that agree on `ignore_index`.
@@ -31,12 +32,16 @@ class OneRelevant:
         known = [(metric, formula) for metric in metrics if (formula := _formula(metric))]
         self._means = [metric for metric, _ in known]
         self._formulas = tuple(formula for _, formula in known)
-        self._are_all = bool(known) and len(known) + len(self._f1) == len(metrics)
+        self._most_candidates = min((f1.num_locations for f1 in self._f1), default=sys.maxsize)
+        self._serves = bool(known) and len(known) + len(self._f1) == len(metrics)
         self._constants: tuple[int, tuple[Any, ...] | None] = 0, None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shortcut, ([],)  # copies are made anew, for the metrics' copies
 
     def add(self, preds: object, target: object) -> bool:
         """Add a batch to the states where that can be done, and tell whether it could."""
-        if not (self._are_all and isinstance(preds, Tensor) and isinstance(target, Tensor)):
+        if not (self._serves and isinstance(preds, Tensor) and isinstance(target, Tensor)):
             return False
         loops = compiled_loops(preds)
         if (
@@ -48,19 +53,24 @@ class OneRelevant:
             or target.dtype != torch.int64
             or target.shape != preds.shape[:1]
             or not target.is_cpu
-            or not all(metric.state.is_cpu for metric in self.metrics)
-            or any(metric.num_locations < preds.shape[1] for metric in self._f1)
+            or preds.shape[1] > self._most_candidates
+            or not all(metric.held.is_cpu for metric in self.metrics)
         ):
             return False
         constants = self._constants_for(preds.shape[1])
-        return constants is not None and loops.add_one_relevant(
-            preds.detach(),
-            target,
-            self.metrics[0].ignore_index,
-            [metric.state for metric in self._means],
-            constants,
-            [metric.state for metric in self._f1],
-        )
+        if constants is None:
+            return False
+        ignored = self.metrics[0].ignore_index
+        found = loops.tally_one_relevant(preds.detach(), target, ignored, *constants)
+        if found is None:
+            return False
+        tallies, best = found
+        for metric, tally in zip(self._means, tallies, strict=True):
+            state = metric.own_state().numpy()
+            state += tally
+        for metric in self._f1:
+            loops.count_decisions(metric.own_state(), target, best)
+        return True
 
     def _constants_for(self, num_candidates: int) -> tuple[Any, ...] | None:
         if self._constants[0] != num_candidates:
@@ -74,6 +84,7 @@ def _formula(metric: RankingTally) -> scoring.Formula | None:
     if (
         isinstance(metric, RankingMetric)
         and type(metric).__module__.startswith("nextloc_metrics.")
+        and not metric.has_own_score
         and metric.averages_scores
         and metric.ties == "expected"
     ):
