@@ -17,6 +17,8 @@ from torch import Tensor
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    F1AtK,
+    Grouped,
     LocationF1,
     NDCGAtK,
     PrecisionAtK,
@@ -26,11 +28,13 @@ from nextloc_metrics import (
     counting,
     next_location_metrics,
 )
-from strategies import CASES, DIRTY, batch, one_relevant, same, state
+from nextloc_metrics.metric import RankingTally
+from strategies import CASES, DIRTY, LOCATIONS, batch, one_relevant, same, state
 
 pytest.importorskip("numba", reason="the compiled loops need numba")
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+SCORES, TARGET = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), torch.tensor([2, 1])
 Batch = tuple[Tensor, Tensor]
 Patch = pytest.MonkeyPatch
 
@@ -73,19 +77,47 @@ def refuse_rankings(patch: Patch) -> None:
     st.lists(one_relevant(values=DIRTY), min_size=1, max_size=3),
     st.sampled_from(DTYPES),
     st.sampled_from([None, -1, 0, 99]),
-    st.booleans(),
 )
 def test_states_are_those_of_rankings(
-    batches: list[Batch], dtype: torch.dtype, ignore_index: int | None, every: bool
+    batches: list[Batch], dtype: torch.dtype, ignore_index: int | None
 ) -> None:
-    """With ties, NaN, infinities, ignored ids, and metrics that need a `Ranking` besides."""
-    metrics, ranked = collect(ignore_index, every), collect(ignore_index, every)
-    for preds, target in batches:
+    """With ties, NaN, infinities, other numbers of candidates; none is made that is not needed."""
+    metrics, ranked = collect(ignore_index, every=False), collect(ignore_index, every=False)
+    for collection in (metrics, ranked):
+        collection.update(SCORES, TARGET)
+    for number, (preds, target) in enumerate(batches, 2):
         scores = preds.to(dtype)
-        metrics.update(scores, target)
         ranked.update(ranked.rank(scores, target))
+        with pytest.MonkeyPatch.context() as patch:
+            if ignore_index is None or not (target == ignore_index).any():
+                refuse_rankings(patch)
+            metrics.update(scores, target)
         assert same(states(metrics), states(ranked))
         assert same(metrics.compute(), ranked.compute())
+        assert {member._update_count for member in metrics.values()} == {number}
+
+
+@pytest.mark.parametrize(
+    "needs_ranking",
+    [
+        AccuracyAtK(2, ties="optimistic"),
+        MRR(ties="pessimistic"),
+        F1AtK(2, average="pooled"),
+        PrecisionAtK(2, denominator="retrieved"),
+        Grouped(MRR(), num_groups=3, average="queries"),
+    ],
+    ids=str,
+)
+def test_beside_metrics_that_need_a_ranking(needs_ranking: RankingTally) -> None:
+    """All members are handed one."""
+    members = {"hit": AccuracyAtK(1), "f1": LocationF1(LOCATIONS), "other": needs_ranking}
+    metrics, ranked = RankingCollection(members), copy.deepcopy(RankingCollection(members))
+    groups = torch.arange(8) % 3 if isinstance(needs_ranking, Grouped) else None
+    for _ in range(3):
+        preds, target = batch(8)
+        metrics.update(preds, target, groups=groups)
+        ranked.update(ranked.rank(preds, target, groups=groups))
+    assert same(states(metrics), states(ranked))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -113,9 +145,6 @@ def test_metrics_that_need_none(monkeypatch: Patch) -> None:
     assert {member.num_queries for member in metrics.values()} == {16}  # type: ignore[attr-defined]
 
 
-SCORES, TARGET = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), torch.tensor([2, 1])
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -123,8 +152,9 @@ SCORES, TARGET = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), torch.tensor(
         (SCORES, TARGET[:, None]),
         (SCORES, torch.nn.functional.one_hot(TARGET, 3).bool()),
         (SCORES, torch.nn.functional.one_hot(TARGET, 3).double()),
-        (SCORES, TARGET, torch.tensor([True, True])),
+        (SCORES.repeat(2, 1), TARGET.repeat(2), torch.tensor([True, True, False, False])),
         (SCORES, TARGET, None, torch.tensor([0, 1])),
+        (torch._neg_view(-SCORES), TARGET),
         (SCORES[None], TARGET[None]),
         (SCORES.t().contiguous().t(), TARGET),
         (torch.cat([SCORES, SCORES[:1]]), torch.tensor([2, 1, 7])),
@@ -149,6 +179,8 @@ def test_what_else_is_asked_for(arguments: tuple[Any, ...]) -> None:
         ((SCORES, TARGET[:1]), ValueError, "shape of the queries"),
         ((torch.rand(2, 4), TARGET), ValueError, "num_locations"),
         ((SCORES.to("meta"), TARGET), ValueError, "same device"),
+        ((SCORES, TARGET.to("meta")), ValueError, "same device"),
+        ((SCORES, TARGET, None, TARGET[:1]), ValueError, "groups"),
         ((SCORES.tolist(), TARGET), TypeError, "preds"),
         ((SCORES, None), ValueError, "target"),
     ],
@@ -158,10 +190,12 @@ def test_errors_change_no_state(arguments: Any, error: Any, says: str, validate_
     metrics = next_location_metrics(3, validate_args=validate_args)
     for _ in range(2):
         metrics.update(SCORES, TARGET)
-    before = states(metrics)
+    before, values = states(metrics), metrics.compute()
     with pytest.raises(error, match=says):
         metrics.update(*arguments)
     assert same(states(metrics), before)
+    assert same(metrics.compute(), values)
+    assert {member._update_count for member in metrics.values()} == {2}
 
 
 def test_a_negative_id_is_an_error() -> None:
@@ -200,18 +234,111 @@ class Checked(AccuracyAtK):
             raise ValueError("more than two")
 
 
-def test_metrics_of_ones_own_are_handed_a_ranking() -> None:
+class CheckedF1(LocationF1):
+    """The same of decisions."""
+
+    def check(self, ranking: Ranking) -> None:
+        """Refuse many."""
+        super().check(ranking)
+        if len(ranking) > 2:
+            raise ValueError("more than two")
+
+
+@pytest.mark.parametrize("check", [Checked(1), CheckedF1(3)], ids=str)
+def test_metrics_of_ones_own_are_handed_a_ranking(check: RankingTally) -> None:
     """Who knows what they look at."""
-    metrics = RankingCollection({"own": Halved(3), "check": Checked(1), "mrr": MRR()})
+    metrics = RankingCollection({"own": Halved(3), "check": check, "mrr": MRR()})
     for _ in range(3):
         metrics.update(SCORES, TARGET)
     own, whole = Halved(3), NDCGAtK(3)
     for metric in (own, whole):
         metric.update(SCORES, TARGET)
     assert metrics["own"].compute() == own.compute() == whole.compute() / 2
-    with pytest.raises(ValueError, match="more than two"):
-        metrics.update(SCORES.repeat(2, 1), TARGET.repeat(2))
+    alone = RankingCollection({"check": check, "mrr": metrics["mrr"]})
+    for collection in (metrics, alone, alone):
+        with pytest.raises(ValueError, match="more than two"):
+            collection.update(SCORES.repeat(2, 1), TARGET.repeat(2))
     assert metrics["mrr"].num_queries == 6
+
+
+class Reversed(RankingCollection):
+    """A collection that ranks otherwise."""
+
+    def rank(self, preds: Any, *args: Any) -> Ranking:
+        """Rank by the scores with another sign."""
+        return super().rank(-preds, *args)
+
+
+def test_a_collection_of_ones_own_ranks_as_it_likes() -> None:
+    """In every batch."""
+    metrics = Reversed({"mrr": MRR(), "f1": LocationF1(3)})
+    values = []
+    for _ in range(3):
+        metrics.update(SCORES, TARGET)
+        values.append(metrics.compute())
+    assert same(values[0], values[1])
+    assert same(values[1], values[2])
+    assert values[0]["mrr"] == 0.5
+
+
+def test_a_state_that_was_asked_for_stays_as_it_was() -> None:
+    """Updates write into a state, but not into one that somebody may have kept."""
+    metrics = next_location_metrics(3)
+    members: Any = dict(metrics.items(copy_state=False))
+    for _ in range(4):
+        kept = {name: member.state for name, member in members.items()}
+        before = {name: tensor.clone() for name, tensor in kept.items()}
+        metrics.update(SCORES, TARGET)
+        metrics.update(SCORES, TARGET)
+        assert same(kept, before)
+    assert {member.num_queries for member in members.values()} == {16}
+
+
+def pair(**options: Any) -> RankingCollection:
+    """Two metrics that share a state."""
+    members = {name: LocationF1(3, average=name, **options) for name in ("weighted", "macro")}
+    return RankingCollection({**members, "mrr": MRR()})
+
+
+def test_members_of_a_group_that_are_updated_by_themselves() -> None:
+    """Each counts what it was given, once, and no other does."""
+    metrics = pair()
+    for _ in range(3):
+        metrics.update(SCORES, TARGET)
+    members: Any = dict(metrics.items(copy_state=False))
+    members["weighted"].update(SCORES, TARGET)
+    assert [member.num_queries for member in members.values()] == [8, 6, 6]
+    for member in members.values():
+        member.update(SCORES, TARGET)
+    assert [member.num_queries for member in members.values()] == [10, 8, 8]
+
+
+def test_a_group_with_metrics_that_come_later() -> None:
+    """For one batch every member is updated by itself, though they share a state."""
+    metrics = pair()
+    for _ in range(3):
+        metrics.update(SCORES, TARGET)
+    metrics.add_metrics({"hit": AccuracyAtK(1)})
+    for _ in range(2):
+        metrics.update(SCORES, TARGET)
+    assert [metrics[name].num_queries for name in ("weighted", "macro", "hit")] == [10, 10, 4]
+
+
+@pytest.mark.parametrize("options", [{}, {"dist_sync_on_step": True}])
+def test_forward_and_update_of_a_group(options: dict[str, Any]) -> None:
+    """In any order."""
+    metrics = pair(**options)
+    for call in (metrics.update, metrics.update, metrics, metrics, metrics.update, metrics):
+        call(SCORES, TARGET)
+    assert {member.num_queries for member in metrics.values()} == {12}
+
+
+def test_pickles_are_small() -> None:
+    """Tables of weights do not come along."""
+    metrics = next_location_metrics(3)
+    for _ in range(2):
+        metrics.update(SCORES, TARGET)
+    assert len(pickle.dumps(metrics)) < 20_000
 
 
 def test_members_that_come_and_go() -> None:

@@ -11,7 +11,7 @@ by keys instead, which have the order of the floats.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numba
@@ -25,8 +25,8 @@ from nextloc_metrics.compiled_places import (
     compile_loops_over_places,
     count_decisions,
     find_in_lists,
-    sum_up,
     tally,
+    tally_one_relevant,
 )
 from nextloc_metrics.first_places import FirstPlaces
 from nextloc_metrics.places import UNRETRIEVED
@@ -34,6 +34,7 @@ from nextloc_metrics.places import UNRETRIEVED
 __all__ = [
     "MOST_RELEVANT",
     "ChunkSurvey",
+    "add_one_relevant",
     "arrange",
     "compile_loops",
     "count_decisions",
@@ -44,7 +45,6 @@ __all__ = [
     "supports_first",
     "survey",
     "tally",
-    "tally_one_relevant",
 ]
 
 # A block stays in a core's first cache, and its counts fit 16 bits.
@@ -388,29 +388,37 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     return *places, FirstPlaces(top, *found, none, none)
 
 
-def tally_one_relevant(
-    scores: Tensor, target: Tensor, ignored: int | None, *constants: Any
-) -> tuple[Any, Tensor] | None:
-    """Sum up the scores of queries with one relevant location each, and find the best candidates.
+def add_one_relevant(
+    scores: Tensor,
+    target: Tensor,
+    ignored: int | None,
+    means: Sequence[Tensor],
+    decisions: Tensor,
+    *constants: Any,
+) -> bool:
+    """Add queries with one relevant location each to states, and tell whether that can be done.
 
     Args:
-        scores: floating `[N, C]`, adjacent in every row, N at least 1.
-        target: int64 `[N]`, the relevant ones.
-        ignored: an id that is never relevant, or None.
-        constants: as for `tally`.
-
-    Returns:
-        What `tally` does, as an array, and the best candidates, int64 `[N]`, -1 where none decides;
-        None where a target is ignored, or no candidate.
+        scores: floating `[N, C]`, adjacent in every row.
+        target: int64 `[N]`, the relevant ones; all must be candidates, and none `ignored`.
+        ignored: an id, or None.
+        means: a state for every formula, int64 `[3]`.
+        decisions: a state of `LocationF1`, int64 `[3, C]` or more, or without a row.
+        constants: of the formulas, as for `tally`.
     """
     ids = target.contiguous().numpy()
-    highest = np.maximum.reduce(ids.view(np.uint64))  # or a negative one, then far higher
-    if highest >= scores.shape[1] or (ignored is not None and (ids == ignored).any()):
-        return None
-    above, tied, best, _ = _find_places(scores, ids[:, None], True)
-    none, one = _zeros(above.shape), np.ones(above.shape, np.int64)
-    sums = sum_up(above, tied, none, one, one[:, 0], one[:, 0] > 0, *constants)
-    return None if sums is None else (sums, torch.from_numpy(best))
+    try:
+        above, tied, best, _ = _find_places(scores, ids[:, None], True)
+    except IndexError:  # no candidate
+        return False
+    sums = _zeros((len(means), 3))
+    places = ids, -1 if ignored is None else ignored, above, tied, best
+    if not tally_one_relevant(*[*places, *constants, sums, decisions.numpy()]):
+        return False
+    for state, added in zip(means, sums, strict=True):
+        total = state.numpy()
+        total += added
+    return True
 
 
 def _find_places(scores: Tensor, ids: Any, find_best: bool) -> tuple[Any, Any, Any, Any]:

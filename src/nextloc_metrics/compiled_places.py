@@ -135,12 +135,36 @@ def _count_decisions(state, target, decided):  # type: ignore[no-untyped-def]
                 state[0, target[i]] += 1
 
 
+@numba.njit(nogil=True, cache=True)
+def tally_one_relevant(  # type: ignore[no-untyped-def]
+    ids, ignored, above, tied, best, table, last, row, of, divisors, sums, counts
+):
+    """Add up scores as `_tally` does, of one relevant location each, and count the decisions.
+
+    Returns False, and counts no decision, where an id is ignored or negative too.
+    """
+    for i in range(len(ids)):
+        if ids[i] < 0 or ids[i] == ignored:
+            return False
+    none, one = np.zeros_like(above), np.ones_like(above)
+    number, counted = np.ones_like(ids), np.ones(len(ids), np.bool_)
+    if not _tally(
+        above, tied, none, one, number, counted, table, last, row, of, divisors, sums
+    ):  # fmt: skip
+        return False
+    if len(counts):
+        _count_decisions(counts, ids, best)
+    return True
+
+
 def compile_loops_over_places() -> None:
     """Compile the loops, or load them from the cache."""
     places, number = torch.zeros(1, 1, dtype=torch.int64, device="cpu"), torch.zeros(1, 1).double()
     place = places[0]
     constants = number[0], place, place, place, number
     _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
+    one_relevant = place, 0, places, places, place, *constants, places, places.repeat(3, 1)
+    tally_one_relevant(*[x.numpy() if isinstance(x, Tensor) else x for x in one_relevant])
     count_decisions(places.repeat(3, 1), place, place)
     find_in_lists(places, places)
     arrange(places, places, places)
@@ -177,15 +201,9 @@ def tally(ranking: Any, counted: Tensor, *constants: Any) -> Tensor | None:
             is of, int64; and its divisors by the number of relevant locations, float64.
     """
     places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
+    sums = np.zeros((len(constants[1]), 3), np.int64)
     arrays = [x.contiguous().numpy() for x in (*places, ranking.num_relevant, counted)]
-    sums = sum_up(*arrays, *constants)
-    return None if sums is None else torch.from_numpy(sums)
-
-
-def sum_up(*arrays: Any) -> Any:
-    """Do what `tally` does, of arrays: those of a `Ranking` and the constants."""
-    sums = np.zeros((len(arrays[-1]), 3), np.int64)
-    return sums if _tally(*[*arrays, sums]) else None
+    return torch.from_numpy(sums) if _tally(*[*arrays, *constants, sums]) else None
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:

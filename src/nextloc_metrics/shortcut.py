@@ -18,6 +18,8 @@ from nextloc_metrics.counting import compiled_loops
 from nextloc_metrics.location_f1 import LocationF1
 from nextloc_metrics.metric import RankingMetric, RankingTally
 
+_NO_DECISIONS = torch.zeros(0, 0, dtype=torch.int64, device="cpu")
+
 
 class Shortcut:
     """Adds batches to metrics without a `Ranking`, where all of them are of a kind to allow it.
@@ -32,8 +34,8 @@ class Shortcut:
         known = [(metric, formula) for metric in metrics if (formula := _formula(metric))]
         self._means = [metric for metric, _ in known]
         self._formulas = tuple(formula for _, formula in known)
-        self._most_candidates = min((f1.num_locations for f1 in self._f1), default=sys.maxsize)
-        self._serves = bool(known) and len(known) + len(self._f1) == len(metrics)
+        self._most_candidates = self._f1[0].num_locations if self._f1 else sys.maxsize
+        self._serves = len(self._f1) <= 1 <= len(known) == len(metrics) - len(self._f1)
         self._constants: tuple[int, tuple[Any, ...] | None] = 0, None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -58,19 +60,14 @@ class Shortcut:
         ):
             return False
         constants = self._constants_for(preds.shape[1])
-        if constants is None:
-            return False
-        ignored = self.metrics[0].ignore_index
-        found = loops.tally_one_relevant(preds.detach(), target, ignored, *constants)
-        if found is None:
-            return False
-        tallies, best = found
-        for metric, tally in zip(self._means, tallies, strict=True):
-            state = metric.own_state().numpy()
-            state += tally
-        for metric in self._f1:
-            loops.count_decisions(metric.own_state(), target, best)
-        return True
+        return constants is not None and loops.add_one_relevant(
+            preds.detach(),
+            target,
+            self.metrics[0].ignore_index,
+            [metric.own_state() for metric in self._means],
+            self._f1[0].own_state() if self._f1 else _NO_DECISIONS,
+            *constants,
+        )
 
     def _constants_for(self, num_candidates: int) -> tuple[Any, ...] | None:
         if self._constants[0] != num_candidates:
