@@ -171,6 +171,25 @@ def test_what_else_is_asked_for(arguments: tuple[Any, ...]) -> None:
     assert same(states(metrics), states(expected))
 
 
+def test_values_are_new_after_every_update() -> None:
+    """Of all members, those that share a state too."""
+    metrics = pair()
+    metrics.update(SCORES, TARGET)
+    for number in range(2, 5):
+        metrics.update(SCORES, SCORES.argmax(1))  # right, where the first batch was wrong
+        values = metrics.compute()
+        assert values["mrr"] == torch.tensor((0.5 + number - 1) / number)
+        assert values["weighted"] == exact_f1(metrics["weighted"].state)
+        assert {member.num_queries for member in metrics.values()} == {2 * number}
+
+
+def exact_f1(state: Tensor) -> Tensor:
+    """The mean of the locations' F1 by support."""
+    right, decided, support = state.double()
+    f1 = torch.nan_to_num(2 * right / (decided + support))
+    return ((f1 * support).sum() / support.sum()).float()
+
+
 @pytest.mark.parametrize("validate_args", [True, False])
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
@@ -198,13 +217,25 @@ def test_errors_change_no_state(arguments: Any, error: Any, says: str, validate_
     assert {member._update_count for member in metrics.values()} == {2}
 
 
-def test_a_negative_id_is_an_error() -> None:
+@pytest.mark.parametrize("wrong", [-1, -2])
+def test_a_negative_id_is_an_error(wrong: int) -> None:
     """It is neither padding nor ignored."""
     metrics = next_location_metrics(3)
     metrics.update(SCORES, TARGET)
-    with pytest.raises(ValueError, match="got -1"):
-        metrics.update(SCORES, torch.tensor([2, -1]))
+    with pytest.raises(ValueError, match=f"got {wrong}"):
+        metrics.update(SCORES, torch.tensor([2, wrong]))
     assert metrics["mrr"].num_queries == 2
+
+
+def test_states_elsewhere_are_an_error() -> None:
+    """Metrics that were moved take no scores from the CPU."""
+    metrics = next_location_metrics(3)
+    for _ in range(2):
+        metrics.update(SCORES, TARGET)
+    metrics["f1"].to("meta")
+    with pytest.raises(ValueError, match="is on meta and its input on cpu"):
+        metrics.update(SCORES, TARGET)
+    assert metrics["mrr"].num_queries == 4
 
 
 def test_an_empty_batch_adds_nothing() -> None:
@@ -254,8 +285,9 @@ def test_metrics_of_ones_own_are_handed_a_ranking(check: RankingTally) -> None:
     for metric in (own, whole):
         metric.update(SCORES, TARGET)
     assert metrics["own"].compute() == own.compute() == whole.compute() / 2
-    alone = RankingCollection({"check": check, "mrr": metrics["mrr"]})
-    for collection in (metrics, alone, alone):
+    alone = RankingCollection({"check": copy.deepcopy(check), "mrr": MRR()})
+    alone.update(SCORES, TARGET)
+    for collection in (metrics, alone):
         with pytest.raises(ValueError, match="more than two"):
             collection.update(SCORES.repeat(2, 1), TARGET.repeat(2))
     assert metrics["mrr"].num_queries == 6
@@ -272,13 +304,9 @@ class Reversed(RankingCollection):
 def test_a_collection_of_ones_own_ranks_as_it_likes() -> None:
     """In every batch."""
     metrics = Reversed({"mrr": MRR(), "f1": LocationF1(3)})
-    values = []
     for _ in range(3):
-        metrics.update(SCORES, TARGET)
-        values.append(metrics.compute())
-    assert same(values[0], values[1])
-    assert same(values[1], values[2])
-    assert values[0]["mrr"] == 0.5
+        metrics.update(SCORES, SCORES.argmax(1))
+        assert metrics["mrr"].compute() == 1 / torch.tensor(3.0)
 
 
 def test_a_state_that_was_asked_for_stays_as_it_was() -> None:
