@@ -49,7 +49,7 @@ def peak(run):
         run()
     events = [x for x in profiler.profiler.kineto_results.events() if x.name() == "[memory]"]
     held = accumulate(x.nbytes() for x in sorted(events, key=lambda x: x.start_ns()))
-    return max(seen_by_kernel, *held)
+    return max([seen_by_kernel, *held])
 """
 
 _UPDATE = (

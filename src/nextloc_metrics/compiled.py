@@ -66,7 +66,10 @@ _START = np.int64(0)
 _SERIAL_ELEMENTS = 1 << 19
 
 # A thread whose core has other work to do takes fewer of them.
-_PARTS_A_THREAD = 2
+_PARTS_A_THREAD = 4
+
+# Below so many scores, to hand out another part takes longer than to wait for the slowest thread.
+_PART_ELEMENTS = 1 << 20
 
 
 @numba.njit(nogil=True, inline="always")
@@ -463,7 +466,8 @@ def _flat(scores: Tensor) -> Tensor:
 def _spread(work: Callable[[int, int], None], rows: int, elements: int) -> None:
     """Do the rows' work on all threads, where it is enough for them."""
     number = min(threads.available(), rows) if elements > _SERIAL_ELEMENTS else 1
-    parts = min(_PARTS_A_THREAD * number, rows) if number > 1 else 1
+    each = max(1, min(_PARTS_A_THREAD, elements // (number * _PART_ELEMENTS)))
+    parts = min(each * number, rows) if number > 1 else 1
     untaken = iter(range(parts))
 
     def take_parts() -> None:

@@ -119,10 +119,11 @@ class RankingTally(Metric, ABC):
 
         The members of a group have one state, and must take over what becomes of it.
         """
-        if self.held is not self._own:
-            copy = self.held.clone(memory_format=torch.contiguous_format)
-            vars(self).update({self.state_name: copy, "_own": copy})
-        return self.held
+        held = self.held
+        if held is not self._own:
+            held = held.clone(memory_format=torch.contiguous_format)
+            vars(self).update({self.state_name: held, "_own": held})
+        return held
 
     @abstractmethod
     def empty_tally(self) -> Tensor:

@@ -56,18 +56,18 @@ class Shortcut:
             or target.shape != preds.shape[:1]
             or not target.is_cpu
             or preds.shape[1] > self._most_candidates
-            or not all(metric.held.is_cpu for metric in self.metrics)
         ):
             return False
         constants = self._constants_for(preds.shape[1])
-        return constants is not None and loops.add_one_relevant(
-            preds.detach(),
-            target,
-            self.metrics[0].ignore_index,
-            [metric.own_state() for metric in self._means],
-            self._f1[0].own_state() if self._f1 else _NO_DECISIONS,
-            *constants,
+        means = [metric.own_state() for metric in self._means]
+        decisions = self._f1[0].own_state() if self._f1 else _NO_DECISIONS
+        if constants is None or not all(state.is_cpu for state in (*means, decisions)):
+            return False
+        ignored = self.metrics[0].ignore_index
+        added: bool = loops.add_one_relevant(
+            preds.detach(), target, ignored, means, decisions, *constants
         )
+        return added
 
     def _constants_for(self, num_candidates: int) -> tuple[Any, ...] | None:
         if self._constants[0] != num_candidates:
