@@ -21,6 +21,7 @@ from torch import Tensor
 
 from nextloc_metrics import threads
 from nextloc_metrics.compiled_places import (
+    are_candidates,
     arrange,
     compile_loops_over_places,
     count_decisions,
@@ -35,6 +36,7 @@ __all__ = [
     "MOST_RELEVANT",
     "ChunkSurvey",
     "add_one_relevant",
+    "are_candidates",
     "arrange",
     "compile_loops",
     "count_decisions",
@@ -394,29 +396,23 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
 def add_one_relevant(
     scores: Tensor,
     target: Tensor,
-    ignored: int | None,
     means: Sequence[Tensor],
     decisions: Tensor,
     *constants: Any,
 ) -> bool:
-    """Add queries with one relevant location each to states, and tell whether that can be done.
+    """Add queries with one relevant location each to states; False, where numbers are impossible.
 
     Args:
         scores: floating `[N, C]`, adjacent in every row.
-        target: int64 `[N]`, the relevant ones; all must be candidates, and none `ignored`.
-        ignored: an id, or None.
+        target: int64 `[N]`, the relevant ones.
         means: a state for every formula, int64 `[3]`.
         decisions: a state of `LocationF1`, int64 `[3, C]` or more, or without a row.
         constants: of the formulas, as for `tally`.
     """
     ids = target.contiguous().numpy()
-    try:
-        above, tied, best, _ = _find_places(scores, ids[:, None], True)
-    except IndexError:  # no candidate
-        return False
+    above, tied, best, _ = _find_places(scores, ids[:, None], True)
     sums = _zeros((len(means), 3))
-    places = ids, -1 if ignored is None else ignored, above, tied, best
-    if not tally_one_relevant(*[*places, *constants, sums, decisions.numpy()]):
+    if not tally_one_relevant(*[ids, above, tied, best, *constants, sums, decisions.numpy()]):
         return False
     for state, added in zip(means, sums, strict=True):
         total = state.numpy()

@@ -136,16 +136,18 @@ def _count_decisions(state, target, decided):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def tally_one_relevant(  # type: ignore[no-untyped-def]
-    ids, ignored, above, tied, best, table, last, row, of, divisors, sums, counts
-):
-    """Add up scores as `_tally` does, of one relevant location each, and count the decisions.
-
-    Returns False, and counts no decision, where an id is ignored or negative too.
-    """
+def _are_below(ids, number, ignored):  # type: ignore[no-untyped-def]
+    known = True
     for i in range(len(ids)):
-        if ids[i] < 0 or ids[i] == ignored:
-            return False
+        known &= 0 <= ids[i] < number and ids[i] != ignored
+    return known
+
+
+@numba.njit(nogil=True, cache=True)
+def tally_one_relevant(  # type: ignore[no-untyped-def]
+    ids, above, tied, best, table, last, row, of, divisors, sums, counts
+):
+    """Add up scores as `_tally` does, of one relevant location each, and count the decisions."""
     none, one = np.zeros_like(above), np.ones_like(above)
     number, counted = np.ones_like(ids), np.ones(len(ids), np.bool_)
     if not _tally(
@@ -163,11 +165,19 @@ def compile_loops_over_places() -> None:
     place = places[0]
     constants = number[0], place, place, place, number
     _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
-    one_relevant = place, 0, places, places, place, *constants, places, places.repeat(3, 1)
-    tally_one_relevant(*[x.numpy() if isinstance(x, Tensor) else x for x in one_relevant])
+    one_relevant = place, places, places, place, *constants, places, places.repeat(3, 1)
+    tally_one_relevant(*[x.numpy() for x in one_relevant])
+    are_candidates(place, 1, None)
     count_decisions(places.repeat(3, 1), place, place)
     find_in_lists(places, places)
     arrange(places, places, places)
+
+
+def are_candidates(ids: Tensor, number: int, ignored: int | None) -> bool:
+    """Tell whether all ids, int64 `[N]`, are those of so many candidates, and none is ignored."""
+    negative = -1  # as which none is ignored
+    known = _are_below(ids.contiguous().numpy(), number, negative if ignored is None else ignored)
+    return bool(known)
 
 
 def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:

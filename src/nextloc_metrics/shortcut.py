@@ -59,14 +59,14 @@ class Shortcut:
         ):
             return False
         constants = self._constants_for(preds.shape[1])
+        ignored = self.metrics[0].ignore_index
+        if constants is None or not loops.are_candidates(target, preds.shape[1], ignored):
+            return False
         means = [metric.own_state() for metric in self._means]
         decisions = self._f1[0].own_state() if self._f1 else _NO_DECISIONS
-        if constants is None or not all(state.is_cpu for state in (*means, decisions)):
+        if not all(state.is_cpu for state in (*means, decisions)):
             return False
-        ignored = self.metrics[0].ignore_index
-        added: bool = loops.add_one_relevant(
-            preds.detach(), target, ignored, means, decisions, *constants
-        )
+        added: bool = loops.add_one_relevant(preds.detach(), target, means, decisions, *constants)
         return added
 
     def _constants_for(self, num_candidates: int) -> tuple[Any, ...] | None:
