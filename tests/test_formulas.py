@@ -177,7 +177,7 @@ def test_the_default_dtype_divides_nothing() -> None:
             torch.set_default_dtype(torch.float32)
         states.append([m.state.tolist() for m in metrics.values() if isinstance(m, RankingMetric)])
         scoring._make_constants.cache_clear()
-        scoring._make_arrays.cache_clear()
+        scoring.make_arrays.cache_clear()
     assert states[0] == states[1]
 
 

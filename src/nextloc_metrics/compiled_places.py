@@ -175,9 +175,10 @@ def compile_loops_over_places() -> None:
 
 def are_candidates(ids: Tensor, number: int, ignored: int | None) -> bool:
     """Tell whether all ids, int64 `[N]`, are those of so many candidates, and none is ignored."""
-    negative = -1  # as which none is ignored
-    known = _are_below(ids.contiguous().numpy(), number, negative if ignored is None else ignored)
-    return bool(known)
+    nothing = -1  # is no candidate
+    return bool(
+        _are_below(ids.contiguous().numpy(), number, nothing if ignored is None else ignored)
+    )
 
 
 def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:

@@ -97,19 +97,24 @@ def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Ten
     loops = loops_over_places(ranking.above)
     if loops is None or not _fits(ranking, counted):
         return None
-    constants = arrays_of_constants(formulas, ranking.num_candidates, ranking.above.shape[1])
+    constants = make_arrays(tuple(formulas), ranking.num_candidates, ranking.above.shape[1])
     if constants is None:
         return None
     sums: Tensor | None = loops.tally(ranking, counted, *constants)
     return sums
 
 
-def arrays_of_constants(
-    formulas: Sequence[Formula], num_candidates: int | None, most_relevant: int = 1
+@lru_cache
+def make_arrays(
+    formulas: tuple[Formula, ...], num_candidates: int | None, most_relevant: int = 1
 ) -> tuple[Any, ...] | None:
-    """Return what loops must know of formulas; None where the tables are too short."""
+    """Return the table and the formulas' constants, as loops read them; None beyond the table."""
     key = _key_of_constants(formulas, num_candidates, most_relevant)
-    return None if key is None else _make_arrays(*key)
+    if key is None:
+        return None
+    device = torch.device("cpu")
+    constants = _table(device), *_make_constants(*key, device)
+    return tuple(constant.numpy() for constant in constants)
 
 
 def _fits(ranking: Ranking, counted: Tensor) -> bool:
@@ -135,16 +140,6 @@ def _key_of_constants(
     if max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
         return None
     return tuple(formulas), tuple(last), most
-
-
-@lru_cache
-def _make_arrays(
-    formulas: tuple[Formula, ...], last: tuple[int, ...], most: int
-) -> tuple[Any, ...]:
-    """Return the table and the constants, as loops read them."""
-    device = torch.device("cpu")
-    constants = _table(device), *_make_constants(formulas, last, most, device)
-    return tuple(constant.numpy() for constant in constants)
 
 
 @lru_cache

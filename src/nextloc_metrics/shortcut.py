@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,11 +34,8 @@ class Shortcut:
         self._means = [metric for metric, _ in known]
         self._formulas = tuple(formula for _, formula in known)
         self._most_candidates = self._f1[0].num_locations if self._f1 else sys.maxsize
-        self._serves = len(self._f1) <= 1 <= len(known) == len(metrics) - len(self._f1)
-        self._constants: tuple[int, tuple[Any, ...] | None] = 0, None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Shortcut, ([],)  # copies are made anew, for the metrics' copies
+        are_all = len(known) + len(self._f1) == len(metrics)
+        self._serves = are_all and bool(known) and len(self._f1) <= 1
 
     def add(self, preds: object, target: object) -> bool:
         """Add a batch to the states where that can be done, and tell whether it could."""
@@ -58,7 +54,7 @@ class Shortcut:
             or preds.shape[1] > self._most_candidates
         ):
             return False
-        constants = self._constants_for(preds.shape[1])
+        constants = scoring.make_arrays(self._formulas, preds.shape[1])
         ignored = self.metrics[0].ignore_index
         if constants is None or not loops.are_candidates(target, preds.shape[1], ignored):
             return False
@@ -68,12 +64,6 @@ class Shortcut:
             return False
         added: bool = loops.add_one_relevant(preds.detach(), target, means, decisions, *constants)
         return added
-
-    def _constants_for(self, num_candidates: int) -> tuple[Any, ...] | None:
-        if self._constants[0] != num_candidates:
-            found = scoring.arrays_of_constants(self._formulas, num_candidates)
-            self._constants = num_candidates, found
-        return self._constants[1]
 
 
 def _formula(metric: RankingTally) -> scoring.Formula | None:
