@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
 import nextloc_metrics
 
@@ -108,6 +108,11 @@ def same(one: Any, other: Any) -> bool:
 def state(metric: Metric) -> dict[str, Tensor]:
     """A copy of what a metric has accumulated, under no particular names."""
     return {str(i): v.clone() for i, v in enumerate(metric.metric_state.values())}  # type: ignore[union-attr]
+
+
+def states(collection: MetricCollection) -> dict[str, dict[str, Tensor]]:
+    """What every member has accumulated."""
+    return {key: state(metric) for key, metric in collection.items()}
 
 
 def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:

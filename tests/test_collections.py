@@ -34,7 +34,7 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
-from strategies import LOCATIONS, batch, same, state, updated
+from strategies import LOCATIONS, batch, same, states, updated
 
 NEXT = ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
 RECOMMENDED = [
@@ -52,11 +52,6 @@ PRESETS = pytest.mark.parametrize(
     ],
     ids=["next_location", "recommendation"],
 )
-
-
-def states(collection: MetricCollection) -> dict[str, dict[str, Tensor]]:
-    """What every member has accumulated."""
-    return {key: state(metric) for key, metric in collection.items()}
 
 
 # Keys --------------------------------------------------------------------------------------------

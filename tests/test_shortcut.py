@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from conftest import take_path
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -24,14 +25,10 @@ from nextloc_metrics import (
     PrecisionAtK,
     Ranking,
     RankingCollection,
-    accelerate,
-    counting,
     next_location_metrics,
 )
 from nextloc_metrics.metric import RankingTally
-from strategies import CASES, DIRTY, LOCATIONS, batch, one_relevant, same, state
-
-pytest.importorskip("numba", reason="the compiled loops need numba")
+from strategies import CASES, DIRTY, LOCATIONS, batch, one_relevant, same, states
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 SCORES, TARGET = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), torch.tensor([2, 1])
@@ -42,26 +39,20 @@ Patch = pytest.MonkeyPatch
 @pytest.fixture(autouse=True, scope="module")
 def _accelerated() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "_compiled", None)
-        accelerate()
+        take_path("accelerated", patch)
         yield
 
 
-def collect(ignore_index: int | None = None, every: bool = True) -> RankingCollection:
-    """Collect all metrics, or those that can be updated without a `Ranking`."""
+def collect(ignore_index: int | None = None) -> RankingCollection:
+    """Collect the metrics that can be updated without a `Ranking`."""
     needs_one = {"ties", "denominator", "average"}
     members = {
         str(case): case.make(ignore_index=ignore_index)
         for case in CASES
         if "ignore_index" not in case.options
-        if every or case.name == "LocationF1" or not needs_one & case.options.keys()
+        if case.name == "LocationF1" or not needs_one & case.options.keys()
     }
     return RankingCollection(members)  # type: ignore[arg-type]
-
-
-def states(collection: RankingCollection) -> dict[str, dict[str, Tensor]]:
-    """What every member has accumulated."""
-    return {name: state(member) for name, member in collection.items()}
 
 
 def refuse_rankings(patch: Patch) -> None:
@@ -82,7 +73,7 @@ def test_states_are_those_of_rankings(
     batches: list[Batch], dtype: torch.dtype, ignore_index: int | None
 ) -> None:
     """With ties, NaN, infinities, other numbers of candidates; none is made that is not needed."""
-    metrics, ranked = collect(ignore_index, every=False), collect(ignore_index, every=False)
+    metrics, ranked = collect(ignore_index), collect(ignore_index)
     for collection in (metrics, ranked):
         collection.update(SCORES, TARGET)
     for number, (preds, target) in enumerate(batches, 2):
@@ -138,7 +129,7 @@ def test_no_ranking_is_made(dtype: torch.dtype, columns: int, monkeypatch: Patch
 
 def test_metrics_that_need_none(monkeypatch: Patch) -> None:
     """All that average ties and divide by what is known: recommenders' metrics too."""
-    metrics = collect(every=False)
+    metrics = collect()
     metrics.update(*batch())
     refuse_rankings(monkeypatch)
     metrics.update(*batch())
