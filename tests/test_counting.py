@@ -1,6 +1,7 @@
 """The counts behind every metric: the plain path, the compiled loops, and chunks of products."""
 
 import contextlib
+import math
 import tracemalloc
 import weakref
 from collections import Counter
@@ -20,6 +21,7 @@ from nextloc_metrics import (
     RecallAtK,
     accelerate,
     counting,
+    functional,
     next_location_metrics,
     numpy_counts,
     recommendation_metrics,
@@ -186,6 +188,36 @@ def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) ->
     ):
         for k in range(1, depth + 1):
             assert torch.equal(score(near, k), score(all_of_them, k))
+
+
+@pytest.mark.usefixtures("each_path")
+def test_relevant_locations_beyond_the_places_that_count_are_counted_as_relevant() -> None:
+    """One of three is on the first two places, alone or as a tie with the second place's."""
+    scores = torch.stack([-torch.arange(100.0), torch.ones(100).index_fill(0, torch.arange(3), 2)])
+    target = torch.tensor([[0, 50, 60], [2, 50, 60]])
+    chance, mean_discount = 2 / 3, (1 + 1 / math.log2(3)) / 3
+    ideal = 1 + 1 / math.log2(3)
+    expected = {
+        functional.accuracy_at_k: [1, chance],
+        functional.mrr: [1, (1 + 1 / 2) / 3],
+        functional.ndcg_at_k: [1 / ideal, mean_discount / ideal],
+        functional.map_at_k: [1 / 2, (1 + 1 / 2) / 3 / 2],
+        functional.precision_at_k: [1 / 2, chance / 2],
+        functional.recall_at_k: [1 / 3, chance / 3],
+        functional.f1_at_k: [2 / 5, 2 * chance / 5],
+    }
+    for function, values in expected.items():
+        for rows in (slice(0, 1), slice(0, 2)):
+            found = function(scores[rows], target[rows], 2, reduction="none")
+            assert found.tolist() == pytest.approx(values[rows])
+    metrics = recommendation_metrics(k=2)
+    metrics.update(scores, target)
+    one = {name: float(value) for name, value in metrics.compute().items()}
+    metrics.reset()
+    dense = torch.zeros(2, 100, dtype=torch.bool).scatter_(1, target, True)
+    metrics.update(scores, dense)
+    assert metrics.compute() == one
+    assert one["ndcg_at_2"] == pytest.approx(sum(expected[functional.ndcg_at_k]) / 2)
 
 
 def test_a_ranking_of_the_first_places_serves_no_metric_that_looks_further() -> None:

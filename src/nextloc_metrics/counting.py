@@ -23,6 +23,7 @@ from nextloc_metrics.first_places import (
     first_places_of_scores,
 )
 from nextloc_metrics.places import UNRETRIEVED
+from nextloc_metrics.rows import fill_slots, find_true, slots_of_sizes
 
 # Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
@@ -40,9 +41,6 @@ _COPIED_SHARE = 1 << 5
 # To find the first places takes less than to count around all relevant locations, if there are so
 # many candidates for each place, and more relevant locations than the root of the number of places.
 _MANY_CANDIDATES = 1 << 4
-
-# Comparisons a score that take as long as a search for it among the relevant ones.
-_MOST_COMPARISONS = 1 << 2
 
 # PyTorch's builds for CUDA bring it along.
 _HAS_TRITON = find_spec("triton") is not None
@@ -92,8 +90,8 @@ def loops_over_places(values: Tensor) -> ModuleType | None:
 
 
 def find_places(
-    scores: Tensor, ids: Tensor, depth: int | None, top: int
-) -> tuple[Tensor, Tensor, FirstPlaces | None]:
+    scores: Tensor, ids: Tensor, depth: int | None, top: int, keep_all: bool = True
+) -> tuple[Tensor, Tensor, Tensor, FirstPlaces | None]:
     """Find where the candidates with these ids landed.
 
     Args:
@@ -101,25 +99,27 @@ def find_places(
         ids: int64 `[N, M]`, the relevant ones, -1 for padding.
         depth: how many places matter; None for all.
         top: how many of the first places to keep.
+        keep_all: whether those beyond `depth` are to be returned too.
 
     Returns:
-        `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1 for padding and where the score is NaN
-        or -inf; and the first places where asked for.
+        The relevant ones, int64 `[N, M]`, of which some beyond `depth` may be gone, and M smaller;
+        their `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1 for padding and where the score
+        is NaN or -inf; and the first places where asked for.
     """
     loops = compiled_loops(scores)
     few = ids.shape[1] <= FEW_RELEVANT and depth is None and top <= 1
     if loops is not None and few and loops.supports(scores):
-        return loops.find_places(scores, ids, top)  # type: ignore[no-any-return]
-    within = None if depth is None else _find_within(scores, ids, depth)
-    if within is None:
+        return ids, *loops.find_places(scores, ids, top)
+    near = None if depth is None else _find_within(scores, ids, depth, keep_all)
+    if near is None:
         own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
         above, tied, best = survey(scores, own, find_best=top > 0)
         above, tied = mark_unretrieved(own, above, tied)
     else:
-        above, tied = within
+        ids, above, tied = near
         best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
     first = None if best is None else first_places_of_scores(highest(scores, best, top), top)
-    return above, tied, first
+    return ids, above, tied, first
 
 
 def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
@@ -193,8 +193,10 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return scores.shape[1] - below_or_tied, below_or_tied - below
 
 
-def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tensor] | None:
-    """Find places as `find_places` does, of the relevant ones on the first `depth`; no others.
+def _find_within(
+    scores: Tensor, ids: Tensor, depth: int, keep_all: bool
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Find the places of the relevant ones on the first `depth`, as `find_places` returns them.
 
     What is above or tied with these is on the first places too, but for ties with the last. None
     where to count around all relevant ones takes less.
@@ -203,35 +205,32 @@ def _find_within(scores: Tensor, ids: Tensor, depth: int) -> tuple[Tensor, Tenso
     if depth >= num_relevant**2 or depth * _MANY_CANDIDATES > num_candidates:
         return None
     first = find_first(scores, depth + 1)[0]
-    around, beyond = first[:, :depth], first[:, depth:]
-    last = around[:, -1:]
+    last, beyond = first[:, depth - 1 : depth], first[:, depth:]
     own = scores.gather(1, ids.clamp(min=0))
     retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
-    query, column = retrieved.nonzero(as_tuple=True)
-    if len(query) * depth > _MOST_COMPARISONS * scores.numel():
-        return None
-    score = own[query, column][:, None]
-    step = max(1, _BUFFER_ELEMENTS // depth)
-    counts = [
-        _count_among(around[rows], at)
-        for rows, at in zip(torch.split(query, step), torch.split(score, step), strict=True)
-    ]
-    more, same = torch.cat(counts, 1)
-    crosses = (score == beyond[query]).any(1)
+    if not keep_all:
+        kept = find_true(retrieved)
+        retrieved = slots_of_sizes((kept // num_relevant).bincount(minlength=len(ids)))
+        ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
+    above, above_or_tied = _count_in_order(first[:, :depth], own)
+    tied = above_or_tied - above
+    crosses = retrieved & (own == beyond)
     if crosses.any():
-        in_all = torch.zeros_like(ids[:, 0])
-        crossed = query[crosses].bincount().nonzero()[:, 0]
-        for rows in torch.split(crossed, max(1, len(scores) // _COPIED_SHARE)):
-            in_all[rows] = survey(scores[rows], last[rows], find_best=False)[1][:, 0]
-        same = torch.where(crosses, in_all[query], same)
-    above, tied = torch.full_like(ids, UNRETRIEVED), torch.ones_like(ids)
-    above[query, column], tied[query, column] = more, same
-    return above, tied
+        in_all = torch.zeros_like(ids[:, :1])
+        rows = crosses.any(1).nonzero()[:, 0]
+        for part in torch.split(rows, max(1, len(scores) // _COPIED_SHARE)):
+            in_all[part] = survey(scores[part], last[part], find_best=False)[1]
+        tied = torch.where(crosses, in_all, tied)
+    return ids, above.masked_fill(~retrieved, UNRETRIEVED), tied.masked_fill(~retrieved, 1)
 
 
-def _count_among(values: Tensor, at: Tensor) -> Tensor:
-    """Count the values `[N, K]` above and at those `[N, 1]`, int64 `[2, N]`."""
-    return torch.stack([(~(values <= at)).sum(1), (values == at).sum(1)])  # a NaN compares false
+def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Count how many of the first scores `[N, K]` are above, and how many not below, `[N, M]`."""
+    is_nan = first.isnan()
+    ascending = -first.masked_fill(is_nan, torch.inf)
+    nan = is_nan.sum(1, keepdim=True)  # above an infinite score, too
+    above = torch.searchsorted(ascending, -own).maximum(nan)
+    return above, torch.searchsorted(ascending, -own, right=True)
 
 
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

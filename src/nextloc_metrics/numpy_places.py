@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 from nextloc_metrics.places import UNLISTED, UNRETRIEVED
-from nextloc_metrics.sorting import BEYOND, argsort_array
+from nextloc_metrics.rows import BEYOND, argsort_array
 
 # Where these are in `scoring.Locations`.
 FIRST, PRECISION = 0, 2

@@ -23,8 +23,8 @@ from nextloc_metrics.first_places import (
     first_places_of_scores,
 )
 from nextloc_metrics.places import UNLISTED, UNRETRIEVED
+from nextloc_metrics.rows import BEYOND, argsort_rows
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
-from nextloc_metrics.sorting import BEYOND, argsort_rows
 from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, read_target
 
 Made = TypeVar("Made")
@@ -55,9 +55,10 @@ class Ranking:
     nobody's `relevant_above`. A NaN among the other candidates counts as above.
 
     Attributes:
-        above: int64 `[N, M]`, M the most relevant locations that a query has. The columns of a
-            query run from the best place to the worst, among equals from the highest gain to the
-            lowest; padding comes last and looks like an unretrieved location of gain 0.
+        above: int64 `[N, M]`, M the most relevant locations that a query has; of those beyond
+            `depth`, some or all may be left out. The columns of a query run from the best place to
+            the worst, among equals from the highest gain to the lowest; padding comes last and
+            looks like an unretrieved location of gain 0.
         tied: int64 `[N, M]`, at least 1.
         relevant_above: int64 `[N, M]`.
         relevant_tied: int64 `[N, M]`, at least 1.
@@ -115,7 +116,7 @@ class Ranking:
                 device then waits for the check.
             top: how many of the first places to keep by id.
             depth: how many of the first places matter; None for all. Relevant locations beyond may
-                be left unretrieved, which is faster where queries have several.
+                be left unretrieved or out, which is faster where queries have several.
 
         Raises:
             TypeError: `preds` is not floating, or `target` is complex.
@@ -146,9 +147,11 @@ class Ranking:
         scores = _comparable(preds).reshape(-1, num_candidates)
         if relevant.ids.shape[1] == 1 or waits_to_look(scores):
             depth = None  # to count all of them costs as little
-        above, tied, first = find_places(scores, relevant.ids, depth, top)
+        ids, above, tied, first = find_places(
+            scores, relevant.ids, depth, top, keep_all=relevant.grades is not None
+        )
         return cls.from_places(
-            relevant,
+            relevant._replace(ids=ids),
             above,
             tied,
             shape=preds.shape[:-1],
@@ -396,7 +399,7 @@ class Ranking:
             relevant_above,
             relevant_tied,
             relevant=ids,
-            num_relevant=(ids >= 0).sum(1),
+            num_relevant=relevant.number,
             counted=relevant.counted,
             grades=grades,
             **kwargs,

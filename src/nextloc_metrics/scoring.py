@@ -77,7 +77,7 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
         several, their locations are graded, or places lie beyond the tables.
     """
     key = _key_of_constants(formulas, ranking.num_candidates)
-    if key is None or ranking.above.shape[1] > 1 or ranking.grades is not None:
+    if key is None or _most_relevant(ranking) > 1 or ranking.grades is not None:
         return None
     last, row, _, divisors = _make_constants(*key, ranking.device)
     above, tied = ranking.above[:, 0], ranking.tied[:, 0]
@@ -97,7 +97,7 @@ def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Ten
     loops = loops_over_places(ranking.above)
     if loops is None or not _fits(ranking, counted):
         return None
-    constants = make_arrays(tuple(formulas), ranking.num_candidates, ranking.above.shape[1])
+    constants = make_arrays(tuple(formulas), ranking.num_candidates, _most_relevant(ranking))
     if constants is None:
         return None
     sums: Tensor | None = loops.tally(ranking, counted, *constants)
@@ -244,19 +244,13 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
     DCG@k is the sum over the relevant ones of g (L(min(A + e, k)) - L(min(A, k))) / e; the ideal
     takes the best min(n, k) gains on the first places (`ideal="full"`: all n).
     """
-    gains = ranking.gains.double()
-    if gain == "exponential":
-        # 2^g - 1, divided by a power of two that keeps it finite and cancels exactly
-        scale = gains.amax(1, keepdim=True).floor()
-        gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
+    gains, ideal_gains = _gains(ranking, gain)
     retrieved = _retrieved(ranking)
     chances = _discount_within(retrieved, k) / _tied(retrieved)
     discounted = row_sum(gains[:, : chances.shape[1]] * chances)
-    if ranking.grades is not None and gains.shape[1] > 1:
-        gains = gains.sort(dim=1, descending=True).values
     if ideal == "truncated":
-        gains = gains[:, :k]
-    best = row_sum(gains * _discounts(gains.shape[1], gains.device))
+        ideal_gains = ideal_gains[:, :k]
+    best = row_sum(ideal_gains * _discounts(ideal_gains.shape[1], gains.device))
     return discounted / best.masked_fill(best == 0, 1)
 
 
@@ -294,6 +288,27 @@ def recall(ranking: Ranking, k: int, normalized: bool = False) -> Tensor:
 def f1(ranking: Ranking, k: int) -> Tensor:
     """Take the harmonic mean of precision and recall at k: 2 hits / (k + n)."""
     return 2 * hits(ranking, k) / (k + ranking.num_relevant)
+
+
+def _gains(ranking: Ranking, gain: Gain) -> tuple[Tensor, Tensor]:
+    """Return what relevant locations are worth, by column and from the highest, float64."""
+    if ranking.grades is None:
+        number = torch.arange(_most_relevant(ranking), device=ranking.device)
+        return ranking.gains.double(), (number < ranking.num_relevant[:, None]).double()
+    gains = ranking.grades.double()
+    if gain == "exponential":
+        # 2^g - 1, divided by a power of two that keeps it finite and cancels exactly
+        scale = gains.amax(1, keepdim=True).floor()
+        gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
+    return gains, gains.sort(dim=1, descending=True).values
+
+
+def _most_relevant(ranking: Ranking) -> int:
+    """Return how many relevant locations a query has at most, those left out included."""
+    columns = ranking.above.shape[1]
+    if ranking.depth is None or not len(ranking) or waits_to_look(ranking.above):
+        return columns
+    return max(columns, int(ranking.num_relevant.max()))
 
 
 def _retrieved(ranking: Ranking) -> Ranking:

@@ -1,4 +1,4 @@
-"""Sorting integers within rows: by NumPy on the CPU, whose sort vectorises."""
+"""Rows of numbers: to fill them, and to sort them, by NumPy on the CPU, whose sort vectorises."""
 
 from typing import Any
 
@@ -10,6 +10,25 @@ from nextloc_metrics.devices import waits_to_look
 
 #: as far behind all places as `argsort_rows` needs them
 BEYOND = 1 << 39
+
+
+def find_true(values: Tensor) -> Tensor:
+    """Find where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
+    if waits_to_look(values):
+        return values.flatten().nonzero()[:, 0]
+    return torch.from_numpy(np.flatnonzero(values.numpy()))  # an eighth of PyTorch's time
+
+
+def slots_of_sizes(sizes: Tensor) -> Tensor:
+    """Return which slots rows of these sizes `[N]` fill, bool `[N, M]`, M the largest or 1."""
+    longest = max(1, int(sizes.max())) if len(sizes) else 1
+    return torch.arange(longest, device=sizes.device) < sizes[:, None]
+
+
+def fill_slots(slots: Tensor, values: Tensor, padding: int) -> Tensor:
+    """Put values `[L]` into L slots, bool `[N, M]`, row after row, and padding into the others."""
+    rows = torch.full(slots.shape, padding, dtype=values.dtype, device=values.device)
+    return rows.masked_scatter_(slots, values)
 
 
 def sort_ids(ids: Tensor) -> Tensor:
