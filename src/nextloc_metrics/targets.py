@@ -40,7 +40,6 @@ def read_target(
             _check_not_relevance(preds, target)
         if mask is not None:
             ids = torch.where(counted[:, None], ids, -1)
-        ids = sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
     else:
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
@@ -55,6 +54,8 @@ def read_target(
         grades = None if grades is None else grades.masked_fill(ignored, 0)
     if validate_args:
         _check_range(ids, counted, num_candidates, padded)
+    if is_integer(target):  # relevance is in order
+        ids = sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
     return Relevant(ids, grades, counted, (ids >= 0).sum(1))
 
 
