@@ -14,11 +14,17 @@ from nextloc_metrics.devices import waits_to_look
 # Maxima of smaller groups of candidates cost more than they spare.
 _SMALLEST_GROUP = 12
 
-# Scores in which first places are looked for at once: what that makes is a part of them.
-_SCORES_AT_ONCE = 1 << 22
+# Candidates in the best groups that are looked at together: these are copied.
+_INSIDE_AT_ONCE = 1 << 18
 
-# As many groups as, or a multiple of so many, make their maxima vectorise.
+# As many groups as, or a multiple of so many, make their maxima vectorise; so do groups of so many
+# adjacent candidates, or a multiple, which are read sooner. Of 16 bits, it takes longer ones.
 _GROUPS = 1 << 6
+_RUN = 1 << 6
+_RUN_OF_16_BITS = 1 << 8
+
+# With fewer runs for each place, more candidates would be in the best ones than in smaller groups.
+_RUNS_A_PLACE = 1 << 5
 
 # Behind every id where candidates are ordered by (place, id) in 62 bits.
 _NO_ID = (1 << 31) - 1
@@ -70,35 +76,54 @@ def find_first_by_topk(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
 
     On the CPU first the groups with the highest maxima are found, then the candidates in these.
     """
-    num_queries, num_candidates = scores.shape
-    number = min(number, num_candidates)
-    groups = 0 if waits_to_look(scores) else _number_of_groups(num_candidates, number)
-    if not groups:
+    number = min(number, scores.shape[1])
+    groups = None if waits_to_look(scores) else _choose_groups(scores, number)
+    if groups is None:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
-    rows = max(1, min(num_queries, _SCORES_AT_ONCE // num_candidates))
+    rows = max(1, _INSIDE_AT_ONCE // (number * groups.size))
     parts = [_find_first_in_groups(part, number, groups) for part in torch.split(scores, rows)]
     values, ids = (torch.cat(found) for found in zip(*parts, strict=True))
     return values, ids
 
 
-def _number_of_groups(num_candidates: int, number: int) -> int:
-    """Return into how many groups of candidates the first ones are looked for; 0 for no groups."""
-    groups = -(-math.isqrt(num_candidates * number) // _GROUPS) * _GROUPS
-    return groups if num_candidates >= groups * _SMALLEST_GROUP else 0
+class _Groups(NamedTuple):
+    """How the candidates, but for some of the last, are parted into groups."""
+
+    number: int
+    size: int
+    adjacent: bool  #: whether neighbours are in one group, or else in different ones
 
 
-def _find_first_in_groups(scores: Tensor, number: int, groups: int) -> tuple[Tensor, Tensor]:
-    size = scores.shape[1] // groups
-    grouped = torch.unflatten(scores[:, : size * groups], 1, (size, groups))
-    group = grouped.amax(1).topk(number, dim=1, sorted=False).indices
-    inside = grouped.gather(2, group[:, None].expand(-1, size, -1)).flatten(1)
-    others = scores[:, size * groups :]
+def _choose_groups(scores: Tensor, number: int) -> _Groups | None:
+    """Return the groups in which the first candidates are found soonest; None for no groups."""
+    num_candidates = scores.shape[1]
+    groups = math.isqrt(num_candidates * number)  # about as many as candidates in the best ones
+    run = _RUN if scores.element_size() > 2 else _RUN_OF_16_BITS
+    if num_candidates >= number * run * _RUNS_A_PLACE:
+        size = max(1, round(num_candidates / groups / run)) * run
+        return _Groups(num_candidates // size, size, adjacent=True)
+    groups = -(-groups // _GROUPS) * _GROUPS
+    size = num_candidates // groups
+    return _Groups(groups, size, adjacent=False) if size >= _SMALLEST_GROUP else None
+
+
+def _find_first_in_groups(scores: Tensor, number: int, parts: _Groups) -> tuple[Tensor, Tensor]:
+    groups, size, adjacent = parts
+    whole, others = scores[:, : groups * size], scores[:, groups * size :]
+    across, along = (1, 2) if adjacent else (2, 1)
+    grouped = torch.unflatten(whole, 1, (groups, size) if adjacent else (size, groups))
+    best = grouped.amax(along).topk(number, dim=1, sorted=False).indices
+    chosen = best.unsqueeze(along).expand(-1, *((number, size) if adjacent else (size, number)))
+    inside = grouped.gather(across, chosen).flatten(1)
     first = torch.cat([inside, others], 1).topk(number, dim=1)
-    member, which = first.indices // number, first.indices % number
-    ids = member * groups + group.gather(1, which)
+    place = first.indices.clamp(max=inside.shape[1] - 1)
+    if adjacent:
+        ids = best.gather(1, place // size) * size + place % size
+    else:
+        ids = best.gather(1, place % number) + place // number * groups
     behind = first.indices - inside.shape[1]
-    return first.values, torch.where(behind < 0, ids, size * groups + behind)
+    return first.values, torch.where(behind < 0, ids, groups * size + behind)
 
 
 def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top: int) -> Highest:
