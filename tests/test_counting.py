@@ -196,7 +196,9 @@ def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) ->
 
 
 @pytest.mark.usefixtures("each_path")
-def test_relevant_locations_beyond_the_places_that_count_are_counted_as_relevant() -> None:
+def test_relevant_locations_beyond_the_places_that_count_are_counted_as_relevant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One of three is on the first two places, alone or as a tie with the second place's."""
     scores = torch.stack([-torch.arange(100.0), torch.ones(100).index_fill(0, torch.arange(3), 2)])
     target = torch.tensor([[0, 50, 60], [2, 50, 60]])
@@ -221,6 +223,12 @@ def test_relevant_locations_beyond_the_places_that_count_are_counted_as_relevant
     metrics.reset()
     dense = torch.zeros(2, 100, dtype=torch.bool).scatter_(1, target, True)
     metrics.update(scores, dense)
+    assert metrics.compute() == one
+    rankings = [metrics.rank(scores[rows], target[rows]) for rows in (slice(0, 1), slice(1, 2))]
+    take_path("device", monkeypatch)  # as if they were moved to one
+    metrics.reset()
+    for ranking in rankings:
+        metrics.update(ranking)
     assert metrics.compute() == one
     assert one["ndcg_at_2"] == pytest.approx(sum(expected[functional.ndcg_at_k]) / 2)
 

@@ -90,7 +90,7 @@ def loops_over_places(values: Tensor) -> ModuleType | None:
 
 
 def find_places(
-    scores: Tensor, ids: Tensor, depth: int | None, top: int, keep_all: bool = True
+    scores: Tensor, ids: Tensor, depth: int | None, top: int, keep_all: bool
 ) -> tuple[Tensor, Tensor, Tensor, FirstPlaces | None]:
     """Find where the candidates with these ids landed.
 

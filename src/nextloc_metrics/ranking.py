@@ -70,6 +70,7 @@ class Ranking:
         grades: float64 `[N, M]` (float32 on devices without float64), the graded relevance; None
             where all relevant locations count alike.
         depth: how many of the first places were looked at; None for all.
+        most_relevant: a bound on `num_relevant`; None where M is one.
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
         groups: int64 `[N]`, every query's group, where given.
@@ -89,6 +90,7 @@ class Ranking:
     groups: Tensor | None = None
     grades: Tensor | None = None
     depth: int | None = None
+    most_relevant: int | None = None
 
     @classmethod
     def from_scores(
@@ -148,7 +150,7 @@ class Ranking:
         if relevant.ids.shape[1] == 1 or waits_to_look(scores):
             depth = None  # to count all of them costs as little
         ids, above, tied, first = find_places(
-            scores, relevant.ids, depth, top, keep_all=relevant.grades is not None
+            scores, relevant.ids, depth, top, relevant.grades is not None
         )
         return cls.from_places(
             relevant._replace(ids=ids),
@@ -158,6 +160,7 @@ class Ranking:
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             depth=depth,
+            most_relevant=relevant.ids.shape[1],
             first=first,
         )
 

@@ -304,11 +304,9 @@ def _gains(ranking: Ranking, gain: Gain) -> tuple[Tensor, Tensor]:
 
 
 def _most_relevant(ranking: Ranking) -> int:
-    """Return how many relevant locations a query has at most, those left out included."""
-    columns = ranking.above.shape[1]
-    if ranking.depth is None or not len(ranking) or waits_to_look(ranking.above):
-        return columns
-    return max(columns, int(ranking.num_relevant.max()))
+    """Return a bound on how many relevant locations a query has, those left out included."""
+    most = ranking.most_relevant
+    return ranking.above.shape[1] if most is None else most
 
 
 def _retrieved(ranking: Ranking) -> Ranking:
