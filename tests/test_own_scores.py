@@ -210,6 +210,26 @@ def test_a_depth_that_is_no_number_of_places_raises(depth: Any) -> None:
         Ranking.from_scores(SCORES, TARGET, top=-1)
 
 
+class FoundOnTheFirstTwo(RankingMetric):
+    """The share of relevant locations on the first two places, and no look at others."""
+
+    depth = 2
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Count them by hand."""
+        return (ranking.gains * (ranking.above < 2)).sum(1) / ranking.num_relevant.clamp(min=1)
+
+
+@pytest.mark.usefixtures("each_path")
+def test_a_score_of_ones_own_may_name_a_depth() -> None:
+    """Locations beyond may be missing from the columns, and are counted all the same."""
+    scores = -torch.arange(200.0)[None]
+    every = torch.ones(1, 200, dtype=torch.bool)
+    for target, share in ((torch.tensor([[1, 90, 150]]), 1 / 3), (every, 2 / 200)):
+        for metric in (FoundOnTheFirstTwo(), RecallAtK(2)):
+            assert float(metric(scores, target)) == pytest.approx(share)
+
+
 @pytest.mark.usefixtures("each_path")
 @pytest.mark.parametrize("relevant", [1, 3])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

@@ -35,8 +35,9 @@ _BUFFER_ELEMENTS = 1 << 18
 # The same on other devices, where a buffer must keep every core busy and stay small beside scores.
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
 
-# Of the scores, one part of so many may be copied.
+# Of the scores, one part of so many may be copied, and of few scores so many.
 _COPIED_SHARE = 1 << 5
+_COPIED_ELEMENTS = 1 << 16
 
 # To find the first places takes less than to count around all relevant locations, if there are so
 # many candidates for each place, and more relevant locations than the root of the number of places.
@@ -212,25 +213,25 @@ def _find_within(
         kept = find_true(retrieved)
         retrieved = slots_of_sizes((kept // num_relevant).bincount(minlength=len(ids)))
         ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
-    above, above_or_tied = _count_in_order(first[:, :depth], own)
-    tied = above_or_tied - above
+    above, tied = _count_in_order(first[:, :depth], own)
     crosses = retrieved & (own == beyond)
     if crosses.any():
         in_all = torch.zeros_like(ids[:, :1])
         rows = crosses.any(1).nonzero()[:, 0]
-        for part in torch.split(rows, max(1, len(scores) // _COPIED_SHARE)):
+        size = max(1, len(scores) // _COPIED_SHARE, _COPIED_ELEMENTS // num_candidates)
+        for part in torch.split(rows, size):
             in_all[part] = survey(scores[part], last[part], find_best=False)[1]
         tied = torch.where(crosses, in_all, tied)
-    return ids, above.masked_fill(~retrieved, UNRETRIEVED), tied.masked_fill(~retrieved, 1)
+    return ids, above.masked_fill_(~retrieved, UNRETRIEVED), tied.masked_fill_(~retrieved, 1)
 
 
 def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Count how many of the first scores `[N, K]` are above, and how many not below, `[N, M]`."""
+    """Count how many of the first scores `[N, K]` are above, and how many tied, int64 `[N, M]`."""
     is_nan = first.isnan()
     ascending = -first.masked_fill(is_nan, torch.inf)
     nan = is_nan.sum(1, keepdim=True)  # above an infinite score, too
-    above = torch.searchsorted(ascending, -own).maximum(nan)
-    return above, torch.searchsorted(ascending, -own, right=True)
+    above = torch.searchsorted(ascending, -own).clamp_(min=nan)
+    return above, torch.searchsorted(ascending, -own, right=True).sub_(above)
 
 
 def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

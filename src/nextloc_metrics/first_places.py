@@ -18,10 +18,12 @@ _SMALLEST_GROUP = 12
 _INSIDE_AT_ONCE = 1 << 18
 
 # As many groups as, or a multiple of so many, make their maxima vectorise; so do groups of so many
-# adjacent candidates, or a multiple, which are read sooner. Of 16 bits, it takes longer ones.
+# adjacent candidates, or a multiple, which are read sooner. Of 16 bits, it takes longer ones, and
+# these gain only where rows are long.
 _GROUPS = 1 << 6
 _RUN = 1 << 6
 _RUN_OF_16_BITS = 1 << 8
+_LONG_ROW_OF_16_BITS = 5 << 14
 
 # With fewer runs for each place, more candidates would be in the best ones than in smaller groups.
 _RUNS_A_PLACE = 1 << 5
@@ -99,8 +101,9 @@ def _choose_groups(scores: Tensor, number: int) -> _Groups | None:
     """Return the groups in which the first candidates are found soonest; None for no groups."""
     num_candidates = scores.shape[1]
     groups = math.isqrt(num_candidates * number)  # about as many as candidates in the best ones
-    run = _RUN if scores.element_size() > 2 else _RUN_OF_16_BITS
-    if num_candidates >= number * run * _RUNS_A_PLACE:
+    wide = scores.element_size() > 2
+    run, long = (_RUN, 0) if wide else (_RUN_OF_16_BITS, _LONG_ROW_OF_16_BITS)
+    if num_candidates >= max(long, number * run * _RUNS_A_PLACE):
         size = max(1, round(num_candidates / groups / run)) * run
         return _Groups(num_candidates // size, size, adjacent=True)
     groups = -(-groups // _GROUPS) * _GROUPS

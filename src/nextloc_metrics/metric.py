@@ -100,7 +100,11 @@ class RankingTally(Metric, ABC):
 
     @property
     def depth(self) -> int | None:
-        """How many of the first places this metric looks at; None for all."""
+        """How many of the first places this metric looks at; None for all.
+
+        Where all metrics of a collection name a number, relevant locations beyond may be missing
+        from the columns of its `Ranking`, though not from `num_relevant`.
+        """
         return None
 
     @property

@@ -70,7 +70,7 @@ class Ranking:
         grades: float64 `[N, M]` (float32 on devices without float64), the graded relevance; None
             where all relevant locations count alike.
         depth: how many of the first places were looked at; None for all.
-        most_relevant: a bound on `num_relevant`; None where M is one.
+        most_relevant: a bound on `num_relevant`; where it is None, M is that bound.
         ignore_index: the id that was never relevant.
         first: the candidates on the first places, where `top` asked for them.
         groups: int64 `[N]`, every query's group, where given.
@@ -509,7 +509,10 @@ class Ranking:
 
     @property
     def gains(self) -> Tensor:
-        """What the relevant locations are worth: their grades, or 1; 0 for padding."""
+        """What the relevant locations of the columns are worth: their grades, or 1; 0 for padding.
+
+        To count all that a query has, those beyond `depth` included, take `num_relevant`.
+        """
         if self.grades is not None:
             return self.grades
         return (self.relevant >= 0).to(gain_dtype(self.device))

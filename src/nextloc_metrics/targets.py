@@ -54,7 +54,8 @@ def read_target(
         grades = None if grades is None else grades.masked_fill(ignored, 0)
     if validate_args:
         _check_range(ids, counted, num_candidates, padded)
-    if is_integer(target):  # relevance is in order
+    in_order = not is_integer(target) and ignore_index is None
+    if grades is None and not in_order:
         ids = sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
     return Relevant(ids, grades, counted, (ids >= 0).sum(1))
 
