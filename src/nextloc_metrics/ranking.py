@@ -160,7 +160,7 @@ class Ranking:
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             depth=depth,
-            most_relevant=relevant.ids.shape[1],
+            most_relevant=None if depth is None else relevant.ids.shape[1],
             first=first,
         )
 
