@@ -211,7 +211,7 @@ def _find_within(
     retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
     if not keep_all:
         kept = find_true(retrieved)
-        retrieved = slots_of_sizes((kept // num_relevant).bincount(minlength=len(ids)))
+        retrieved = slots_of_sizes(retrieved.sum(1))
         ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
     above, tied = _count_in_order(first[:, :depth], own)
     crosses = retrieved & (own == beyond)

@@ -548,13 +548,11 @@ def _places_within_bins(
         return values.repeat_interleave(num_bins, 0)
 
     above = every_bin(above).masked_fill(~inside, UNRETRIEVED)
-    ids = every_bin(ranking.relevant).masked_fill(~inside, -1)
     within = Ranking.from_places(
         Relevant(
-            ids,
+            every_bin(ranking.relevant).masked_fill(~inside, -1),
             None if ranking.grades is None else every_bin(ranking.grades).masked_fill(~inside, 0),
             every_bin(ranking.counted),
-            (ids >= 0).sum(1),
         ),
         above,
         every_bin(tied).masked_fill(above == UNRETRIEVED, 1),

@@ -111,14 +111,14 @@ def _choose_groups(scores: Tensor, number: int) -> _Groups | None:
     return _Groups(groups, size, adjacent=False) if size >= _SMALLEST_GROUP else None
 
 
-def _find_first_in_groups(scores: Tensor, number: int, parts: _Groups) -> tuple[Tensor, Tensor]:
-    groups, size, adjacent = parts
+def _find_first_in_groups(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tensor, Tensor]:
+    groups, size, adjacent = chosen
     whole, others = scores[:, : groups * size], scores[:, groups * size :]
     across, along = (1, 2) if adjacent else (2, 1)
     grouped = torch.unflatten(whole, 1, (groups, size) if adjacent else (size, groups))
     best = grouped.amax(along).topk(number, dim=1, sorted=False).indices
-    chosen = best.unsqueeze(along).expand(-1, *((number, size) if adjacent else (size, number)))
-    inside = grouped.gather(across, chosen).flatten(1)
+    members = best.unsqueeze(along).expand(-1, *((number, size) if adjacent else (size, number)))
+    inside = grouped.gather(across, members).flatten(1)
     first = torch.cat([inside, others], 1).topk(number, dim=1)
     place = first.indices.clamp(max=inside.shape[1] - 1)
     if adjacent:

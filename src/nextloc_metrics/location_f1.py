@@ -106,7 +106,9 @@ class LocationF1(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of every location."""
-        return self._counted(self.empty_tally().to(ranking.device), *self._decisions(ranking))
+        state = self.empty_tally().to(ranking.device)
+        self._count(state, *self._decisions(ranking))
+        return state
 
     def prepare(self, ranking: Ranking) -> None:
         """Do nothing: what may fail was checked, and a second table of counts would be large."""
@@ -118,24 +120,25 @@ class LocationF1(RankingTally):
         if self._has_own_tally:
             super().add(ranking)
         else:
-            state = self._counted(self.held, *self._decisions(ranking))
+            state = self.held.clone(memory_format=torch.contiguous_format)
+            self._count(state, *self._decisions(ranking))
             setattr(self, self.state_name, state)
 
     @property
     def _has_own_tally(self) -> bool:
         return type(self).tally is not LocationF1.tally
 
-    def _counted(self, state: Tensor, target: Tensor, decided: Tensor) -> Tensor:
+    def _count(self, state: Tensor, target: Tensor, decided: Tensor) -> None:
+        """Write decisions into a state."""
         loops = loops_over_places(state)
         if loops is not None:
-            state = state.clone(memory_format=torch.contiguous_format)
             loops.count_decisions(state, target, decided)
-            return state
+            return
         decided = torch.where(target >= 0, decided, -1)
         ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
         row = torch.arange(3, device=ids.device)[:, None] * self.num_locations
         cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
-        return state.flatten().index_add(0, cells, known).view(3, -1)
+        state.view(-1).index_add_(0, cells, known)
 
     def compute(self) -> Tensor:
         """Return the averaged F1, or that of every location; NaN without a query."""

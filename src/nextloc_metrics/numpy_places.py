@@ -119,10 +119,11 @@ def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:
         target: int64 `[N]`, -1 for none.
         decided: int64 `[N]`, -1 for none.
     """
+    counts = state.numpy()
     known = target.numpy() >= 0
     ids, best = target.numpy()[known], decided.numpy()[known]
     for row, places in enumerate((ids[ids == best], best[best >= 0], ids)):
-        np.add.at(state.numpy()[row], places, 1)
+        np.add.at(counts[row], places, 1)
 
 
 def _columns(values: Tensor) -> Any:

@@ -153,14 +153,14 @@ class Ranking:
             scores, relevant.ids, depth, top, relevant.grades is not None
         )
         return cls.from_places(
-            relevant._replace(ids=ids),
+            relevant,
             above,
             tied,
+            ids,
             shape=preds.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             depth=depth,
-            most_relevant=None if depth is None else relevant.ids.shape[1],
             first=first,
         )
 
@@ -378,9 +378,20 @@ class Ranking:
         return (form or cls.from_scores)(preds, target, *args, **kwargs)
 
     @classmethod
-    def from_places(cls, relevant: Relevant, above: Tensor, tied: Tensor, **kwargs: Any) -> Ranking:
-        """Put the columns in the order of their places; equal places then stand together."""
-        ids, grades = relevant.ids, relevant.grades
+    def from_places(
+        cls,
+        relevant: Relevant,
+        above: Tensor,
+        tied: Tensor,
+        ids: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Ranking:
+        """Put the columns in the order of their places; equal places then stand together.
+
+        They are those of these relevant ones, `ids`, where some were left out.
+        """
+        most, grades = relevant.ids.shape[1], relevant.grades
+        ids = relevant.ids if ids is None else ids
         loops = loops_over_places(above)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
@@ -402,9 +413,10 @@ class Ranking:
             relevant_above,
             relevant_tied,
             relevant=ids,
-            num_relevant=relevant.number,
+            num_relevant=(relevant.ids >= 0).sum(1),
             counted=relevant.counted,
             grades=grades,
+            most_relevant=most if most > ids.shape[1] else None,
             **kwargs,
         )
 

@@ -76,8 +76,9 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
         float64 `[len(formulas), N]`, the bits of the functions below; None where queries have
         several, their locations are graded, or places lie beyond the tables.
     """
-    key = _key_of_constants(formulas, ranking.num_candidates)
-    if key is None or _most_relevant(ranking) > 1 or ranking.grades is not None:
+    several = _most_relevant(ranking) > 1 or ranking.grades is not None
+    key = None if several else _key_of_constants(formulas, ranking.num_candidates)
+    if key is None:
         return None
     last, row, _, divisors = _make_constants(*key, ranking.device)
     above, tied = ranking.above[:, 0], ranking.tied[:, 0]

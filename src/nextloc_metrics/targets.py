@@ -14,7 +14,6 @@ class Relevant(NamedTuple):
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
     grades: Tensor | None  #: floating `[N, M]`, 0 for padding; None where none is graded
     counted: Tensor  #: bool `[N]`, False for queries left out
-    number: Tensor  #: int64 `[N]`, how many each query has
 
 
 def read_target(
@@ -57,7 +56,7 @@ def read_target(
     in_order = not is_integer(target) and ignore_index is None
     if grades is None and not in_order:
         ids = sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
-    return Relevant(ids, grades, counted, (ids >= 0).sum(1))
+    return Relevant(ids, grades, counted)
 
 
 def is_integer(tensor: Tensor) -> bool:
