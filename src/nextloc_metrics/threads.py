@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 
@@ -21,13 +22,14 @@ def _find_openmp() -> Callable[..., None] | None:
         parallel = ctypes.CDLL(None).GOMP_parallel
     except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
         return None
-    parallel.argtypes = _Task, ctypes.py_object, ctypes.c_uint, ctypes.c_uint
+    parallel.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint
     parallel.restype = None
     return parallel
 
 
 _openmp = _find_openmp()
 _perform = _Task(lambda task: task())
+_PERFORM = ctypes.cast(_perform, ctypes.c_void_p).value
 
 # Threads with a task. To Python OpenMP's are new each time, so a `threading.local` would not last.
 _busy: set[int] = set()
@@ -63,7 +65,7 @@ def run(task: Callable[[], None], threads: int) -> None:
             _busy.discard(threading.get_ident())
 
     if _openmp is not None:
-        _openmp(_perform, attempt, threads, 0)
+        _openmp(_PERFORM, id(attempt), threads, 0)
     else:
         others = [_workers(threads - 1).submit(attempt) for _ in range(threads - 1)]
         attempt()
@@ -71,6 +73,22 @@ def run(task: Callable[[], None], threads: int) -> None:
             other.result()
     if errors:
         raise errors[0]
+
+
+def run_compiled(task: Any, argument: int, threads: int) -> None:
+    """Run a task of C, given an address, on so many threads; none of them waits for Python.
+
+    Args:
+        task: what `numba.cfunc` made of a function that raises nothing.
+        argument: the address.
+        threads: how many.
+    """
+    if threads == 1:
+        task.ctypes(argument)
+    elif _openmp is not None:
+        _openmp(task.address, argument, threads, 0)
+    else:
+        run(lambda: task.ctypes(argument), threads)
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}

@@ -1,0 +1,330 @@
+"""Compiled loops over the rows of scores, and the task in which a thread does its part of them.
+
+Scores are compared by their bits, as integers of the float's width: unlike floats, these leave the
+compiler free to vectorise a maximum, and 16 bits need no conversion. Floats that are not negative
+have the order of their bits; negative ones the reverse order, so against a negative score both
+sides have all bits but the sign flipped. What bits alone get wrong is mended a row at a time, where
+it occurs: -0, which equals 0, and a negative NaN, which must count as above. First places are found
+by keys instead, which have the order of the floats.
+"""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from nextloc_metrics.places import UNRETRIEVED
+
+# A block stays in a core's first cache, and its counts fit 16 bits.
+_BLOCK = 1 << 11
+
+#: how many scores are looked at together when the first places, or one of them, are looked for
+STEP = 1 << 6
+
+# As a plain 0, whose type is its own, functions would be compiled once more for it.
+_START = np.int64(0)
+
+
+@numba.njit(nogil=True, inline="always")
+def _count_and_extremes(block, at, flip, sign):  # type: ignore[no-untyped-def]
+    """What `_count` returns, and the highest and the lowest bits.
+
+    Inlined, so that nothing is computed that is not asked for. Sums are cast back, or they widen to
+    64 bits.
+    """
+    kind = block.dtype.type
+    above, equal, magnitude = kind(0), kind(0), sign
+    highest, lowest = block[0], block[0]
+    at = kind(at ^ flip)
+    for i in range(len(block)):
+        value = kind(block[i] ^ flip)
+        above = kind(above + kind(value > at))
+        equal = kind(equal + kind(value == at))
+        magnitude = max(magnitude, kind(block[i] ^ sign))
+        highest = max(highest, block[i])
+        lowest = min(lowest, block[i])
+    return above, equal, magnitude, highest, lowest
+
+
+@numba.njit(nogil=True)
+def _count(block, at, flip, sign):  # type: ignore[no-untyped-def]
+    """How many are above and how many equal, and the highest magnitude of a negative score."""
+    above, equal, magnitude, _highest, _lowest = _count_and_extremes(block, at, flip, sign)
+    return above, equal, magnitude
+
+
+@numba.njit(nogil=True)
+def _count_negative_nan(block, infinity, sign):  # type: ignore[no-untyped-def]
+    """How many NaN that `_count` takes for the lowest scores."""
+    number = 0
+    for i in range(len(block)):
+        number += (block[i] ^ sign) > infinity
+    return number
+
+
+@numba.njit(nogil=True)
+def _threshold(score, sign, largest):  # type: ignore[no-untyped-def]
+    """What scores are compared with, -0 as 0, and which of their bits are flipped for that."""
+    kind = type(largest)
+    at = kind(0) if score == sign else score
+    return at, largest if at < 0 else kind(0)
+
+
+@numba.njit(nogil=True)
+def _first_equal(row, begin, value):  # type: ignore[no-untyped-def]
+    """The first place from `begin` on that holds the value; the number of places without one."""
+    kind = row.dtype.type
+    start, found = begin, kind(0)
+    while start + STEP <= len(row) and not found:
+        step = row[start : start + STEP]
+        for i in range(STEP):
+            found = kind(found | kind(step[i] == value))
+        start += STEP
+    if found:
+        start -= STEP
+    while start < len(row) and row[start] != value:
+        start += 1
+    return start
+
+
+@numba.njit(nogil=True)
+def _first_best(row, highest, high_block, lowest, low_block, sign):  # type: ignore[no-untyped-def]
+    """The first place of the maximum, of scores without NaN."""
+    if highest > 0:
+        return _first_equal(row, high_block, highest)
+    if highest == 0:
+        return min(_first_equal(row, _START, highest), _first_equal(row, _START, sign))
+    return _first_equal(row, low_block, lowest)
+
+
+@numba.njit(nogil=True)
+def _first_nan(row, largest, infinity):  # type: ignore[no-untyped-def]
+    place = 0
+    while (row[place] & largest) <= infinity:
+        place += 1
+    return place
+
+
+@numba.njit(nogil=True)
+def _survey(row, largest, infinity, find_best, own, above, tied):  # type: ignore[no-untyped-def]
+    """Add what is above and tied with each own score, and return the best candidate if asked for.
+
+    The first NaN is the best.
+    """
+    kind = row.dtype.type
+    sign = kind(~largest)
+    highest, lowest, high_block, low_block = row[0], row[0], _START, _START
+    has_nan = False
+    for begin in range(0, len(row), _BLOCK):
+        block = row[begin : begin + _BLOCK]
+        more, equal, magnitude = kind(0), kind(0), sign
+        if find_best:
+            at, flip = _threshold(own[0] if len(own) else sign, sign, largest)
+            more, equal, magnitude, high, low = _count_and_extremes(block, at, flip, sign)
+            if high > highest:
+                highest, high_block = high, begin
+            if low < lowest:
+                lowest, low_block = low, begin
+            has_nan |= high > infinity or magnitude > infinity
+        for j in range(len(own)):
+            if (own[j] & largest) > infinity:
+                continue
+            at, flip = _threshold(own[j], sign, largest)
+            if j > 0 or not find_best:
+                more, equal, magnitude = _count(block, at, flip, sign)
+            above[j] += more
+            tied[j] += equal
+            if magnitude > infinity:
+                above[j] += _count_negative_nan(block, infinity, sign)
+            if at == 0:
+                tied[j] += _count(block, sign, kind(0), sign)[1]
+    if not find_best:
+        return _START
+    if has_nan:
+        return _first_nan(row, largest, infinity)
+    return _first_best(row, highest, high_block, lowest, low_block, sign)
+
+
+@numba.njit(nogil=True)
+def _get(row, largest, ids, own):  # type: ignore[no-untyped-def]
+    """Get the scores of these ids, NaN for padding; False where there is no such candidate."""
+    for j in range(len(ids)):
+        if ids[j] >= len(row):
+            return False
+        own[j] = row[ids[j]] if ids[j] >= 0 else largest
+    return True
+
+
+@numba.njit(nogil=True)
+def _put(row, start, ids, own):  # type: ignore[no-untyped-def]
+    """Put scores in the places of these ids, as far as the row, from id `start` on, has them."""
+    for j in range(len(ids)):
+        if start <= ids[j] < start + len(row):
+            row[ids[j] - start] = own[j]
+
+
+@numba.njit(nogil=True)
+def _is_nothing(score, largest, infinity):  # type: ignore[no-untyped-def]
+    """Whether a score is NaN or -inf."""
+    return (score & largest) > infinity or score == ~largest | infinity
+
+
+@numba.njit(nogil=True)
+def _mark(largest, infinity, own, above, tied):  # type: ignore[no-untyped-def]
+    """Mark what is unretrieved."""
+    for j in range(len(own)):
+        if _is_nothing(own[j], largest, infinity):
+            above[j], tied[j] = UNRETRIEVED, 1
+
+
+@numba.njit(nogil=True)
+def _key(bits, largest, infinity):  # type: ignore[no-untyped-def]
+    """An integer in the order of the floats: both zeros are 0, and every NaN is the largest."""
+    kind = type(largest)
+    magnitude = kind(bits & largest)
+    key = kind(-magnitude) if bits < 0 else magnitude
+    return largest if magnitude > infinity else key
+
+
+@numba.njit(nogil=True)
+def _highest_key(block, largest, infinity):  # type: ignore[no-untyped-def]
+    highest = block.dtype.type(~largest)
+    for i in range(len(block)):
+        highest = max(highest, _key(block[i], largest, infinity))
+    return highest
+
+
+@numba.njit(nogil=True)
+def _insert(keys, columns, key, column):  # type: ignore[no-untyped-def]
+    """Put a key and its column in the place of the lowest, behind those that are as high."""
+    at = len(keys) - 1
+    while at > 0 and keys[at - 1] < key:
+        keys[at], columns[at] = keys[at - 1], columns[at - 1]
+        at -= 1
+    keys[at], columns[at] = key, column
+
+
+@numba.njit(nogil=True)
+def _find_first(row, largest, infinity, keys, maxima, begins, first):  # type: ignore[no-untyped-def]
+    """Find the highest scores in the blocks with the highest maxima, as many blocks as places.
+
+    What is in other blocks is no higher than any of these maxima, which fill the places.
+    """
+    maxima[:] = ~largest
+    for begin in range(0, len(row), STEP):
+        highest = _highest_key(row[begin : begin + STEP], largest, infinity)
+        if highest > maxima[-1]:
+            _insert(maxima, begins, highest, begin)
+    keys[:] = maxima[-1] - 1
+    for block in range(len(maxima)):
+        if maxima[block] > keys[-1]:
+            for column in range(begins[block], min(begins[block] + STEP, len(row))):
+                key = _key(row[column], largest, infinity)
+                if key > keys[-1]:
+                    _insert(keys, first, key, column)
+
+
+class Job(ctypes.Structure):
+    """What to do with the scores of N queries, as threads share it: numbers, and addresses or 0."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in (
+            "scores",  # of the first, as integers of the float's width, adjacent in every row
+            "rows",  # N
+            "columns",
+            "stride",  # from row to row
+            "infinity",  # as an integer
+            "parts",  # into which the rows are parted
+            "find_first",  # F, how many of the first places to find; 0 to survey
+            "first",  # int64 `[N, F]`, the candidates on these
+            "find_best",  # whether to find the best candidate
+            "best",  # int64 `[2, N]`: which it is and, where `gather`, whether it is above -inf
+            "width",  # M, the relevant locations of a query
+            "counts",  # int64 `[2, N, M]`, to which those above and tied are added
+            "ids",  # int64 `[N, M]`
+            "gather",  # whether to take their scores from their places, and mark what is nothing
+            "own",  # `[N, M]`, or else their scores, to be put there where `ids` are given
+            "start",  # the id of the first column, then
+            "taken",  # how many parts threads have taken
+            "misplaced",  # whether an id is not below `columns`
+        )
+    ]
+
+
+_TASK = types.void(types.CPointer(numba.from_dtype(np.dtype(Job))))
+
+
+@intrinsic
+def _pointer(context: Any, address: Any) -> Any:
+    """The pointer to an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def _take_part(context: Any, job: Any) -> Any:
+    """The number of a part that no other thread has taken."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        integer = ir.IntType(64)
+        fields = builder.bitcast(arguments[0], integer.as_pointer())
+        taken = builder.gep(fields, [integer(Job.taken.offset // Job.taken.size)])
+        return builder.atomic_rmw("add", taken, integer(1), "monotonic")
+
+    return types.int64(job), generate
+
+
+@cache
+def compile_task(kind: Any) -> Any:
+    """Compile the task that does parts of a `Job` until all are taken, for integers of a kind.
+
+    It is a function of C, so that threads need not wait for one another to run it.
+    """
+    largest = kind(np.iinfo(kind).max)
+
+    @numba.cfunc(_TASK, cache=True)
+    def do_parts(pointer):  # type: ignore[no-untyped-def]
+        job = numba.carray(pointer, 1)[0]
+        rows, columns, stride, infinity = job.rows, job.columns, job.stride, kind(job.infinity)
+        scores = numba.carray(_pointer(job.scores), rows * stride + columns, kind)
+        first = numba.carray(_pointer(job.first), (rows, job.find_first), np.int64)
+        best, retrieved = numba.carray(_pointer(job.best), (2, rows), np.int64)
+        above, tied = numba.carray(_pointer(job.counts), (2, rows, job.width), np.int64)
+        ids = numba.carray(_pointer(job.ids), (rows, job.width), np.int64)
+        given = numba.carray(_pointer(job.own), (rows, job.width), kind)
+        own = np.empty(job.width, kind)
+        keys, maxima = np.empty(job.find_first, kind), np.empty(job.find_first, kind)
+        begins = np.empty(job.find_first, np.int64)
+        part = _take_part(pointer)
+        while part < job.parts:
+            for i in range(rows * part // job.parts, rows * (part + 1) // job.parts):
+                row = scores[i * stride : i * stride + columns]
+                if job.find_first:
+                    _find_first(row, largest, infinity, keys, maxima, begins, first[i])
+                    continue
+                if not job.gather:
+                    own = given[i]
+                    if job.ids:
+                        _put(row, job.start, ids[i], own)
+                elif not _get(row, largest, ids[i], own):
+                    job.misplaced = 1
+                    continue
+                chosen = _survey(row, largest, infinity, job.find_best, own, above[i], tied[i])
+                best[i] = chosen
+                if job.gather:
+                    _mark(largest, infinity, own, above[i], tied[i])
+                    retrieved[i] = row[chosen] != ~largest | infinity
+                    if _is_nothing(row[chosen], largest, infinity):
+                        best[i] = -1
+            part = _take_part(pointer)
+
+    return do_parts
