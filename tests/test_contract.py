@@ -357,6 +357,11 @@ def test_inference_mode_and_after(case: Case) -> None:
         made_inside(*one)
     made_inside(*other)
     assert same(made_inside.compute(), expected.compute())
+    with torch.inference_mode():
+        made_inside.reset()
+        made_inside.update(*one)
+    made_inside.update(*other)
+    assert same(made_inside.compute(), expected.compute())
     made_inside.reset()
     made_inside.update(*one)
     assert same(state(pickle.loads(pickle.dumps(made_inside))), state(updated(case.make(), *one)))

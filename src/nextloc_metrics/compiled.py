@@ -49,7 +49,7 @@ MOST_RELEVANT = 1 << 9
 _MOST_FIRST = 1 << 7
 
 # Below this many scores, handing out work takes longer than doing it.
-_SERIAL_ELEMENTS = 1 << 19
+_SERIAL_ELEMENTS = 1 << 17
 
 # A thread whose core has other work to do takes fewer of them.
 _PARTS_A_THREAD = 4

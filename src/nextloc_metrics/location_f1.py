@@ -120,9 +120,7 @@ class LocationF1(RankingTally):
         if self._has_own_tally:
             super().add(ranking)
         else:
-            state = self.held.clone(memory_format=torch.contiguous_format)
-            self._count(state, *self._decisions(ranking))
-            setattr(self, self.state_name, state)
+            self._count(self.own_state(), *self._decisions(ranking))
 
     @property
     def _has_own_tally(self) -> bool:

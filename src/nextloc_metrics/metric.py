@@ -124,7 +124,8 @@ class RankingTally(Metric, ABC):
         The members of a group have one state, and must take over what becomes of it.
         """
         held = self.held
-        if held is not self._own:
+        unwritable = held.is_inference() and not torch.is_inference_mode_enabled()
+        if held is not self._own or unwritable:
             held = held.clone(memory_format=torch.contiguous_format)
             vars(self).update({self.state_name: held, "_own": held})
         return held
