@@ -21,6 +21,7 @@ from nextloc_metrics.first_places import (
     Highest,
     find_first_by_topk,
     first_places_of_scores,
+    highest_scores,
 )
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.rows import fill_slots, find_true, slots_of_sizes
@@ -140,6 +141,11 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     return find_first_by_topk(scores, number)
 
 
+def _highest_scores(scores: Tensor, number: int) -> Tensor:
+    """Return the scores that `find_first` finds."""
+    return highest_scores(scores, number) if compiled_loops(scores) is None else find_first(scores, number)[0]
+
+
 def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:
     """Return the counts, with UNRETRIEVED and 1 where a location's own score is NaN or -inf."""
     unretrieved = ~(own > -torch.inf)  # a NaN compares false
@@ -205,7 +211,7 @@ def _find_within(
     num_candidates, num_relevant = scores.shape[1], ids.shape[1]
     if depth >= num_relevant**2 or depth * _MANY_CANDIDATES > num_candidates:
         return None
-    first = find_first(scores, depth + 1)[0]
+    first = _highest_scores(scores, depth + 1)
     last, beyond = first[:, depth - 1 : depth], first[:, depth:]
     own = scores.gather(1, ids.clamp(min=0))
     retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)

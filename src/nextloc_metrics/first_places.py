@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics.rows import columns_of_highest, highest
 
 # Maxima of smaller groups of candidates cost more than they spare.
 _SMALLEST_GROUP = 12
@@ -79,14 +80,23 @@ def find_first_by_topk(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     On the CPU first the groups with the highest maxima are found, then the candidates in these.
     """
     number = min(number, scores.shape[1])
-    groups = None if waits_to_look(scores) else _choose_groups(scores, number)
+    groups = _choose_groups(scores, number)
     if groups is None:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
-    rows = max(1, _INSIDE_AT_ONCE // (number * groups.size))
-    parts = [_find_first_in_groups(part, number, groups) for part in torch.split(scores, rows)]
+    parts = [_find_first(part, number, groups) for part in _parts(scores, number, groups)]
     values, ids = (torch.cat(found) for found in zip(*parts, strict=True))
     return values, ids
+
+
+def highest_scores(scores: Tensor, number: int) -> Tensor:
+    """Return the first of what `find_first_by_topk` does, sooner."""
+    number = min(number, scores.shape[1])
+    groups = _choose_groups(scores, number)
+    if groups is None:
+        return scores.topk(number, dim=1).values
+    parts = _parts(scores, number, groups)
+    return torch.cat([highest(_in_best_groups(x, number, groups)[0], number) for x in parts])
 
 
 class _Groups(NamedTuple):
@@ -99,6 +109,8 @@ class _Groups(NamedTuple):
 
 def _choose_groups(scores: Tensor, number: int) -> _Groups | None:
     """Return the groups in which the first candidates are found soonest; None for no groups."""
+    if waits_to_look(scores):
+        return None
     num_candidates = scores.shape[1]
     groups = math.isqrt(num_candidates * number)  # about as many as candidates in the best ones
     wide = scores.element_size() > 2
@@ -111,21 +123,32 @@ def _choose_groups(scores: Tensor, number: int) -> _Groups | None:
     return _Groups(groups, size, adjacent=False) if size >= _SMALLEST_GROUP else None
 
 
-def _find_first_in_groups(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tensor, Tensor]:
+def _parts(scores: Tensor, number: int, groups: _Groups) -> tuple[Tensor, ...]:
+    """Part the queries, so that few candidates are copied at once."""
+    return torch.split(scores, max(1, _INSIDE_AT_ONCE // (number * groups.size)))
+
+
+def _in_best_groups(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tensor, Tensor]:
+    """Copy the scores of the best groups, and of what is in no group; and tell which they are."""
     groups, size, adjacent = chosen
     whole, others = scores[:, : groups * size], scores[:, groups * size :]
     across, along = (1, 2) if adjacent else (2, 1)
     grouped = torch.unflatten(whole, 1, (groups, size) if adjacent else (size, groups))
-    best = grouped.amax(along).topk(number, dim=1, sorted=False).indices
+    best = columns_of_highest(grouped.amax(along), number)
     members = best.unsqueeze(along).expand(-1, *((number, size) if adjacent else (size, number)))
-    inside = grouped.gather(across, members).flatten(1)
-    first = torch.cat([inside, others], 1).topk(number, dim=1)
-    place = first.indices.clamp(max=inside.shape[1] - 1)
+    return torch.cat([grouped.gather(across, members).flatten(1), others], 1), best
+
+
+def _find_first(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tensor, Tensor]:
+    groups, size, adjacent = chosen
+    inside, best = _in_best_groups(scores, number, chosen)
+    first = inside.topk(number, dim=1)
+    place = first.indices.clamp(max=number * size - 1)
     if adjacent:
         ids = best.gather(1, place // size) * size + place % size
     else:
         ids = best.gather(1, place % number) + place // number * groups
-    behind = first.indices - inside.shape[1]
+    behind = first.indices - number * size
     return first.values, torch.where(behind < 0, ids, groups * size + behind)
 
 
