@@ -20,6 +20,7 @@ from nextloc_metrics.compiled_places import (
     compile_loops_over_places,
     count_decisions,
     find_in_lists,
+    find_true,
     tally,
     tally_one_relevant,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "find_first",
     "find_in_lists",
     "find_places",
+    "find_true",
     "supports",
     "supports_first",
     "survey",

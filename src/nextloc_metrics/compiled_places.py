@@ -13,8 +13,32 @@ from torch import Tensor
 from nextloc_metrics import numpy_places
 from nextloc_metrics.counting import FEW_RELEVANT
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
-from nextloc_metrics.numpy_places import FIRST, PRECISION
+from nextloc_metrics.numpy_places import FIRST, PRECISION, WORD
 from nextloc_metrics.places import UNRETRIEVED
+
+# Words that are looked at before the first of them is looked into.
+_BLOCK = 1 << 10
+
+
+@numba.njit(nogil=True, cache=True)
+def _find_true(words, values, found):  # type: ignore[no-untyped-def]
+    """The places of values that are 1 and not 0; `found` has a slot to spare.
+
+    Without a branch that depends on a value, which processors would mispredict.
+    """
+    some, number = np.empty(_BLOCK, np.int64), 0
+    for begin in range(0, len(words), _BLOCK):
+        held = 0
+        for word in range(begin, min(begin + _BLOCK, len(words))):
+            some[held] = word
+            held += words[word] != 0
+        for word in some[:held]:
+            for place in range(WORD * word, WORD * (word + 1)):
+                found[number] = place
+                number += values[place]
+    for place in range(WORD * len(words), len(values)):
+        found[number] = place
+        number += values[place]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -169,6 +193,7 @@ def compile_loops_over_places() -> None:
     tally_one_relevant(*[x.numpy() for x in one_relevant])
     are_candidates(place, 1, None)
     count_decisions(places.repeat(3, 1), place, place)
+    find_true(place.bool())
     find_in_lists(places, places)
     arrange(places, places, places)
 
@@ -179,6 +204,16 @@ def are_candidates(ids: Tensor, number: int, ignored: int | None) -> bool:
     return bool(
         _are_below(ids.contiguous().numpy(), number, nothing if ignored is None else ignored)
     )
+
+
+def find_true(values: Tensor) -> Tensor:
+    """Find where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
+    flat = values.numpy().reshape(-1)
+    number = np.count_nonzero(flat)
+    found = np.empty(number + 1, np.int64)
+    words = flat[: len(flat) // WORD * WORD].view(np.int64)
+    _find_true(words, flat.view(np.uint8), found)
+    return torch.from_numpy(found[:number])
 
 
 def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:

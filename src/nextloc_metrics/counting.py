@@ -24,7 +24,7 @@ from nextloc_metrics.first_places import (
     highest_scores,
 )
 from nextloc_metrics.places import UNRETRIEVED
-from nextloc_metrics.rows import fill_slots, find_true, slots_of_sizes
+from nextloc_metrics.rows import fill_slots, slots_of_sizes
 
 # Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
@@ -143,7 +143,11 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
 
 def _highest_scores(scores: Tensor, number: int) -> Tensor:
     """Return the scores that `find_first` finds."""
-    return highest_scores(scores, number) if compiled_loops(scores) is None else find_first(scores, number)[0]
+    return (
+        highest_scores(scores, number)
+        if compiled_loops(scores) is None
+        else find_first(scores, number)[0]
+    )
 
 
 def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:
@@ -216,7 +220,7 @@ def _find_within(
     own = scores.gather(1, ids.clamp(min=0))
     retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
     if not keep_all:
-        kept = find_true(retrieved)
+        kept = numpy_places.find_true(retrieved)
         retrieved = slots_of_sizes(retrieved.sum(1))
         ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
     above, tied = _count_in_order(first[:, :depth], own)

@@ -13,8 +13,23 @@ from nextloc_metrics.rows import BEYOND, argsort_array
 # Where these are in `scoring.Locations`.
 FIRST, PRECISION = 0, 2
 
+#: bytes that are looked at together
+WORD = 8
+
 # Places of more relevant locations than these are too many to weigh for every formula.
 _MOST_RELEVANT = 1 << 6
+
+
+def find_true(values: Tensor) -> Tensor:
+    """Find where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
+    flat = values.numpy().reshape(-1)
+    # few are true: find the words that are not all false, and look into these
+    words = flat[: len(flat) // WORD * WORD].view(np.int64)
+    some = np.flatnonzero(words != 0)
+    inside = np.flatnonzero(words[some].view(np.bool_))
+    found = some[inside // WORD] * WORD + inside % WORD
+    rest = np.flatnonzero(flat[len(words) * WORD :]) + len(words) * WORD
+    return torch.from_numpy(np.concatenate([found, rest]))
 
 
 def find_in_lists(lists: Tensor, ids: Tensor) -> Tensor:

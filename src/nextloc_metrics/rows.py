@@ -8,28 +8,8 @@ from torch import Tensor
 
 from nextloc_metrics.devices import waits_to_look
 
-# Of fewer values, all are looked at; of these, so many at once.
-_MANY_VALUES = 1 << 16
-_WORD = 8
-
 #: as far behind all places as `argsort_rows` needs them
 BEYOND = 1 << 39
-
-
-def find_true(values: Tensor) -> Tensor:
-    """Find where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
-    if waits_to_look(values):
-        return values.flatten().nonzero()[:, 0]
-    flat = values.numpy().reshape(-1)
-    if len(flat) < _MANY_VALUES:
-        return torch.from_numpy(np.flatnonzero(flat))
-    # few are true: find the words that are not all false, and look into these
-    whole = flat[: len(flat) // _WORD * _WORD].view(np.int64)
-    word = np.flatnonzero(whole != 0)
-    inside = np.flatnonzero(whole[word].view(np.bool_))
-    found = word[inside // _WORD] * _WORD + inside % _WORD
-    rest = np.flatnonzero(flat[len(whole) * _WORD :]) + len(whole) * _WORD
-    return torch.from_numpy(np.concatenate([found, rest]))
 
 
 def slots_of_sizes(sizes: Tensor) -> Tensor:
@@ -62,17 +42,17 @@ def sort_ids(ids: Tensor) -> Tensor:
 
 
 def highest(values: Tensor, number: int) -> Tensor:
-    """Return the highest values of each row `[N, number]`, NaN before all."""
-    if not _sorts_fast(values):
+    """Return the highest floating values of each row `[N, number]`, NaN before all."""
+    if waits_to_look(values):
         return values.topk(number, dim=1).values
-    in_order = np.sort(values.numpy(), axis=1)
-    return torch.from_numpy(in_order[:, : -number - 1 : -1].copy())
+    in_order = np.sort(_floats(values), axis=1)
+    return torch.from_numpy(in_order[:, : -number - 1 : -1].copy()).to(values.dtype)
 
 
 def columns_of_highest(values: Tensor, number: int) -> Tensor:
     """Return the columns of these, in any order."""
-    if _sorts_fast(values):
-        array = values.numpy()
+    if not waits_to_look(values):
+        array = _floats(values)
         lowest = np.sort(array, axis=1)[:, -number, None].copy()
         are_highest = ~(array < lowest)  # a NaN compares false
         if np.count_nonzero(are_highest) == number * len(array):  # none are tied
@@ -82,9 +62,8 @@ def columns_of_highest(values: Tensor, number: int) -> Tensor:
     return values.topk(number, dim=1, sorted=False).indices
 
 
-def _sorts_fast(values: Tensor) -> bool:
-    """Tell whether NumPy's sort, which vectorises, takes a part of the time of PyTorch's `topk`."""
-    return not waits_to_look(values) and values.element_size() > 2
+def _floats(values: Tensor) -> Any:
+    return (values.float() if values.element_size() < 4 else values).numpy()
 
 
 def argsort_rows(values: Tensor) -> Tensor:

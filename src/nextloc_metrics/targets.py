@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.rows import fill_slots, find_true, slots_of_sizes, sort_ids
+from nextloc_metrics.counting import loops_over_places
+from nextloc_metrics.rows import fill_slots, slots_of_sizes, sort_ids
 
 
 class Relevant(NamedTuple):
@@ -93,7 +94,9 @@ def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor
     """List the columns above zero, and their values where graded, in rows padded to the widest."""
     graded = relevance.is_floating_point()
     num_queries, num_candidates = relevance.shape
-    place = find_true(relevance > 0 if graded else relevance)
+    positive = relevance > 0 if graded else relevance
+    loops = loops_over_places(positive)
+    place = positive.flatten().nonzero()[:, 0] if loops is None else loops.find_true(positive)
     begins = num_candidates * torch.arange(num_queries + 1, device=place.device)
     sizes = torch.searchsorted(place, begins).diff()
     if counted is not None:
