@@ -391,6 +391,19 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut:
 
 
 @pytest.mark.usefixtures("each_path")
+def test_one_query_has_a_nan_and_another_a_tie_beyond_the_last_place() -> None:
+    """One candidate too few in the first, where NaN is no number, and one too many in the other."""
+    scores, far = torch.zeros(2, 20_000), 1111 * torch.arange(5)
+    scores[0, far[:4]] = torch.tensor([torch.nan, 9, 8, 7])
+    scores[1, far] = torch.tensor([9.0, 8, 7, 6, 6])
+    target = torch.stack([far[[1, 2, 4]], far[[0, 2, 4]]])
+    ranking = Ranking.from_scores(scores, target, depth=3)
+    assert ranking.above[:, :2].tolist() == [[1, 2], [0, 2]]
+    assert ranking.tied[:, :2].tolist() == [[1, 1], [1, 1]]
+    assert ranking.num_relevant.tolist() == [3, 3]
+
+
+@pytest.mark.usefixtures("each_path")
 def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     """Where all are tied, all are tied with the last place that counts."""
     scores, target = torch.zeros(256, 20_000), torch.arange(2560).view(256, 10)
