@@ -307,7 +307,8 @@ def test_scores_are_read_no_more_often_for_more_members() -> None:
     preds, target = torch.randn(8, 400), torch.randint(400, (8,))
 
     def reads(metric: Any) -> int:
-        metric.update(preds, target)
+        for _ in range(2):  # the first finds who shares a state, the second makes the tables
+            metric.update(preds, target)
         with Reads(preds.numel()) as counter:
             metric.update(preds, target)
         return counter.count
