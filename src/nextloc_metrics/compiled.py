@@ -12,17 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics import threads
+from nextloc_metrics import compiled_places, threads
 from nextloc_metrics.compiled_loops import STEP, Job, compile_task
 from nextloc_metrics.compiled_places import (
-    are_candidates,
     arrange,
     compile_loops_over_places,
     count_decisions,
     find_in_lists,
     find_true,
     tally,
-    tally_one_relevant,
 )
 from nextloc_metrics.first_places import FirstPlaces
 
@@ -30,7 +28,6 @@ __all__ = [
     "MOST_RELEVANT",
     "ChunkSurvey",
     "add_one_relevant",
-    "are_candidates",
     "arrange",
     "compile_loops",
     "count_decisions",
@@ -52,6 +49,9 @@ _MOST_FIRST = 1 << 7
 
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 17
+
+# Nobody's id, not even that of padding.
+_NO_ID = -1 << 63
 
 # A thread whose core has other work to do takes fewer of them.
 _PARTS_A_THREAD = 4
@@ -150,30 +150,43 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
 def add_one_relevant(
     scores: Tensor,
     target: Tensor,
-    means: Sequence[Tensor],
+    ignored: int | None,
+    states: Sequence[Tensor],
     decisions: Tensor,
-    *constants: Any,
+    constants: Sequence[Any],
 ) -> bool:
-    """Add queries with one relevant location each to states; False, where numbers are impossible.
+    """Add queries with one relevant location each to states, and tell whether that could be done.
 
     Args:
         scores: floating `[N, C]`, adjacent in every row.
         target: int64 `[N]`, the relevant ones.
-        means: a state for every formula, int64 `[3]`.
+        ignored: an id that is never relevant.
+        states: of every formula, int64 `[3]`.
         decisions: a state of `LocationF1`, int64 `[3, C]` or more, or without a row.
         constants: of the formulas, as for `tally`.
     """
-    ids = target.contiguous()
-    counts = _zeros(2, len(ids), 1)
-    best, _ = _survey(scores, counts, True, ids=ids)
-    sums = np.zeros((len(means), 3), np.int64)
-    places = ids.numpy(), *counts.numpy(), best.numpy()
-    if not tally_one_relevant(*[*places, *constants, sums, decisions.numpy()]):
+    ignored = _NO_ID if ignored is None else ignored
+    ids, places = target.contiguous(), _zeros(4, len(target))
+    address, size = places.data_ptr(), 2 * places.stride(0) * places.itemsize
+    try:
+        _run(
+            scores,
+            find_best=True,
+            best=address + size,
+            width=1,
+            counts=address,
+            ids=ids.data_ptr(),
+            ignored=ignored,
+            gather=True,
+        )
+    except IndexError:
         return False
-    for state, added in zip(means, sums, strict=True):
-        total = state.numpy()
-        total += added
-    return True
+    above, tied, best, _ = places.numpy()
+    addresses = np.array([state.data_ptr() for state in states])
+    return compiled_places.add_one_relevant(  # type: ignore[no-any-return]
+        ids.numpy(), scores.shape[1], ignored, above, tied, best, *constants, addresses,
+        decisions.numpy(),
+    )  # fmt: skip
 
 
 def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -200,6 +213,7 @@ def _survey(
         width=counts.shape[2],
         counts=counts.data_ptr(),
         ids=0 if ids is None else ids.data_ptr(),
+        ignored=_NO_ID,
         gather=own is None,
         own=0 if own is None else own.data_ptr(),
         start=start,

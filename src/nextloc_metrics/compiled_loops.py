@@ -151,12 +151,13 @@ def _survey(row, largest, infinity, find_best, own, above, tied):  # type: ignor
 
 
 @numba.njit(nogil=True)
-def _get(row, largest, ids, own):  # type: ignore[no-untyped-def]
+def _get(row, largest, ids, ignored, own):  # type: ignore[no-untyped-def]
     """Get the scores of these ids, NaN for padding; False where there is no such candidate."""
     for j in range(len(ids)):
-        if ids[j] >= len(row):
+        is_padding = ids[j] < 0 or ids[j] == ignored
+        if not is_padding and ids[j] >= len(row):
             return False
-        own[j] = row[ids[j]] if ids[j] >= 0 else largest
+        own[j] = largest if is_padding else row[ids[j]]
     return True
 
 
@@ -247,7 +248,8 @@ class Job(ctypes.Structure):
             "best",  # int64 `[2, N]`: which it is and, where `gather`, whether it is above -inf
             "width",  # M, the relevant locations of a query
             "counts",  # int64 `[2, N, M]`, to which those above and tied are added
-            "ids",  # int64 `[N, M]`
+            "ids",  # int64 `[N, M]`, padding below 0
+            "ignored",  # an id that is padding, too
             "gather",  # whether to take their scores from their places, and mark what is nothing
             "own",  # `[N, M]`, or else their scores, to be put there where `ids` are given
             "start",  # the id of the first column, then
@@ -261,7 +263,7 @@ _TASK = types.void(types.CPointer(numba.from_dtype(np.dtype(Job))))
 
 
 @intrinsic
-def _pointer(context: Any, address: Any) -> Any:
+def pointer(context: Any, address: Any) -> Any:
     """The pointer to an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -292,19 +294,19 @@ def compile_task(kind: Any) -> Any:
     largest = kind(np.iinfo(kind).max)
 
     @numba.cfunc(_TASK, cache=True)
-    def do_parts(pointer):  # type: ignore[no-untyped-def]
-        job = numba.carray(pointer, 1)[0]
+    def do_parts(address):  # type: ignore[no-untyped-def]
+        job = numba.carray(address, 1)[0]
         rows, columns, stride, infinity = job.rows, job.columns, job.stride, kind(job.infinity)
-        scores = numba.carray(_pointer(job.scores), rows * stride + columns, kind)
-        first = numba.carray(_pointer(job.first), (rows, job.find_first), np.int64)
-        best, retrieved = numba.carray(_pointer(job.best), (2, rows), np.int64)
-        above, tied = numba.carray(_pointer(job.counts), (2, rows, job.width), np.int64)
-        ids = numba.carray(_pointer(job.ids), (rows, job.width), np.int64)
-        given = numba.carray(_pointer(job.own), (rows, job.width), kind)
+        scores = numba.carray(pointer(job.scores), rows * stride + columns, kind)
+        first = numba.carray(pointer(job.first), (rows, job.find_first), np.int64)
+        best, retrieved = numba.carray(pointer(job.best), (2, rows), np.int64)
+        above, tied = numba.carray(pointer(job.counts), (2, rows, job.width), np.int64)
+        ids = numba.carray(pointer(job.ids), (rows, job.width), np.int64)
+        given = numba.carray(pointer(job.own), (rows, job.width), kind)
         own = np.empty(job.width, kind)
         keys, maxima = np.empty(job.find_first, kind), np.empty(job.find_first, kind)
         begins = np.empty(job.find_first, np.int64)
-        part = _take_part(pointer)
+        part = _take_part(address)
         while part < job.parts:
             for i in range(rows * part // job.parts, rows * (part + 1) // job.parts):
                 row = scores[i * stride : i * stride + columns]
@@ -315,7 +317,7 @@ def compile_task(kind: Any) -> Any:
                     own = given[i]
                     if job.ids:
                         _put(row, job.start, ids[i], own)
-                elif not _get(row, largest, ids[i], own):
+                elif not _get(row, largest, ids[i], job.ignored, own):
                     job.misplaced = 1
                     continue
                 chosen = _survey(row, largest, infinity, job.find_best, own, above[i], tied[i])
@@ -325,6 +327,6 @@ def compile_task(kind: Any) -> Any:
                     retrieved[i] = row[chosen] != ~largest | infinity
                     if _is_nothing(row[chosen], largest, infinity):
                         best[i] = -1
-            part = _take_part(pointer)
+            part = _take_part(address)
 
     return do_parts

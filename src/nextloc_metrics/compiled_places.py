@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import numpy_places
+from nextloc_metrics.compiled_loops import pointer
 from nextloc_metrics.counting import FEW_RELEVANT
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 from nextloc_metrics.numpy_places import FIRST, PRECISION, WORD
@@ -160,26 +161,29 @@ def _count_decisions(state, target, decided):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _are_below(ids, number, ignored):  # type: ignore[no-untyped-def]
-    known = True
-    for i in range(len(ids)):
-        known &= 0 <= ids[i] < number and ids[i] != ignored
-    return known
-
-
-@numba.njit(nogil=True, cache=True)
-def tally_one_relevant(  # type: ignore[no-untyped-def]
-    ids, above, tied, best, table, last, row, of, divisors, sums, counts
+def add_one_relevant(  # type: ignore[no-untyped-def]
+    ids, number, ignored, above, tied, best, table, last, row, of, divisors, states, decisions
 ):
-    """Add up scores as `_tally` does, of one relevant location each, and count the decisions."""
-    none, one = np.zeros_like(above), np.ones_like(above)
-    number, counted = np.ones_like(ids), np.ones(len(ids), np.bool_)
-    if not _tally(
-        above, tied, none, one, number, counted, table, last, row, of, divisors, sums
-    ):  # fmt: skip
+    """Add scores of one relevant location each to states, int64 `[3]` at these addresses.
+
+    Returns False, and adds nothing, where `_tally` does or an id is none of so many candidates.
+    """
+    places = above.reshape(-1, 1), tied.reshape(-1, 1)
+    none, one = np.zeros_like(places[0]), np.ones_like(places[0])
+    counted, target, sums = ids != ignored, ids.copy(), np.zeros((len(states), 3), np.int64)
+    for i in range(len(ids)):
+        if not counted[i]:
+            target[i] = -1
+        elif not 0 <= ids[i] < number:
+            return False
+    constants = table, last, row, of, divisors
+    if not _tally(*places, none, one, np.ones_like(ids), counted, *constants, sums):
         return False
-    if len(counts):
-        _count_decisions(counts, ids, best)
+    for j in range(len(states)):
+        state = numba.carray(pointer(states[j]), 3, np.int64)
+        state += sums[j]
+    if len(decisions):
+        _count_decisions(decisions, target, best)
     return True
 
 
@@ -189,21 +193,13 @@ def compile_loops_over_places() -> None:
     place = places[0]
     constants = number[0], place, place, place, number
     _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
-    one_relevant = place, places, places, place, *constants, places, places.repeat(3, 1)
-    tally_one_relevant(*[x.numpy() for x in one_relevant])
-    are_candidates(place, 1, None)
+    none, ids = place[:0].numpy(), place.numpy()
+    formulas = number[0].numpy(), none, none, none, number[:0].numpy()
+    add_one_relevant(ids, 1, 0, ids, ids, ids, *formulas, none, places.repeat(3, 1).numpy())
     count_decisions(places.repeat(3, 1), place, place)
     find_true(place.bool())
     find_in_lists(places, places)
     arrange(places, places, places)
-
-
-def are_candidates(ids: Tensor, number: int, ignored: int | None) -> bool:
-    """Tell whether all ids, int64 `[N]`, are those of so many candidates, and none is ignored."""
-    nothing = -1  # is no candidate
-    return bool(
-        _are_below(ids.contiguous().numpy(), number, nothing if ignored is None else ignored)
-    )
 
 
 def find_true(values: Tensor) -> Tensor:

@@ -55,14 +55,14 @@ class Shortcut:
         ):
             return False
         constants = scoring.make_arrays(self._formulas, preds.shape[1])
-        ignored = self.metrics[0].ignore_index
-        if constants is None or not loops.are_candidates(target, preds.shape[1], ignored):
+        if constants is None:
             return False
         means = [metric.own_state() for metric in self._means]
         decisions = self._f1[0].own_state() if self._f1 else _NO_DECISIONS
         if not all(state.is_cpu for state in (*means, decisions)):
             return False
-        added: bool = loops.add_one_relevant(preds.detach(), target, means, decisions, *constants)
+        ignored = self.metrics[0].ignore_index
+        added: bool = loops.add_one_relevant(preds, target, ignored, means, decisions, constants)
         return added
 
 
