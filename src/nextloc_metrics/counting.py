@@ -143,11 +143,9 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
 
 def _highest_scores(scores: Tensor, number: int) -> Tensor:
     """Return the scores that `find_first` finds."""
-    return (
-        highest_scores(scores, number)
-        if compiled_loops(scores) is None
-        else find_first(scores, number)[0]
-    )
+    if compiled_loops(scores) is None:
+        return highest_scores(scores, number)
+    return find_first(scores, number)[0]
 
 
 def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:

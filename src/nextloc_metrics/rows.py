@@ -42,24 +42,20 @@ def sort_ids(ids: Tensor) -> Tensor:
 
 
 def highest(values: Tensor, number: int) -> Tensor:
-    """Return the highest floating values of each row `[N, number]`, NaN before all."""
-    if waits_to_look(values):
-        return values.topk(number, dim=1).values
+    """Return the highest floating values of each row on the CPU `[N, number]`, NaN before all."""
     in_order = np.sort(_floats(values), axis=1)
     return torch.from_numpy(in_order[:, : -number - 1 : -1].copy()).to(values.dtype)
 
 
 def columns_of_highest(values: Tensor, number: int) -> Tensor:
     """Return the columns of these, in any order."""
-    if not waits_to_look(values):
-        array = _floats(values)
-        lowest = np.sort(array, axis=1)[:, -number, None].copy()
-        are_highest = ~(array < lowest)  # a NaN compares false
-        if np.count_nonzero(are_highest) == number * len(array):  # none are tied
-            rows = values.shape[1] * np.arange(len(array))
-            columns = np.flatnonzero(are_highest).reshape(-1, number) - rows[:, None]
-            return torch.from_numpy(columns)
-    return values.topk(number, dim=1, sorted=False).indices
+    array = _floats(values)
+    lowest = np.sort(array, axis=1)[:, -number, None].copy()
+    are_highest = ~(array < lowest)  # a NaN compares false
+    if np.count_nonzero(are_highest) > number * len(array):  # some are tied
+        return values.topk(number, dim=1, sorted=False).indices
+    rows = values.shape[1] * np.arange(len(array))
+    return torch.from_numpy(np.flatnonzero(are_highest).reshape(-1, number) - rows[:, None])
 
 
 def _floats(values: Tensor) -> Any:

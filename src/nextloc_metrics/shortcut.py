@@ -59,7 +59,7 @@ class Shortcut:
             return False
         means = [metric.own_state() for metric in self._means]
         decisions = self._f1[0].own_state() if self._f1 else _NO_DECISIONS
-        if not all(state.is_cpu for state in (*means, decisions)):
+        if not all(state.is_cpu and state.dtype == torch.int64 for state in (*means, decisions)):
             return False
         ignored = self.metrics[0].ignore_index
         added: bool = loops.add_one_relevant(preds, target, ignored, means, decisions, constants)
