@@ -368,6 +368,21 @@ def test_inference_mode_and_after(case: Case) -> None:
 
 
 @BY_CASE
+def test_a_state_that_was_handed_out_stays(case: Case) -> None:
+    """An update changes neither what was read before nor a copy, however shallow."""
+    metric = updated(updated(case.make(), *batch()), *batch())
+    before, handed_out = state(metric), metric.metric_state
+    metric.update(*batch())
+    assert same(dict(zip(before, handed_out.values(), strict=True)), before)
+    before, shallow = state(metric), copy.copy(metric)
+    metric.update(*batch())
+    assert same(state(shallow), before)
+    before = state(metric)
+    shallow.update(*batch())
+    assert same(state(metric), before)
+
+
+@BY_CASE
 def test_inputs_are_left_alone(case: Case) -> None:
     """Scores, ids and mask are read and never written."""
     preds, target = batch()

@@ -246,6 +246,19 @@ def test_a_ranking_of_the_first_places_serves_no_metric_that_looks_further() -> 
         assert metric.num_queries == 0
 
 
+@pytest.mark.parametrize("num_relevant", [1, 13, 133])
+def test_whatever_byte_stands_for_true(num_relevant: int) -> None:
+    """Bytes that are viewed as bool are seldom 1, and all but 0 are true."""
+    scores = torch.randn(5, 133)
+    target = scores.argsort(dim=1)[:, :num_relevant]
+    dense = torch.zeros(scores.shape, dtype=torch.uint8)
+    dense.scatter_(1, target, torch.arange(1, 1 + num_relevant, dtype=torch.uint8).expand(5, -1))
+    metrics, expected = recommendation_metrics(k=10), recommendation_metrics(k=10)
+    metrics.update(scores, dense.view(torch.bool))
+    expected.update(scores, target)
+    assert metrics.compute() == expected.compute()
+
+
 @pytest.mark.parametrize("openmp", [True, False])
 def test_compiled_loops_share_the_work_among_threads(
     openmp: bool, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.testing._internal.two_tensor import TwoTensor
 
 from conftest import take_path
 from nextloc_metrics import (
@@ -28,7 +29,7 @@ from nextloc_metrics import (
     next_location_metrics,
 )
 from nextloc_metrics.metric import RankingTally
-from strategies import CASES, DIRTY, LOCATIONS, batch, one_relevant, same, states
+from strategies import CASES, DIRTY, LOCATIONS, batch, one_relevant, same, state, states
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 SCORES, TARGET = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), torch.tensor([2, 1])
@@ -145,6 +146,7 @@ def test_metrics_that_need_none(monkeypatch: Patch) -> None:
         (SCORES.repeat(2, 1), TARGET.repeat(2), torch.tensor([True, True, False, False])),
         (SCORES, TARGET, None, torch.tensor([0, 1])),
         (torch._neg_view(-SCORES), TARGET),
+        (SCORES, torch._neg_view(-TARGET)),
         (SCORES[None], TARGET[None]),
         (SCORES.t().contiguous().t(), TARGET),
         (torch.cat([SCORES, SCORES[:1]]), torch.tensor([2, 1, 7])),
@@ -186,6 +188,9 @@ def exact_f1(state: Tensor) -> Tensor:
     [
         ((SCORES, torch.tensor([2, 3])), (ValueError, IndexError), "candidates"),
         ((SCORES, TARGET[:1]), ValueError, "shape of the queries"),
+        ((SCORES[:, :0], TARGET), ValueError, "at least one candidate"),
+        ((TwoTensor(SCORES, SCORES), TARGET), RuntimeError, "tensor subclasses"),
+        ((SCORES, TwoTensor(TARGET, TARGET)), RuntimeError, "values in other tensors"),
         ((torch.rand(2, 4), TARGET), ValueError, "num_locations"),
         ((SCORES.to("meta"), TARGET), ValueError, "same device"),
         ((SCORES, TARGET.to("meta")), ValueError, "same device"),
@@ -207,7 +212,15 @@ def test_errors_change_no_state(arguments: Any, error: Any, says: str, validate_
     assert {member._update_count for member in metrics.values()} == {2}
 
 
-@pytest.mark.parametrize("wrong", [-1, -2])
+def test_no_candidates_are_an_error_where_all_is_ignored() -> None:
+    """Though no id is looked for."""
+    metrics = next_location_metrics(3, ignore_index=-1)
+    metrics.update(SCORES, TARGET)
+    with pytest.raises(ValueError, match="at least one candidate"):
+        metrics.update(SCORES[:, :0], torch.full_like(TARGET, -1))
+
+
+@pytest.mark.parametrize("wrong", [-1, -2, -(2**63)])
 def test_a_negative_id_is_an_error(wrong: int) -> None:
     """It is neither padding nor ignored."""
     metrics = next_location_metrics(3)
@@ -215,6 +228,20 @@ def test_a_negative_id_is_an_error(wrong: int) -> None:
     with pytest.raises(ValueError, match=f"got {wrong}"):
         metrics.update(SCORES, torch.tensor([2, wrong]))
     assert metrics["mrr"].num_queries == 2
+
+
+def test_states_that_were_handed_out_stay() -> None:
+    """An update changes neither what was read before nor a shallow copy of a member."""
+    metrics = pair()
+    for _ in range(2):
+        metrics.update(SCORES, TARGET)
+    before, handed_out = states(metrics), metrics.metric_state
+    shallow = [copy.copy(member) for member in metrics.values(copy_state=False)]
+    for _ in range(2):
+        metrics.update(SCORES, TARGET)
+    for name, member in zip(before, shallow, strict=True):
+        assert same(dict(zip("0", handed_out[name].values(), strict=True)), before[name])
+        assert same(state(member), before[name])
 
 
 def test_states_elsewhere_are_an_error() -> None:

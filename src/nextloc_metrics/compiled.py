@@ -50,9 +50,6 @@ _MOST_FIRST = 1 << 7
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 17
 
-# Nobody's id, not even that of padding.
-_NO_ID = -1 << 63
-
 # A thread whose core has other work to do takes fewer of them.
 _PARTS_A_THREAD = 4
 
@@ -82,8 +79,13 @@ def compile_loops() -> float:
 
 
 def supports(scores: Tensor) -> bool:
-    """Tell whether the loops can read these scores."""
-    return scores.device.type == "cpu" and scores.dtype in _FORMATS and scores.stride(1) == 1
+    """Tell whether the loops can read these scores: some that are, and not a wrapper of others."""
+    return (
+        scores.device.type == "cpu"
+        and scores.dtype in _FORMATS
+        and scores.stride(1) == 1
+        and scores.data_ptr() != 0
+    )
 
 
 def supports_first(scores: Tensor, number: int) -> bool:
@@ -165,16 +167,15 @@ def add_one_relevant(
         decisions: a state of `LocationF1`, int64 `[3, C]` or more, or without a row.
         constants: of the formulas, as for `tally`.
     """
-    ignored = _NO_ID if ignored is None else ignored
+    ignores, ignored = ignored is not None, -1 if ignored is None else ignored
     ids, places = target.contiguous(), _zeros(4, len(target))
-    address, size = places.data_ptr(), 2 * places.stride(0) * places.itemsize
     try:
         _run(
             scores,
             find_best=True,
-            best=address + size,
+            best=places[2:].data_ptr(),
             width=1,
-            counts=address,
+            counts=places.data_ptr(),
             ids=ids.data_ptr(),
             ignored=ignored,
             gather=True,
@@ -184,7 +185,7 @@ def add_one_relevant(
     above, tied, best, _ = places.numpy()
     addresses = np.array([state.data_ptr() for state in states])
     return compiled_places.add_one_relevant(  # type: ignore[no-any-return]
-        ids.numpy(), scores.shape[1], ignored, above, tied, best, *constants, addresses,
+        ids.numpy(), scores.shape[1], ignores, ignored, above, tied, best, *constants, addresses,
         decisions.numpy(),
     )  # fmt: skip
 
@@ -212,10 +213,10 @@ def _survey(
         best=best.data_ptr(),
         width=counts.shape[2],
         counts=counts.data_ptr(),
-        ids=0 if ids is None else ids.data_ptr(),
-        ignored=_NO_ID,
+        ids=_address(ids),
+        ignored=-1,
         gather=own is None,
-        own=0 if own is None else own.data_ptr(),
+        own=_address(own),
         start=start,
     )
     return best
@@ -223,6 +224,16 @@ def _survey(
 
 def _zeros(*shape: int) -> Tensor:
     return torch.zeros(shape, dtype=torch.int64, device="cpu")
+
+
+def _address(values: Tensor | None) -> int:
+    address = 0 if values is None else values.data_ptr()
+    if values is not None and values.numel() and not address:
+        raise RuntimeError(
+            f"{type(values).__name__} keeps its values in other tensors, where loops cannot read "
+            "them; pass such a tensor, as `.to_local()` of a DTensor is."
+        )
+    return address
 
 
 def _run(scores: Tensor, **what: int) -> None:
@@ -240,5 +251,7 @@ def _run(scores: Tensor, **what: int) -> None:
         **what,
     )
     threads.run_compiled(compile_task(integer), ctypes.addressof(job), number)
+    if job.taken < job.parts:
+        raise MemoryError("no thread found memory for its buffers")
     if job.misplaced:
         raise IndexError("a relevant location is not among the candidates")

@@ -111,7 +111,7 @@ def _first_nan(row, largest, infinity):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True)
-def _survey(row, largest, infinity, find_best, own, above, tied):  # type: ignore[no-untyped-def]
+def _survey_row(row, largest, infinity, find_best, own, above, tied):  # type: ignore[no-untyped-def]
     """Add what is above and tied with each own score, and return the best candidate if asked for.
 
     The first NaN is the best.
@@ -251,7 +251,7 @@ class Job(ctypes.Structure):
             "ids",  # int64 `[N, M]`, padding below 0
             "ignored",  # an id that is padding, too
             "gather",  # whether to take their scores from their places, and mark what is nothing
-            "own",  # `[N, M]`, or else their scores, to be put there where `ids` are given
+            "own",  # their scores `[N, M]` where not `gather`; put into those of `ids`, where given
             "start",  # the id of the first column, then
             "taken",  # how many parts threads have taken
             "misplaced",  # whether an id is not below `columns`
@@ -320,7 +320,8 @@ def compile_task(kind: Any) -> Any:
                 elif not _get(row, largest, ids[i], job.ignored, own):
                     job.misplaced = 1
                     continue
-                chosen = _survey(row, largest, infinity, job.find_best, own, above[i], tied[i])
+                counts = above[i], tied[i]
+                chosen = _survey_row(row, largest, infinity, job.find_best, own, *counts)
                 best[i] = chosen
                 if job.gather:
                     _mark(largest, infinity, own, above[i], tied[i])

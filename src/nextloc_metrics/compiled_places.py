@@ -18,28 +18,28 @@ from nextloc_metrics.numpy_places import FIRST, PRECISION, WORD
 from nextloc_metrics.places import UNRETRIEVED
 
 # Words that are looked at before the first of them is looked into.
-_BLOCK = 1 << 10
+_WORDS_AT_ONCE = 1 << 10
 
 
 @numba.njit(nogil=True, cache=True)
 def _find_true(words, values, found):  # type: ignore[no-untyped-def]
-    """The places of values that are 1 and not 0; `found` has a slot to spare.
+    """The places of bytes that are not 0; `found` has a slot to spare.
 
     Without a branch that depends on a value, which processors would mispredict.
     """
-    some, number = np.empty(_BLOCK, np.int64), 0
-    for begin in range(0, len(words), _BLOCK):
+    some, number = np.empty(_WORDS_AT_ONCE, np.int64), 0
+    for begin in range(0, len(words), _WORDS_AT_ONCE):
         held = 0
-        for word in range(begin, min(begin + _BLOCK, len(words))):
+        for word in range(begin, min(begin + _WORDS_AT_ONCE, len(words))):
             some[held] = word
             held += words[word] != 0
         for word in some[:held]:
             for place in range(WORD * word, WORD * (word + 1)):
                 found[number] = place
-                number += values[place]
+                number += values[place] != 0
     for place in range(WORD * len(words), len(values)):
         found[number] = place
-        number += values[place]
+        number += values[place] != 0
 
 
 @numba.njit(nogil=True, cache=True)
@@ -162,18 +162,19 @@ def _count_decisions(state, target, decided):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def add_one_relevant(  # type: ignore[no-untyped-def]
-    ids, number, ignored, above, tied, best, table, last, row, of, divisors, states, decisions
-):
+    ids, number, ignores, ignored, above, tied, best, table, last, row, of, divisors, states,
+    decisions,
+):  # fmt: skip
     """Add scores of one relevant location each to states, int64 `[3]` at these addresses.
 
     Returns False, and adds nothing, where `_tally` does or an id is none of so many candidates.
     """
     places = above.reshape(-1, 1), tied.reshape(-1, 1)
     none, one = np.zeros_like(places[0]), np.ones_like(places[0])
-    counted, target, sums = ids != ignored, ids.copy(), np.zeros((len(states), 3), np.int64)
+    counted, target, sums = none[:, 0] == 0, ids.copy(), np.zeros((len(states), 3), np.int64)
     for i in range(len(ids)):
-        if not counted[i]:
-            target[i] = -1
+        if ignores and ids[i] == ignored:
+            counted[i], target[i] = False, -1
         elif not 0 <= ids[i] < number:
             return False
     constants = table, last, row, of, divisors
@@ -195,7 +196,7 @@ def compile_loops_over_places() -> None:
     _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
     none, ids = place[:0].numpy(), place.numpy()
     formulas = number[0].numpy(), none, none, none, number[:0].numpy()
-    add_one_relevant(ids, 1, 0, ids, ids, ids, *formulas, none, places.repeat(3, 1).numpy())
+    add_one_relevant(ids, 1, True, 0, ids, ids, ids, *formulas, none, places.repeat(3, 1).numpy())
     count_decisions(places.repeat(3, 1), place, place)
     find_true(place.bool())
     find_in_lists(places, places)
@@ -204,11 +205,10 @@ def compile_loops_over_places() -> None:
 
 def find_true(values: Tensor) -> Tensor:
     """Find where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
-    flat = values.numpy().reshape(-1)
+    flat = values.numpy().reshape(-1).view(np.uint8)
     number = np.count_nonzero(flat)
     found = np.empty(number + 1, np.int64)
-    words = flat[: len(flat) // WORD * WORD].view(np.int64)
-    _find_true(words, flat.view(np.uint8), found)
+    _find_true(flat[: len(flat) // WORD * WORD].view(np.int64), flat, found)
     return torch.from_numpy(found[:number])
 
 

@@ -21,7 +21,7 @@ from nextloc_metrics.first_places import (
     Highest,
     find_first_by_topk,
     first_places_of_scores,
-    highest_scores,
+    highest_scores_by_sort,
 )
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.rows import fill_slots, slots_of_sizes
@@ -144,7 +144,7 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
 def _highest_scores(scores: Tensor, number: int) -> Tensor:
     """Return the scores that `find_first` finds."""
     if compiled_loops(scores) is None:
-        return highest_scores(scores, number)
+        return highest_scores_by_sort(scores, number)
     return find_first(scores, number)[0]
 
 

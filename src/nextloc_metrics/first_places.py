@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.rows import columns_of_highest, highest
+from nextloc_metrics.rows import columns_of_highest_values, highest_values
 
 # Maxima of smaller groups of candidates cost more than they spare.
 _SMALLEST_GROUP = 12
@@ -89,14 +89,14 @@ def find_first_by_topk(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     return values, ids
 
 
-def highest_scores(scores: Tensor, number: int) -> Tensor:
+def highest_scores_by_sort(scores: Tensor, number: int) -> Tensor:
     """Return the first of what `find_first_by_topk` does, sooner."""
     number = min(number, scores.shape[1])
     groups = _choose_groups(scores, number)
     if groups is None:
         return scores.topk(number, dim=1).values
     parts = _parts(scores, number, groups)
-    return torch.cat([highest(_in_best_groups(x, number, groups)[0], number) for x in parts])
+    return torch.cat([highest_values(_in_best_groups(x, number, groups)[0], number) for x in parts])
 
 
 class _Groups(NamedTuple):
@@ -134,7 +134,7 @@ def _in_best_groups(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tenso
     whole, others = scores[:, : groups * size], scores[:, groups * size :]
     across, along = (1, 2) if adjacent else (2, 1)
     grouped = torch.unflatten(whole, 1, (groups, size) if adjacent else (size, groups))
-    best = columns_of_highest(grouped.amax(along), number)
+    best = columns_of_highest_values(grouped.amax(along), number)
     members = best.unsqueeze(along).expand(-1, *((number, size) if adjacent else (size, number)))
     return torch.cat([grouped.gather(across, members).flatten(1), others], 1), best
 

@@ -118,10 +118,15 @@ class RankingTally(Metric, ABC):
         """The state, for a look at it: who asks for `state` may keep it, and it must not change."""
         return vars(self)[self.state_name]  # type: ignore[no-any-return]
 
-    def own_state(self) -> Tensor:
-        """Return the state to write into it: a copy, but where nobody asked for the last copy.
+    @property
+    def metric_state(self) -> dict[str, Any]:
+        """The state, under its name."""
+        return {self.state_name: self.state}
 
-        The members of a group have one state, and must take over what becomes of it.
+    def own_state(self) -> Tensor:
+        """Return the state to write into it: of what others may hold, a copy.
+
+        Where members of a group share it, the others must be handed it again.
         """
         held = self.held
         unwritable = held.is_inference() and not torch.is_inference_mode_enabled()
@@ -320,6 +325,11 @@ class RankingTally(Metric, ABC):
     def add(self, ranking: Ranking) -> None:
         """Add a batch that was checked to the state."""
         setattr(self, self.state_name, self.held + self.tally_once(ranking))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of; a shallow one holds the same state."""
+        vars(self)["_own"] = None
+        return super().__getstate__()
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""

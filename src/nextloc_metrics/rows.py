@@ -41,14 +41,14 @@ def sort_ids(ids: Tensor) -> Tensor:
     return torch.from_numpy(array)
 
 
-def highest(values: Tensor, number: int) -> Tensor:
+def highest_values(values: Tensor, number: int) -> Tensor:
     """Return the highest floating values of each row on the CPU `[N, number]`, NaN before all."""
     in_order = np.sort(_floats(values), axis=1)
     return torch.from_numpy(in_order[:, : -number - 1 : -1].copy()).to(values.dtype)
 
 
-def columns_of_highest(values: Tensor, number: int) -> Tensor:
-    """Return the columns of these, in any order."""
+def columns_of_highest_values(values: Tensor, number: int) -> Tensor:
+    """Return the columns `[N, number]` of the `highest_values`, in any order."""
     array = _floats(values)
     lowest = np.sort(array, axis=1)[:, -number, None].copy()
     are_highest = ~(array < lowest)  # a NaN compares false

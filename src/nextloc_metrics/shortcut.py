@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,9 @@ from nextloc_metrics import scoring
 from nextloc_metrics.counting import compiled_loops
 from nextloc_metrics.location_f1 import LocationF1
 from nextloc_metrics.metric import RankingMetric, RankingTally
+
+# Other kinds of tensors may keep their values elsewhere.
+_PLAIN = Tensor, torch.nn.Parameter
 
 _NO_DECISIONS = torch.zeros(0, 0, dtype=torch.int64, device="cpu")
 
@@ -37,20 +41,20 @@ class Shortcut:
         are_all = len(known) + len(self._f1) == len(metrics)
         self._serves = are_all and bool(known) and len(self._f1) <= 1
 
-    def add(self, preds: object, target: object) -> bool:
+    def add(self, preds: Any, target: Any) -> bool:
         """Add a batch to the states where that can be done, and tell whether it could."""
-        if not (self._serves and isinstance(preds, Tensor) and isinstance(target, Tensor)):
+        if not self._serves or type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return False
         loops = compiled_loops(preds)
         if (
             loops is None
             or preds.ndim != 2
-            or not len(preds)
             or not loops.supports(preds)
-            or preds.is_neg()
             or target.dtype != torch.int64
             or target.shape != preds.shape[:1]
             or not target.is_cpu
+            or preds.is_neg()
+            or target.is_neg()
             or preds.shape[1] > self._most_candidates
         ):
             return False

@@ -29,7 +29,7 @@ def _find_openmp() -> Callable[..., None] | None:
 
 _openmp = _find_openmp()
 _perform = _Task(lambda task: task())
-_PERFORM = ctypes.cast(_perform, ctypes.c_void_p).value
+_address_of_perform = ctypes.cast(_perform, ctypes.c_void_p).value
 
 # Threads with a task. To Python OpenMP's are new each time, so a `threading.local` would not last.
 _busy: set[int] = set()
@@ -65,7 +65,7 @@ def run(task: Callable[[], None], threads: int) -> None:
             _busy.discard(threading.get_ident())
 
     if _openmp is not None:
-        _openmp(_PERFORM, id(attempt), threads, 0)
+        _openmp(_address_of_perform, id(attempt), threads, 0)
     else:
         others = [_workers(threads - 1).submit(attempt) for _ in range(threads - 1)]
         attempt()
@@ -79,7 +79,7 @@ def run_compiled(task: Any, argument: int, threads: int) -> None:
     """Run a task of C, given an address, on so many threads; none of them waits for Python.
 
     Args:
-        task: what `numba.cfunc` made of a function that raises nothing.
+        task: what `numba.cfunc` made of a function; nobody is told what it raises.
         argument: the address.
         threads: how many.
     """
