@@ -619,7 +619,8 @@ def test_a_ranking_has_integer_places() -> None:
     assert ranking.gains.double().tolist() == [[1, 1, 1], [1, 1, 0]]
     assert ranking.counted.tolist() == [True, True]
     every = torch.ones(2, 4, dtype=torch.bool)
-    assert Ranking.from_scores(preds, every, ignore_index=3).above.shape == (2, 3)
+    unpadded = Ranking.from_scores(preds, every, ignore_index=3).relevant[:, :3]
+    assert unpadded.sort().values.tolist() == [[0, 1, 2], [0, 1, 2]]
     assert UNRETRIEVED == 2**62
 
 

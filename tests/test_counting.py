@@ -31,6 +31,15 @@ from nextloc_metrics import (
 from nextloc_metrics.counting import find_first
 from nextloc_metrics.places import UNRETRIEVED
 
+SCORES = [
+    scoring.accuracy,
+    scoring.reciprocal_rank,
+    scoring.ndcg,
+    scoring.average_precision,
+    scoring.precision,
+    scoring.recall,
+    scoring.f1,
+]
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
@@ -161,13 +170,18 @@ def test_the_first_candidates_are_those_of_a_sort(
 ) -> None:
     """Ties, NaN, sorted rows, candidates in no group and rows that are not adjacent included."""
     rows = dirty_scores(9, candidates, dtype)
-    scores = torch.cat([rows, rows.sort(1).values, -rows.sort(1).values, 0 * rows])[:, 4:-6]
-    values, ids = find_first(scores, number)
-    expected = scores.sort(dim=1, descending=True).values[:, :number]
-    assert torch.equal(values.float().nan_to_num(9e4), expected.float().nan_to_num(9e4))
-    found = scores.gather(1, ids)
-    assert torch.equal(found.float().nan_to_num(9e4), values.float().nan_to_num(9e4))
-    assert all(len(row.unique()) == number for row in ids)
+    many_ties = torch.cat([rows, rows.sort(1).values, -rows.sort(1).values, 0 * rows])
+    generator = torch.Generator().manual_seed(number)
+    few_ties = torch.randint(candidates, (36, candidates), generator=generator).to(dtype)
+    few_nan = few_ties.clone()
+    few_nan[3, 5], few_nan[4, 100:120], few_nan[5] = torch.nan, -torch.nan, torch.nan
+    for scores in (many_ties[:, 4:-6], few_ties[:, 4:-6], few_nan):
+        values, ids = find_first(scores, number)
+        expected = scores.sort(dim=1, descending=True).values[:, :number]
+        assert torch.equal(values.double().nan_to_num(9e4), expected.double().nan_to_num(9e4))
+        found = scores.gather(1, ids)
+        assert torch.equal(found.double().nan_to_num(9e4), values.double().nan_to_num(9e4))
+        assert all(len(row.unique()) == number for row in ids)
 
 
 @pytest.mark.parametrize("depth", [1, 3])
@@ -184,15 +198,42 @@ def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) ->
     target[torch.rand(11, 60, generator=generator) < 0.5] = -1
     near, all_of_them = (Ranking.from_scores(scores, target, depth=d) for d in (depth, None))
     assert (near.above == UNRETRIEVED).sum() > (all_of_them.above == UNRETRIEVED).sum()
-    for score in (
-        scoring.accuracy,
-        scoring.reciprocal_rank,
-        scoring.ndcg,
-        scoring.average_precision,
-        scoring.recall,
-    ):
+    for score in SCORES:
         for k in range(1, depth + 1):
             assert torch.equal(score(near, k), score(all_of_them, k))
+
+
+@pytest.mark.parametrize("depth", [1, 7])
+@pytest.mark.parametrize("ties", ["none", "on the first places", "everywhere"])
+@pytest.mark.usefixtures("each_path")
+def test_many_relevant_locations_are_the_same_as_ids_and_as_relevance(
+    ties: str, depth: int
+) -> None:
+    """Also where a query has a few or none of them, some scores are NaN, and true is any byte."""
+    generator = torch.Generator().manual_seed(depth)
+    scores = torch.rand(40, 300, generator=generator).argsort(1).double()
+    if ties == "on the first places":
+        scores[4:9] = scores[4:9].clamp(max=297)
+    elif ties == "everywhere":
+        scores = (scores / 8).floor()
+    scores[1, 7], scores[2, :9], scores[3] = torch.nan, torch.nan, torch.nan
+    relevance = torch.rand(40, 300, generator=generator) < 0.2
+    relevance[0], relevance[9], relevance[10] = False, True, scores[10] == scores[10].max()
+    relevance[1:3, 5:8] = True
+    ids = torch.where(relevance, torch.arange(300), -1)
+    bytes_ = relevance * torch.randint(1, 256, (40, 300), generator=generator)
+    dense = bytes_.to(torch.uint8).view(torch.bool)
+    strided = dense.T.contiguous().T
+    expected = Ranking.from_scores(scores, ids)
+    for target in (dense, strided, dense.view(5, 8, 300)):
+        queries = target.shape[:-1]
+        ranking = Ranking.from_scores(scores.view(*queries, 300), target, depth=depth)
+        assert ranking.shape == queries
+        assert torch.equal(ranking.num_relevant, relevance.sum(1))
+        assert torch.equal(ranking.answerable, relevance.any(1))
+        for score in SCORES:
+            for k in {1, depth}:
+                assert torch.equal(score(ranking, k), score(expected, k)), (score, k)
 
 
 @pytest.mark.usefixtures("each_path")

@@ -10,6 +10,7 @@ A NaN among the candidates compares false with everything, so both counts are ta
 
 from importlib.util import find_spec
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -25,6 +26,9 @@ from nextloc_metrics.first_places import (
 )
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.rows import fill_slots, slots_of_sizes
+
+if TYPE_CHECKING:
+    from nextloc_metrics.targets import Marked, Relevant
 
 # Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
@@ -92,28 +96,28 @@ def loops_over_places(values: Tensor) -> ModuleType | None:
 
 
 def find_places(
-    scores: Tensor, ids: Tensor, depth: int | None, top: int, keep_all: bool
+    scores: Tensor, relevant: "Relevant | Marked", depth: int | None, top: int
 ) -> tuple[Tensor, Tensor, Tensor, FirstPlaces | None]:
-    """Find where the candidates with these ids landed.
+    """Find where the relevant candidates landed.
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
-        ids: int64 `[N, M]`, the relevant ones, -1 for padding.
+        relevant: the relevant ones.
         depth: how many places matter; None for all.
         top: how many of the first places to keep.
-        keep_all: whether those beyond `depth` are to be returned too.
 
     Returns:
-        The relevant ones, int64 `[N, M]`, of which some beyond `depth` may be gone, and M smaller;
-        their `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1 for padding and where the score
-        is NaN or -inf; and the first places where asked for.
+        The ids of relevant ones, int64 `[N, M]`, -1 for padding, of which some beyond `depth` may
+        be gone where none is graded; their `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1
+        for padding and where the score is NaN or -inf; and the first places where asked for.
     """
     loops = compiled_loops(scores)
-    few = ids.shape[1] <= FEW_RELEVANT and depth is None and top <= 1
+    few = relevant.most <= FEW_RELEVANT and depth is None and top <= 1
     if loops is not None and few and loops.supports(scores):
-        return ids, *loops.find_places(scores, ids, top)
-    near = None if depth is None else _find_within(scores, ids, depth, keep_all)
+        return relevant.ids, *loops.find_places(scores, relevant.ids, top)
+    near = None if depth is None else _find_within(scores, relevant, depth)
     if near is None:
+        ids = relevant.ids
         own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
         above, tied, best = survey(scores, own, find_best=top > 0)
         above, tied = mark_unretrieved(own, above, tied)
@@ -203,21 +207,27 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _find_within(
-    scores: Tensor, ids: Tensor, depth: int, keep_all: bool
+    scores: Tensor, relevant: "Relevant | Marked", depth: int
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Find the places of the relevant ones on the first `depth`, as `find_places` returns them.
 
     What is above or tied with these is on the first places too, but for ties with the last. None
     where to count around all relevant ones takes less.
     """
-    num_candidates, num_relevant = scores.shape[1], ids.shape[1]
-    if depth >= num_relevant**2 or depth * _MANY_CANDIDATES > num_candidates:
+    num_candidates = scores.shape[1]
+    if depth >= relevant.most**2 or depth * _MANY_CANDIDATES > num_candidates:
         return None
-    first = _highest_scores(scores, depth + 1)
+    if relevant.marks is None:
+        first = _highest_scores(scores, depth + 1)
+    else:
+        first, columns = find_first(scores, depth + 1)
+        if not (first[:, 1:] == first[:, :-1]).any():
+            return _look_up(relevant.marks, first[:, :depth], columns[:, :depth])
+    ids = relevant.ids
     last, beyond = first[:, depth - 1 : depth], first[:, depth:]
     own = scores.gather(1, ids.clamp(min=0))
     retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
-    if not keep_all:
+    if relevant.grades is None:
         kept = numpy_places.find_true(retrieved)
         retrieved = slots_of_sizes(retrieved.sum(1))
         ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
@@ -231,6 +241,14 @@ def _find_within(
             in_all[part] = survey(scores[part], last[part], find_best=False)[1]
         tied = torch.where(crosses, in_all, tied)
     return ids, above.masked_fill_(~retrieved, UNRETRIEVED), tied.masked_fill_(~retrieved, 1)
+
+
+def _look_up(marks: Tensor, first: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Tell which of the first candidates are marked; none are tied, so each column is a place."""
+    found = marks.gather(1, columns) & (first > -torch.inf)  # a NaN compares false
+    place = torch.arange(columns.shape[1], device=columns.device)
+    above = torch.where(found, place, UNRETRIEVED)
+    return torch.where(found, columns, -1), above, torch.ones_like(above)
 
 
 def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

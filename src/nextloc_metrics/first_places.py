@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.rows import columns_of_highest_values, highest_values
+from nextloc_metrics.rows import columns_of_highest_values, highest_values, topk
 
 # Maxima of smaller groups of candidates cost more than they spare.
 _SMALLEST_GROUP = 12
@@ -142,14 +142,14 @@ def _in_best_groups(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tenso
 def _find_first(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tensor, Tensor]:
     groups, size, adjacent = chosen
     inside, best = _in_best_groups(scores, number, chosen)
-    first = inside.topk(number, dim=1)
-    place = first.indices.clamp(max=number * size - 1)
+    values, column = topk(inside, number)
+    place = column.clamp(max=number * size - 1)
     if adjacent:
         ids = best.gather(1, place // size) * size + place % size
     else:
         ids = best.gather(1, place % number) + place // number * groups
-    behind = first.indices - number * size
-    return first.values, torch.where(behind < 0, ids, groups * size + behind)
+    behind = column - number * size
+    return values, torch.where(behind < 0, ids, groups * size + behind)
 
 
 def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top: int) -> Highest:

@@ -25,7 +25,7 @@ from nextloc_metrics.first_places import (
 from nextloc_metrics.places import UNLISTED, UNRETRIEVED
 from nextloc_metrics.rows import BEYOND, argsort_rows
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
-from nextloc_metrics.targets import Relevant, describe, gain_dtype, is_integer, read_target
+from nextloc_metrics.targets import Marked, Relevant, describe, gain_dtype, is_integer, read_target
 
 Made = TypeVar("Made")
 Ties = Literal["expected", "optimistic", "pessimistic"]
@@ -145,13 +145,12 @@ class Ranking:
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             validate_args=validate_args,
+            list_all=depth is None,
         )
         scores = _comparable(preds).reshape(-1, num_candidates)
-        if relevant.ids.shape[1] == 1 or waits_to_look(scores):
+        if relevant.most == 1 or waits_to_look(scores):
             depth = None  # to count all of them costs as little
-        ids, above, tied, first = find_places(
-            scores, relevant.ids, depth, top, relevant.grades is not None
-        )
+        ids, above, tied, first = find_places(scores, relevant, depth, top)
         return cls.from_places(
             relevant,
             above,
@@ -380,7 +379,7 @@ class Ranking:
     @classmethod
     def from_places(
         cls,
-        relevant: Relevant,
+        relevant: Relevant | Marked,
         above: Tensor,
         tied: Tensor,
         ids: Tensor | None = None,
@@ -390,7 +389,7 @@ class Ranking:
 
         They are those of these relevant ones, `ids`, where some were left out.
         """
-        most, grades = relevant.ids.shape[1], relevant.grades
+        most, grades = relevant.most, relevant.grades
         ids = relevant.ids if ids is None else ids
         loops = loops_over_places(above)
         if above.shape[1] == 1:
@@ -413,7 +412,7 @@ class Ranking:
             relevant_above,
             relevant_tied,
             relevant=ids,
-            num_relevant=(relevant.ids >= 0).sum(1),
+            num_relevant=relevant.number,
             counted=relevant.counted,
             grades=grades,
             most_relevant=most if most > ids.shape[1] else None,

@@ -11,6 +11,9 @@ from nextloc_metrics.devices import waits_to_look
 #: as far behind all places as `argsort_rows` needs them
 BEYOND = 1 << 39
 
+# So many times the number of highest values may be tied with the lowest of them.
+_TIED = 2
+
 
 def slots_of_sizes(sizes: Tensor) -> Tensor:
     """Return which slots rows of these sizes `[N]` fill, bool `[N, M]`, M the largest or 1."""
@@ -52,10 +55,32 @@ def columns_of_highest_values(values: Tensor, number: int) -> Tensor:
     array = _floats(values)
     lowest = np.sort(array, axis=1)[:, -number, None].copy()
     are_highest = ~(array < lowest)  # a NaN compares false
-    if np.count_nonzero(are_highest) > number * len(array):  # some are tied
-        return values.topk(number, dim=1, sorted=False).indices
-    rows = values.shape[1] * np.arange(len(array))
-    return torch.from_numpy(np.flatnonzero(are_highest).reshape(-1, number) - rows[:, None])
+    wanted = number * len(array)
+    if np.count_nonzero(are_highest) <= _TIED * wanted:
+        place = np.flatnonzero(are_highest)
+        if len(place) > wanted:
+            place = _first_of_lowest(array, lowest, place, number)
+        if len(place) == wanted:
+            rows = values.shape[1] * np.arange(len(array))
+            return torch.from_numpy(place.reshape(-1, number) - rows[:, None])
+    return values.topk(number, dim=1, sorted=False).indices  # too many are tied or NaN
+
+
+def _first_of_lowest(array: Any, lowest: Any, place: Any, number: int) -> Any:
+    """Leave out, of each row's places, the last ones of its lowest value, until it has `number`."""
+    row = place // array.shape[1]
+    is_lowest = array.take(place) <= lowest[row, 0]
+    begins = np.searchsorted(row, np.arange(len(array)))
+    seen = np.cumsum(is_lowest) - is_lowest  # before each
+    above = np.add.reduceat(~is_lowest, begins, dtype=np.int64)
+    return place[~is_lowest | (seen - seen[begins][row] < number - above[row])]
+
+
+def topk(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Do what `values.topk(number, dim=1)` does, on the CPU and sooner."""
+    columns = columns_of_highest_values(values, number)
+    highest = values.gather(1, columns).sort(dim=1, descending=True)
+    return highest.values, columns.gather(1, highest.indices)
 
 
 def _floats(values: Tensor) -> Any:

@@ -1,20 +1,66 @@
 """Which locations are relevant: every accepted form of `target`, read into padded ids."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from nextloc_metrics.counting import loops_over_places
+from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.rows import fill_slots, slots_of_sizes, sort_ids
 
+# To count the relevant ones of each query, and list none, takes less from so many on.
+_MANY = 1 << 4
 
-class Relevant(NamedTuple):
+# Queries that tell how many others have.
+_SAMPLE = 1 << 4
+
+
+@dataclass(eq=False)
+class Relevant:
     """The relevant locations of a batch of N queries, at most M each."""
 
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
     grades: Tensor | None  #: floating `[N, M]`, 0 for padding; None where none is graded
     counted: Tensor  #: bool `[N]`, False for queries left out
+    marks: None = None  #: only `Marked` ones have some
+
+    @property
+    def number(self) -> Tensor:
+        """How many each query has, int64 `[N]`."""
+        return (self.ids >= 0).sum(1)
+
+    @property
+    def most(self) -> int:
+        """Return M."""
+        return self.ids.shape[1]
+
+
+@dataclass(eq=False)
+class Marked:
+    """Many relevant locations, each marked among the candidates, and listed only if need be."""
+
+    marks: Tensor  #: bool `[N, C]`, on the CPU
+    counted: Tensor  #: bool `[N]`, all True
+    grades: None = None
+
+    @cached_property
+    def ids(self) -> Tensor:
+        """Int64 `[N, M]`, -1 for padding."""
+        return _positive_columns(self.marks, None)[0]
+
+    @cached_property
+    def number(self) -> Tensor:
+        """How many each query has, int64 `[N]`."""
+        rows = self.marks.numpy()  # counted one by one, which vectorises
+        return torch.from_numpy(np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows)))
+
+    @cached_property
+    def most(self) -> int:
+        """Return M."""
+        return int(self.number.numpy().max(initial=1))
 
 
 def read_target(
@@ -25,8 +71,12 @@ def read_target(
     num_candidates: int | None,
     ignore_index: int | None,
     validate_args: bool,
-) -> Relevant:
-    """Read any form of `target` into ids; see `Ranking.from_scores` for the forms."""
+    list_all: bool = True,
+) -> Relevant | Marked:
+    """Read any form of `target` into ids; see `Ranking.from_scores` for the forms.
+
+    Unless all ids must be listed, bool relevance may be left as it is.
+    """
     _check_form(preds, target, num_candidates)
     queries = preds.shape[:-1]
     counted = _read_mask(mask, queries, target.device)
@@ -44,6 +94,9 @@ def read_target(
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
+        as_given = mask is None and ignore_index is None and target.dtype == torch.bool
+        if as_given and not list_all and not waits_to_look(target) and _are_many(relevance):
+            return Marked(relevance, counted)
         ids, grades = _positive_columns(relevance, None if mask is None else counted)
         padded = True
     # relevance was padded by -1, and so ignores no -1
@@ -88,6 +141,12 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
     if mask.device != device:
         raise ValueError(f"`mask` must be on the device of `target`, {device}, got {mask.device}.")
     return mask.reshape(-1).clone()
+
+
+def _are_many(marks: Tensor) -> bool:
+    """Tell by the first queries whether to list all that is marked takes long."""
+    sample = marks[:_SAMPLE].numpy()
+    return bool(np.count_nonzero(sample) > _MANY * len(sample))
 
 
 def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
