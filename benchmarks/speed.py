@@ -18,6 +18,7 @@ from nextloc_metrics import (
     MRR,
     Grouped,
     PopularityBins,
+    PrecisionAtK,
     decile_metrics,
     next_location_metrics,
     recommendation_metrics,
@@ -142,6 +143,8 @@ def several_relevant(num_relevant: int, lead: float) -> Contestants:
     contestants |= both_paths(lambda: preset.update(scores, relevant))
     dense = multi_hot(scores, relevant)
     contestants |= both_paths(lambda: preset.update(scores, dense), ", relevance of all")
+    precision = PrecisionAtK(10)
+    contestants |= both_paths(lambda: precision.update(scores, dense), ", relevance of all, precision alone")
     if installed("torch_geometric"):
         contestants["PyG on topk(10)"] = pyg(scores, relevant, 10)
     contestants["torchmetrics retrieval: MRR alone"] = torchmetrics_retrieval(scores, relevant)
