@@ -144,7 +144,7 @@ def several_relevant(num_relevant: int, lead: float) -> Contestants:
     dense = multi_hot(scores, relevant)
     contestants |= both_paths(lambda: preset.update(scores, dense), ", relevance of all")
     precision = PrecisionAtK(10)
-    contestants |= both_paths(lambda: precision.update(scores, dense), ", relevance of all, precision alone")
+    contestants |= both_paths(lambda: precision.update(scores, dense), ": precision alone")
     if installed("torch_geometric"):
         contestants["PyG on topk(10)"] = pyg(scores, relevant, 10)
     contestants["torchmetrics retrieval: MRR alone"] = torchmetrics_retrieval(scores, relevant)
