@@ -55,8 +55,8 @@ def ours(scores: Tensor, target: Tensor) -> Contestants:
     return {READ: lambda: scores.amax(1)} | both_paths(lambda: preset.update(scores, target))
 
 
-def other_scores(kind: str, num_locations: int) -> Contestants:
-    """The preset on scores of other dtypes, and on rows that are part of a wider tensor."""
+def alone(kind: str, num_locations: int) -> Contestants:
+    """The preset with no peers between, on scores of a dtype or rows of a wider tensor."""
     torch.manual_seed(0)
     if kind == "strided rows":
         scores = torch.randn(QUERIES, num_locations + 37)[:, 5:-32]
@@ -256,8 +256,8 @@ def measure(seconds: float) -> list[Result]:
         for size in (1_187, 10_000, 100_000)
     ]
     results += [
-        report(f"preset, {QUERIES} x {size:,}, {kind}", other_scores(kind, size), seconds / 2)
-        for kind in ("bfloat16", "float16", "float64", "strided rows")
+        report(f"preset alone, {QUERIES} x {size:,}, {kind}", alone(kind, size), seconds / 2)
+        for kind in ("float32", "bfloat16", "float16", "float64", "strided rows")
         for size in (10_000, 100_000)
     ]
     results += [
