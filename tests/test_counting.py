@@ -184,6 +184,18 @@ def test_the_first_candidates_are_those_of_a_sort(
         assert all(len(row.unique()) == number for row in ids)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.usefixtures("each_path")
+def test_threads_that_share_rows_find_the_first_of_each(threads: int) -> None:
+    """Every row comes back in its place."""
+    scores = torch.rand(300, 2000).argsort(1).float()
+    with threads_allowed(threads):
+        values, ids = find_first(scores, 500)
+    expected = scores.sort(dim=1, descending=True)
+    assert torch.equal(values, expected.values[:, :500])
+    assert torch.equal(ids, expected.indices[:, :500])
+
+
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("dtype", DTYPES)
 @ON_THE_CPU

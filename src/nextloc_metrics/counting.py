@@ -20,7 +20,7 @@ from nextloc_metrics.devices import count_each, waits_to_look
 from nextloc_metrics.first_places import (
     FirstPlaces,
     Highest,
-    find_first_by_topk,
+    find_first_uncompiled,
     first_places_of_scores,
     highest_scores_by_sort,
 )
@@ -142,7 +142,7 @@ def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     loops = compiled_loops(scores)
     if loops is not None and loops.supports_first(scores, number):
         return loops.find_first(scores, number)  # type: ignore[no-any-return]
-    return find_first_by_topk(scores, number)
+    return find_first_uncompiled(scores, number)
 
 
 def _highest_scores(scores: Tensor, number: int) -> Tensor:

@@ -9,14 +9,24 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics import threads
 from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.rows import columns_of_highest_values, highest_values, topk
+from nextloc_metrics.rows import columns_of_highest_values, highest_values, sort_rows, topk
 
 # Maxima of smaller groups of candidates cost more than they spare.
 _SMALLEST_GROUP = 12
 
 # Candidates in the best groups that are looked at together: these are copied.
 _INSIDE_AT_ONCE = 1 << 18
+
+# The same where all are parted at the last place, which takes as much again for their order.
+_PARTED_AT_ONCE = 1 << 17
+
+# PyTorch's `topk` looks for the first places alone where one candidate of so many is on them.
+_SORTED_SHARE = 1 << 6
+
+# Of fewer scores, it takes less to hand them to it.
+_MANY_SCORES = 1 << 14
 
 # As many groups as, or a multiple of so many, make their maxima vectorise; so do groups of so many
 # adjacent candidates, or a multiple, which are read sooner. Of 16 bits, it takes longer ones, and
@@ -74,27 +84,32 @@ class Highest(NamedTuple):
         return Highest((maximum, best + start), first and (first[0], first[1] + start))
 
 
-def find_first_by_topk(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
-    """Do what `counting.find_first` does, by PyTorch's operations.
+def find_first_uncompiled(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    """Do what `counting.find_first` does, where nothing is compiled.
 
-    On the CPU first the groups with the highest maxima are found, then the candidates in these.
+    On the CPU first the groups with the highest maxima are found, then the candidates in these; or,
+    if they would be small, all are parted at the last place.
     """
     number = min(number, scores.shape[1])
     groups = _choose_groups(scores, number)
-    if groups is None:
+    if groups is not None:
+        parts = [_find_first(part, number, groups) for part in _parts(scores, number, groups)]
+    elif _topk_sorts_all(scores, number):
+        rows = max(1, _PARTED_AT_ONCE // scores.shape[1])
+        parts = threads.map_parts(lambda part: topk(part, number), torch.split(scores, rows))
+    else:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
-    parts = [_find_first(part, number, groups) for part in _parts(scores, number, groups)]
     values, ids = (torch.cat(found) for found in zip(*parts, strict=True))
     return values, ids
 
 
 def highest_scores_by_sort(scores: Tensor, number: int) -> Tensor:
-    """Return the first of what `find_first_by_topk` does, sooner."""
+    """Return the first of what `find_first_uncompiled` does, sooner."""
     number = min(number, scores.shape[1])
     groups = _choose_groups(scores, number)
     if groups is None:
-        return scores.topk(number, dim=1).values
+        return find_first_uncompiled(scores, number)[0]
     parts = _parts(scores, number, groups)
     return torch.cat([highest_values(_in_best_groups(x, number, groups)[0], number) for x in parts])
 
@@ -121,6 +136,12 @@ def _choose_groups(scores: Tensor, number: int) -> _Groups | None:
     groups = -(-groups // _GROUPS) * _GROUPS
     size = num_candidates // groups
     return _Groups(groups, size, adjacent=False) if size >= _SMALLEST_GROUP else None
+
+
+def _topk_sorts_all(scores: Tensor, number: int) -> bool:
+    """Tell where PyTorch's `topk` sorts the places of all candidates, and there are many."""
+    many = scores.numel() >= _MANY_SCORES and number * _SORTED_SHARE > scores.shape[1]
+    return many and not waits_to_look(scores)
 
 
 def _parts(scores: Tensor, number: int, groups: _Groups) -> tuple[Tensor, ...]:
@@ -187,8 +208,8 @@ def first_places_of_scores(found: Highest, top: int) -> FirstPlaces:
     place = torch.arange(values.shape[1], device=values.device)
     above = (place * change).cummax(1).values[:, :top]
     ids = ids.masked_fill(~present, _NO_ID)[:, :top]
-    by_id = ((above << 31) + ids).argsort(dim=1)  # among equals
-    above, ids = above.gather(1, by_id), ids.gather(1, by_id)
+    in_order = sort_rows((above << 31) + ids)  # by id among equals
+    above, ids = in_order >> 31, in_order & _NO_ID
     return FirstPlaces(top, retrieved, best, ids.masked_fill(ids == _NO_ID, -1), above)
 
 

@@ -20,9 +20,6 @@ _ALL_BLOCKS_BYTES = 1 << 21
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
 
-# More threads than these would wait for Python's lock.
-_MOST_THREADS = 8
-
 
 def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Count the candidates above and tied with each relevant location, and find the best.
@@ -38,7 +35,7 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     """
     own = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
     serial = scores.numel() <= _SERIAL_ELEMENTS
-    number = 1 if serial else min(threads.available(), _MOST_THREADS)
+    number = 1 if serial else min(threads.available(), threads.MOST_IN_PYTHON)
     elements = min(_BLOCK_BYTES, _ALL_BLOCKS_BYTES // number) // own.element_size()
     if scores.shape[1] <= elements:
         return _survey_columns(scores, own, find_best, elements, number)

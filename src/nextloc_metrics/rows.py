@@ -11,6 +11,9 @@ from nextloc_metrics.devices import waits_to_look
 #: as far behind all places as `argsort_rows` needs them
 BEYOND = 1 << 39
 
+# Up to here a row is sorted sooner than parted at one of its values.
+_SHORT_ROW = 1 << 9
+
 # So many times the number of highest values may be tied with the lowest of them.
 _TIED = 2
 
@@ -25,6 +28,13 @@ def fill_slots(slots: Tensor, values: Tensor, padding: int) -> Tensor:
     """Put values `[L]` into L slots, bool `[N, M]`, row after row, and padding into the others."""
     rows = torch.full(slots.shape, padding, dtype=values.dtype, device=values.device)
     return rows.masked_scatter_(slots, values)
+
+
+def sort_rows(values: Tensor) -> Tensor:
+    """Sort integers `[N, M]` within their rows."""
+    if waits_to_look(values):
+        return values.sort(dim=1).values
+    return torch.from_numpy(np.sort(values.numpy(), axis=1))
 
 
 def sort_ids(ids: Tensor) -> Tensor:
@@ -53,7 +63,9 @@ def highest_values(values: Tensor, number: int) -> Tensor:
 def columns_of_highest_values(values: Tensor, number: int) -> Tensor:
     """Return the columns `[N, number]` of the `highest_values`, in any order."""
     array = _floats(values)
-    lowest = np.sort(array, axis=1)[:, -number, None].copy()
+    short = array.shape[1] <= _SHORT_ROW
+    ordered = np.sort(array, axis=1) if short else np.partition(array, -number, axis=1)
+    lowest = ordered[:, -number, None].copy()
     are_highest = ~(array < lowest)  # a NaN compares false
     wanted = number * len(array)
     if np.count_nonzero(are_highest) <= _TIED * wanted:
@@ -79,8 +91,9 @@ def _first_of_lowest(array: Any, lowest: Any, place: Any, number: int) -> Any:
 def topk(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """Do what `values.topk(number, dim=1)` does, on the CPU and sooner."""
     columns = columns_of_highest_values(values, number)
-    highest = values.gather(1, columns).sort(dim=1, descending=True)
-    return highest.values, columns.gather(1, highest.indices)
+    found = values.gather(1, columns)
+    order = torch.from_numpy(np.argsort(_floats(found), axis=1)[:, ::-1].copy())
+    return found.gather(1, order), columns.gather(1, order)
 
 
 def _floats(values: Tensor) -> Any:

@@ -7,11 +7,17 @@ cores with them. Its operations, called from a task on its threads, run on the c
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+
+#: more threads than these would wait for Python's lock
+MOST_IN_PYTHON = 8
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
 
 _Task = ctypes.CFUNCTYPE(None, ctypes.py_object)
 
@@ -73,6 +79,19 @@ def run(task: Callable[[], None], threads: int) -> None:
             other.result()
     if errors:
         raise errors[0]
+
+
+def map_parts(function: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made]:
+    """Call a function with every part, on several threads, and return what it returned."""
+    made: dict[int, Made] = {}
+    untaken = iter(range(len(parts)))
+
+    def take_parts() -> None:
+        for number in untaken:
+            made[number] = function(parts[number])
+
+    run(take_parts, max(1, min(available(), MOST_IN_PYTHON, len(parts))))
+    return [made[number] for number in range(len(parts))]
 
 
 def run_compiled(task: Any, argument: int, threads: int) -> None:
