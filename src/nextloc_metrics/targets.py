@@ -7,12 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import loops_over_places
+from nextloc_metrics.counting import compiled_loops, loops_over_places
 from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.rows import fill_slots, slots_of_sizes, sort_ids
 
-# To count the relevant ones of each query, and list none, takes less from so many on.
+# To count the relevant ones of each query, and list none, takes less from so many on; and sooner
+# where compiled loops find the first places, at which they are looked up.
 _MANY = 1 << 4
+_MANY_IF_COMPILED = 1 << 2
 
 # Queries that tell how many others have.
 _SAMPLE = 1 << 4
@@ -146,7 +148,8 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
 def _are_many(marks: Tensor) -> bool:
     """Tell by the first queries whether to list all that is marked takes long."""
     sample = marks[:_SAMPLE].numpy()
-    return bool(np.count_nonzero(sample) > _MANY * len(sample))
+    many = _MANY if compiled_loops(marks) is None else _MANY_IF_COMPILED
+    return bool(np.count_nonzero(sample) > many * len(sample))
 
 
 def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
