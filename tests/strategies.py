@@ -14,6 +14,7 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 import nextloc_metrics
+from nextloc_metrics import scoring
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,18 @@ class Case:
         metric: Metric = getattr(nextloc_metrics, self.name)(**{**self.options, **more})
         return metric
 
+
+# Functions of a ranking and k.
+SCORES = (
+    scoring.hits,
+    scoring.accuracy,
+    scoring.reciprocal_rank,
+    scoring.ndcg,
+    scoring.average_precision,
+    scoring.precision,
+    scoring.recall,
+    scoring.f1,
+)
 
 # Scores of queries. The oracle knows each of them by the same name and options.
 RANKING_CASES = [

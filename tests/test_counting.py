@@ -30,16 +30,8 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.counting import find_first
 from nextloc_metrics.places import UNRETRIEVED
+from strategies import SCORES
 
-SCORES = [
-    scoring.accuracy,
-    scoring.reciprocal_rank,
-    scoring.ndcg,
-    scoring.average_precision,
-    scoring.precision,
-    scoring.recall,
-    scoring.f1,
-]
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 

@@ -30,6 +30,7 @@ from strategies import (
     DIRTY,
     LOCATIONS,
     RANKING_CASES,
+    SCORES,
     Case,
     batch,
     graded_relevant,
@@ -283,16 +284,7 @@ def test_optimists_exceed_expectation_and_pessimists_fall_below(
     ranking = ranking[ranking.num_relevant > 0]
     best, worst = ranking.break_ties("optimistic"), ranking.break_ties("pessimistic")
     for k in KS:
-        for score in (
-            scoring.hits,
-            scoring.accuracy,
-            scoring.reciprocal_rank,
-            scoring.ndcg,
-            scoring.average_precision,
-            scoring.precision,
-            scoring.recall,
-            scoring.f1,
-        ):
+        for score in SCORES:
             expected = score(ranking, k)
             assert (score(best, k) >= expected - 1e-12).all()
             assert (score(worst, k) <= expected + 1e-12).all()

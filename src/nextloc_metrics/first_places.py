@@ -140,8 +140,9 @@ def _choose_groups(scores: Tensor, number: int) -> _Groups | None:
 
 def _topk_sorts_all(scores: Tensor, number: int) -> bool:
     """Tell where PyTorch's `topk` sorts the places of all candidates, and there are many."""
-    many = scores.numel() >= _MANY_SCORES and number * _SORTED_SHARE > scores.shape[1]
-    return many and not waits_to_look(scores)
+    if waits_to_look(scores):
+        return False
+    return scores.numel() >= _MANY_SCORES and number * _SORTED_SHARE > scores.shape[1]
 
 
 def _parts(scores: Tensor, number: int, groups: _Groups) -> tuple[Tensor, ...]:

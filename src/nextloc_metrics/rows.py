@@ -42,11 +42,11 @@ def sort_ids(ids: Tensor) -> Tensor:
 
     On the CPU columns without an id are left out, all but one.
     """
+    in_order = sort_rows(ids)
     if waits_to_look(ids):
-        ids = ids.sort(dim=1).values
-        ids[:, 1:].masked_fill_(ids[:, 1:] == ids[:, :-1], -1)
-        return ids
-    array = np.sort(ids.numpy(), axis=1)
+        in_order[:, 1:].masked_fill_(in_order[:, 1:] == in_order[:, :-1], -1)
+        return in_order
+    array = in_order.numpy()
     if len(array) and array[:, 0].max() < 0:
         padding = np.count_nonzero((array < 0).all(0))
         array = array[:, min(padding, array.shape[1] - 1) :]
