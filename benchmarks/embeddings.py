@@ -4,10 +4,12 @@ python benchmarks/embeddings.py [--seconds 20] [--candidates 1000000] [--json em
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import torch
 from harness import (
+    Contestants,
     Result,
     accelerate,
     both_paths,
@@ -54,11 +56,10 @@ def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
     queries, table = torch.randn(QUERIES, DIMENSIONS), torch.randn(candidates, DIMENSIONS)
     target = torch.randint(candidates, (QUERIES,))
 
-    def rank(top: int) -> Ranking:
-        return Ranking.from_embeddings(queries, table, target, top=top)
-
-    contestants = {PRODUCT: lambda: product(queries, table)} | both_paths(lambda: rank(0))
-    contestants |= both_paths(lambda: rank(1), ", and the best candidate")
+    rank = partial(Ranking.from_embeddings, queries, table, target)
+    contestants: Contestants = {PRODUCT: lambda: product(queries, table)}
+    contestants |= both_paths(lambda: rank)
+    contestants |= both_paths(lambda: partial(rank, top=1), ", and the best candidate")
     title = f"{QUERIES} queries, {candidates:,} candidates of {DIMENSIONS} dimensions"
     result = report(title, contestants, seconds, "embeddings")
     if Path("/proc/self/clear_refs").exists():

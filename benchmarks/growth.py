@@ -10,6 +10,7 @@ import math
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -69,7 +70,7 @@ def growth(seconds: float, most_sizes: int | None = None) -> list[Result]:
         sizes = every_size[:most_sizes]
         contestants: Contestants = {}
         for size in sizes:
-            contestants |= both_paths(make(size), f" {size}")
+            contestants |= both_paths(partial(make, size), f" {size}")
         rounds = race(contestants, seconds)
         print(f"\n{letter + ': ' + meaning:40}" + "".join(f"{x:>11,}" for x in sizes) + "    slope")
         paths = sorted({name.rsplit(" ", 1)[0] for name in contestants}, reverse=True)

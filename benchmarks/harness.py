@@ -45,11 +45,14 @@ def without_acceleration(run: Callable[[], object]) -> Callable[[], None]:
     return plain
 
 
-def both_paths(run: Callable[[], object], suffix: str = "") -> Contestants:
-    """Run on the plain path and, where there is an accelerator, on the accelerated one."""
-    contestants: Contestants = {PLAIN + suffix: without_acceleration(run)}
+def both_paths(make: Callable[[], Callable[[], object]], suffix: str = "") -> Contestants:
+    """Make what runs on the plain path and, where there is an accelerator, on the accelerated one.
+
+    Each is made anew: a path copies states that the other has replaced, to write into them.
+    """
+    contestants: Contestants = {PLAIN + suffix: without_acceleration(make())}
     if counting._compiled is not None:
-        contestants[ACCELERATED + suffix] = run
+        contestants[ACCELERATED + suffix] = make()
     return contestants
 
 

@@ -7,12 +7,15 @@ over rounds of a contestant's time over that of contestant a in the same round.
 """
 
 import argparse
+import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from harness import Contestants, Result, accelerate, both_paths, installed, machine, report, write
 from torch import Tensor
+from torchmetrics import Metric, MetricCollection
 
 from nextloc_metrics import (
     MRR,
@@ -52,7 +55,14 @@ def next_location(num_locations: int) -> Contestants:
 def ours(scores: Tensor, target: Tensor) -> Contestants:
     """One read of the scores, and the preset on both paths."""
     preset = next_location_metrics(scores.shape[1])
-    return {READ: lambda: scores.amax(1)} | both_paths(lambda: preset.update(scores, target))
+    return {READ: lambda: scores.amax(1)} | updates(preset, scores, target)
+
+
+def updates(
+    metrics: Metric | MetricCollection, *batch: Tensor, suffix: str = "", **options: Tensor
+) -> Contestants:
+    """Update metrics with a batch on both paths."""
+    return both_paths(lambda: partial(copy.deepcopy(metrics).update, *batch, **options), suffix)
 
 
 def alone(kind: str, num_locations: int) -> Contestants:
@@ -116,7 +126,6 @@ def torcheval(scores: Tensor, target: Tensor) -> Any:
 
 def torchmetrics_multiclass(scores: Tensor, target: Tensor) -> Any:
     """Torchmetrics' accuracies and F1; its F1 needs num_locations squared."""
-    from torchmetrics import Metric, MetricCollection
     from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
 
     classes = scores.shape[1]
@@ -138,13 +147,12 @@ def several_relevant(num_relevant: int, lead: float) -> Contestants:
     scores = torch.randn(QUERIES, 10_000)
     relevant = torch.rand(QUERIES, 10_000).topk(num_relevant).indices
     scores.scatter_add_(1, relevant, torch.full(relevant.shape, lead))
-    preset = recommendation_metrics(k=10)
-    contestants: Contestants = {READ: lambda: scores.amax(1)}
-    contestants |= both_paths(lambda: preset.update(scores, relevant))
     dense = multi_hot(scores, relevant)
-    contestants |= both_paths(lambda: preset.update(scores, dense), ", relevance of all")
-    precision = PrecisionAtK(10)
-    contestants |= both_paths(lambda: precision.update(scores, dense), ": precision alone")
+    contestants: Contestants = {READ: lambda: scores.amax(1)}
+    preset = recommendation_metrics(k=10)
+    contestants |= updates(preset, scores, relevant)
+    contestants |= updates(preset, scores, dense, suffix=", relevance of all")
+    contestants |= updates(PrecisionAtK(10), scores, dense, suffix=": precision alone")
     if installed("torch_geometric"):
         contestants["PyG on topk(10)"] = pyg(scores, relevant, 10)
     contestants["torchmetrics retrieval: MRR alone"] = torchmetrics_retrieval(scores, relevant)
@@ -201,23 +209,18 @@ def groups() -> Contestants:
     torch.manual_seed(0)
     scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
     users = torch.randint(100_000, (QUERIES,))
-    plain, grouped = MRR(), Grouped(MRR(), num_groups=100_000)
+    grouped = Grouped(MRR(), num_groups=100_000)
     contestants: Contestants = {READ: lambda: scores.amax(1)}
-    contestants |= both_paths(lambda: plain.update(scores, target))
-    return contestants | both_paths(
-        lambda: grouped.update(scores, target, groups=users), ", 100,000 groups"
-    )
+    contestants |= updates(MRR(), scores, target)
+    return contestants | updates(grouped, scores, target, suffix=", 100,000 groups", groups=users)
 
 
 def deciles() -> Contestants:
     """The preset of plain metrics and that of decile metrics, of [256, 10,000]."""
     torch.manual_seed(0)
     scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
-    preset = next_location_metrics(10_000)
     rare = decile_metrics(PopularityBins.from_counts(1 + torch.arange(10_000)), k=5)
-    contestants: Contestants = {READ: lambda: scores.amax(1)}
-    contestants |= both_paths(lambda: preset.update(scores, target))
-    return contestants | both_paths(lambda: rare.update(scores, target), ", deciles")
+    return ours(scores, target) | updates(rare, scores, target, suffix=", deciles")
 
 
 def lists(num_queries: int) -> Contestants:
@@ -225,8 +228,7 @@ def lists(num_queries: int) -> Contestants:
     torch.manual_seed(0)
     preds = torch.rand(num_queries, 1000).topk(10).indices
     relevant = torch.rand(num_queries, 1000).topk(3).indices
-    preset = recommendation_metrics(k=10)
-    contestants = both_paths(lambda: preset.update(preds, relevant))
+    contestants = updates(recommendation_metrics(k=10), preds, relevant)
     if installed("torch_geometric"):
         contestants["PyG"] = pyg(preds, relevant, 10)
     if installed("ranx"):

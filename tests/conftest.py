@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,17 @@ def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
             patch.setattr(module, "waits_to_look", waits)
     # work buffers that suit a device's memory would be large beside the scores of tests
     patch.setattr(counting, "_DEVICE_BUFFER_ELEMENTS", counting._BUFFER_ELEMENTS)
+
+
+@contextlib.contextmanager
+def threads_allowed(number: int) -> Iterator[None]:
+    """Let PyTorch use so many threads."""
+    allowed = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(allowed)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -226,3 +226,16 @@ def split(sizes: Sequence[int], *tensors: Tensor) -> list[tuple[Tensor, ...]]:
         edges.append(min(edges[-1] + size, len(tensors[0])))
     edges.append(len(tensors[0]))
     return [tuple(t[a:b] for t in tensors) for a, b in itertools.pairwise(edges) if b > a]
+
+
+def dirty_scores(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
+    """Scores with many ties, both zeros, both infinities, and NaN of either sign."""
+    generator = torch.Generator().manual_seed(columns)
+    scores = torch.randint(-4, 5, (rows, columns), generator=generator).double() / 2
+    chance = torch.rand(rows, columns, generator=generator)
+    for number, value in enumerate([-0.0, torch.inf, -torch.inf]):
+        scores[(chance > number / 10) & (chance < number / 10 + 0.03)] = value
+    scores[chance > 1 - 2 / columns] = torch.nan
+    scores[(chance > 1 - 1 / columns)] *= -1
+    scores[1], scores[2] = torch.nan, -torch.inf
+    return scores.to(dtype)

@@ -1,6 +1,5 @@
 """The counts behind every metric: the plain path, the compiled loops, and chunks of products."""
 
-import contextlib
 import math
 import tracemalloc
 import weakref
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conftest import ON_THE_CPU, take_path
+from conftest import ON_THE_CPU, take_path, threads_allowed
 from nextloc_metrics import (
     MRR,
     NDCGAtK,
@@ -30,7 +29,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.counting import find_first
 from nextloc_metrics.places import UNRETRIEVED
-from strategies import SCORES
+from strategies import SCORES, dirty_scores
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
@@ -39,30 +38,6 @@ DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 def plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start every test on the plain path, and leave things as they were."""
     take_path("plain", monkeypatch)
-
-
-@contextlib.contextmanager
-def threads_allowed(number: int) -> Iterator[None]:
-    """Let PyTorch use so many threads."""
-    allowed = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(allowed)
-
-
-def dirty_scores(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
-    """Scores with many ties, both zeros, both infinities, and NaN of either sign."""
-    generator = torch.Generator().manual_seed(columns)
-    scores = torch.randint(-4, 5, (rows, columns), generator=generator).double() / 2
-    chance = torch.rand(rows, columns, generator=generator)
-    for number, value in enumerate([-0.0, torch.inf, -torch.inf]):
-        scores[(chance > number / 10) & (chance < number / 10 + 0.03)] = value
-    scores[chance > 1 - 2 / columns] = torch.nan
-    scores[(chance > 1 - 1 / columns)] *= -1
-    scores[1], scores[2] = torch.nan, -torch.inf
-    return scores.to(dtype)
 
 
 def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], list[list[int]]]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing._internal.two_tensor import TwoTensor
 
-from conftest import take_path
+from conftest import take_path, threads_allowed
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -29,7 +29,17 @@ from nextloc_metrics import (
     next_location_metrics,
 )
 from nextloc_metrics.metric import RankingTally
-from strategies import CASES, DIRTY, LOCATIONS, batch, one_relevant, same, state, states
+from strategies import (
+    CASES,
+    DIRTY,
+    LOCATIONS,
+    batch,
+    dirty_scores,
+    one_relevant,
+    same,
+    state,
+    states,
+)
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 SCORES, TARGET = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), torch.tensor([2, 1])
@@ -44,14 +54,14 @@ def _accelerated() -> Any:
         yield
 
 
-def collect(ignore_index: int | None = None) -> RankingCollection:
-    """Collect the metrics that can be updated without a `Ranking`."""
+def collect(ignore_index: int | None = None, decisions: bool = True) -> RankingCollection:
+    """Collect the metrics that can be updated without a `Ranking`, or those without decisions."""
     needs_one = {"ties", "denominator", "average"}
     members = {
         str(case): case.make(ignore_index=ignore_index)
         for case in CASES
         if "ignore_index" not in case.options
-        if case.name == "LocationF1" or not needs_one & case.options.keys()
+        if (decisions if case.name == "LocationF1" else not needs_one & case.options.keys())
     }
     return RankingCollection(members)  # type: ignore[arg-type]
 
@@ -69,12 +79,13 @@ def refuse_rankings(patch: Patch) -> None:
     st.lists(one_relevant(values=DIRTY), min_size=1, max_size=3),
     st.sampled_from(DTYPES),
     st.sampled_from([None, -1, 0, 99]),
+    st.booleans(),
 )
 def test_states_are_those_of_rankings(
-    batches: list[Batch], dtype: torch.dtype, ignore_index: int | None
+    batches: list[Batch], dtype: torch.dtype, ignore_index: int | None, decisions: bool
 ) -> None:
     """With ties, NaN, infinities, other numbers of candidates; none is made that is not needed."""
-    metrics, ranked = collect(ignore_index), collect(ignore_index)
+    metrics, ranked = (collect(ignore_index, decisions) for _ in "ab")
     for collection in (metrics, ranked):
         collection.update(SCORES, TARGET)
     for number, (preds, target) in enumerate(batches, 2):
@@ -125,6 +136,21 @@ def test_no_ranking_is_made(dtype: torch.dtype, columns: int, monkeypatch: Patch
     refuse_rankings(monkeypatch)
     metrics.update(scores, target)
     assert same(states(metrics), states(ranked))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_add_to_the_same_states(threads: int, dtype: torch.dtype) -> None:
+    """Each its part, and what all of them count none of them loses."""
+    scores = dirty_scores(1_001, 300, dtype)
+    target = torch.randint(-1, 3, (len(scores),))  # few, so that threads meet
+    metrics, ranked = (next_location_metrics(300, ignore_index=-1) for _ in "ab")
+    for _ in range(3):
+        ranked.update(ranked.rank(scores, target))
+        with threads_allowed(threads):
+            metrics.update(scores, target)
+    assert same(states(metrics), states(ranked))
+    assert metrics["f1"].num_queries == 3 * (target >= 0).sum()
 
 
 def test_metrics_that_need_none(monkeypatch: Patch) -> None:

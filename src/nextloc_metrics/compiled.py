@@ -6,14 +6,15 @@ The loops are in `compiled_loops`; what becomes of the counts is in `compiled_pl
 import ctypes
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics import compiled_places, threads
-from nextloc_metrics.compiled_loops import STEP, Job, compile_task
+from nextloc_metrics import scoring, threads
+from nextloc_metrics.compiled_loops import STEP, Formula, Job, compile_task
 from nextloc_metrics.compiled_places import (
     arrange,
     compile_loops_over_places,
@@ -35,6 +36,7 @@ __all__ = [
     "find_in_lists",
     "find_places",
     "find_true",
+    "read_formulas",
     "supports",
     "supports_first",
     "survey",
@@ -81,7 +83,7 @@ def compile_loops() -> float:
 def supports(scores: Tensor) -> bool:
     """Tell whether the loops can read these scores: some that are, and not a wrapper of others."""
     return (
-        scores.device.type == "cpu"
+        scores.is_cpu
         and scores.dtype in _FORMATS
         and scores.stride(1) == 1
         and scores.data_ptr() != 0
@@ -149,45 +151,67 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     return counts[0], counts[1], first
 
 
+class Formulas(NamedTuple):
+    """How to score queries with one relevant location each."""
+
+    fields: dict[str, int]  #: of a `Job`
+    arrays: tuple[Any, ...]  #: whose addresses these are
+
+
+@lru_cache
+def read_formulas(formulas: tuple[scoring.Formula, ...], num_candidates: int) -> Formulas | None:
+    """Write formulas down for the loops; None where places lie beyond the tables."""
+    constants = scoring.make_arrays(formulas, num_candidates)
+    if constants is None:
+        return None
+    table, last, start, _, divisors = constants
+    numbers = zip(start.tolist(), last.tolist(), divisors[:, 1].tolist(), strict=True)
+    array = (Formula * len(formulas))(*(Formula(*of_one) for of_one in numbers))
+    fields = {
+        "formulas": ctypes.addressof(array),
+        "num_formulas": len(formulas),
+        "table": table.ctypes.data,
+        "table_length": len(table),
+    }
+    return Formulas(fields, (array, table))
+
+
 def add_one_relevant(
     scores: Tensor,
     target: Tensor,
     ignored: int | None,
+    formulas: Formulas,
     states: Sequence[Tensor],
-    decisions: Tensor,
-    constants: Sequence[Any],
+    decisions: Tensor | None,
 ) -> bool:
-    """Add queries with one relevant location each to states, and tell whether that could be done.
+    """Add queries with one relevant location each to states; False where one is no candidate.
 
     Args:
         scores: floating `[N, C]`, adjacent in every row.
         target: int64 `[N]`, the relevant ones.
         ignored: an id that is never relevant.
+        formulas: how to score.
         states: of every formula, int64 `[3]`.
-        decisions: a state of `LocationF1`, int64 `[3, C]` or more, or without a row.
-        constants: of the formulas, as for `tally`.
+        decisions: the state of a `LocationF1`, int64 `[3, L]`.
     """
-    ignores, ignored = ignored is not None, -1 if ignored is None else ignored
-    ids, places = target.contiguous(), _zeros(4, len(target))
+    ids = target.contiguous()
+    addresses = (ctypes.c_int64 * len(states))(*[state.data_ptr() for state in states])
     try:
         _run(
             scores,
-            find_best=True,
-            best=places[2:].data_ptr(),
             width=1,
-            counts=places.data_ptr(),
             ids=ids.data_ptr(),
-            ignored=ignored,
-            gather=True,
+            ignores=ignored is not None,
+            ignored=ignored or 0,
+            states=ctypes.addressof(addresses),
+            find_best=decisions is not None,
+            decisions=0 if decisions is None else decisions.data_ptr(),
+            locations=0 if decisions is None else decisions.shape[1],
+            **formulas.fields,
         )
     except IndexError:
         return False
-    above, tied, best, _ = places.numpy()
-    addresses = np.array([state.data_ptr() for state in states])
-    return compiled_places.add_one_relevant(  # type: ignore[no-any-return]
-        ids.numpy(), scores.shape[1], ignores, ignored, above, tied, best, *constants, addresses,
-        decisions.numpy(),
-    )  # fmt: skip
+    return True
 
 
 def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
@@ -251,7 +275,7 @@ def _run(scores: Tensor, **what: int) -> None:
         **what,
     )
     threads.run_compiled(compile_task(integer), ctypes.addressof(job), number)
-    if job.taken < job.parts:
-        raise MemoryError("no thread found memory for its buffers")
     if job.misplaced:
         raise IndexError("a relevant location is not among the candidates")
+    if job.taken < job.parts:
+        raise MemoryError("no thread found memory for its buffers")

@@ -18,6 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from nextloc_metrics.exact import ONE
 from nextloc_metrics.places import UNRETRIEVED
 
 # A block stays in a core's first cache, and its counts fit 16 bits.
@@ -230,6 +231,28 @@ def _find_first(row, largest, infinity, keys, maxima, begins, first):  # type: i
                     _insert(keys, first, key, column)
 
 
+class Formula(ctypes.Structure):
+    """How a metric scores a query with one relevant location: by the weights of first places."""
+
+    _fields_ = (
+        ("start", ctypes.c_int64),  # where their sums start, in a table of these
+        ("last", ctypes.c_int64),  # the last place that counts
+        ("divisor", ctypes.c_double),
+    )
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _add_scores(formulas, table, above, tied, sums):  # type: ignore[no-untyped-def]
+    """Add up every metric's scores, their squares and their number, as `exact` does."""
+    for j in range(len(formulas)):
+        sums_of_weights = table[formulas[j].start :]
+        begin, end = min(above, formulas[j].last), min(above + tied, formulas[j].last)
+        score = (sums_of_weights[end] - sums_of_weights[begin]) / tied / formulas[j].divisor
+        sums[j, 0] += np.int64(score * ONE + 0.5)
+        sums[j, 1] += np.int64(score * score * ONE + 0.5)
+        sums[j, 2] += 1
+
+
 class Job(ctypes.Structure):
     """What to do with the scores of N queries, as threads share it: numbers, and addresses or 0."""
 
@@ -250,15 +273,24 @@ class Job(ctypes.Structure):
             "counts",  # int64 `[2, N, M]`, to which those above and tied are added
             "ids",  # int64 `[N, M]`, padding below 0
             "ignored",  # an id that is padding, too
+            "ignores",  # whether there is one, where `formulas`
             "gather",  # whether to take their scores from their places, and mark what is nothing
             "own",  # their scores `[N, M]` where not `gather`; put into those of `ids`, where given
             "start",  # the id of the first column, then
+            "num_formulas",  # F, by how many to score queries with one relevant location each
+            "formulas",  # these
+            "table",  # float64 `[T]`, of sums of weights
+            "table_length",  # T
+            "states",  # int64 `[F]`, the addresses of what scores are added to, int64 `[3]`
+            "locations",  # L, of which true positives, decisions and support are counted
+            "decisions",  # int64 `[3, L]`, to which these are added
             "taken",  # how many parts threads have taken
             "misplaced",  # whether an id is not below `columns`
         )
     ]
 
 
+_FORMULA = np.dtype(Formula)
 _TASK = types.void(types.CPointer(numba.from_dtype(np.dtype(Job))))
 
 
@@ -273,16 +305,57 @@ def pointer(context: Any, address: Any) -> Any:
 
 
 @intrinsic
-def _take_part(context: Any, job: Any) -> Any:
-    """The number of a part that no other thread has taken."""
+def _add_to(context: Any, numbers: Any, index: Any, value: Any) -> Any:
+    """Add to one of the int64 at an address, in one step for all threads; return what it was."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        integer = ir.IntType(64)
-        fields = builder.bitcast(arguments[0], integer.as_pointer())
-        taken = builder.gep(fields, [integer(Job.taken.offset // Job.taken.size)])
-        return builder.atomic_rmw("add", taken, integer(1), "monotonic")
+        address, index, value = arguments
+        number = builder.gep(builder.bitcast(address, ir.IntType(64).as_pointer()), [index])
+        return builder.atomic_rmw("add", number, value, "monotonic")
 
-    return types.int64(job), generate
+    return types.int64(numbers, types.int64, types.int64), generate
+
+
+_TAKEN = Job.taken.offset // Job.taken.size
+
+
+@numba.njit(nogil=True)
+def _is_ignored(job, target):  # type: ignore[no-untyped-def]
+    return job.ignores and target == job.ignored
+
+
+@numba.njit(nogil=True)
+def _is_misplaced(job, ids):  # type: ignore[no-untyped-def]
+    """Whether an id that is not ignored is none of the candidates."""
+    misplaced = False
+    for target in ids.flat:
+        misplaced |= not (0 <= target < job.columns or _is_ignored(job, target))
+    return misplaced
+
+
+@numba.njit(nogil=True)
+def _count_decision(job, target, decided):  # type: ignore[no-untyped-def]
+    """Add to true positives, decisions and support."""
+    counts = pointer(job.decisions)
+    _add_to(counts, 2 * job.locations + target, 1)
+    if decided >= 0:
+        _add_to(counts, job.locations + decided, 1)
+    if decided == target:
+        _add_to(counts, target, 1)
+
+
+@numba.njit(nogil=True)
+def _add_query(  # type: ignore[no-untyped-def]
+    job, row, largest, infinity, target, above, tied, formulas, table, sums
+):
+    """Add a query with one relevant location to the sums of its scores, and to what was decided."""
+    own = row[target : target + 1]
+    above[0], tied[0] = 0, 0
+    best = _survey_row(row, largest, infinity, job.find_best, own, above, tied)
+    _mark(largest, infinity, own, above, tied)
+    _add_scores(formulas, table, above[0], tied[0], sums)
+    if job.find_best:
+        _count_decision(job, target, -1 if _is_nothing(row[best], largest, infinity) else best)
 
 
 @cache
@@ -303,15 +376,27 @@ def compile_task(kind: Any) -> Any:
         above, tied = numba.carray(pointer(job.counts), (2, rows, job.width), np.int64)
         ids = numba.carray(pointer(job.ids), (rows, job.width), np.int64)
         given = numba.carray(pointer(job.own), (rows, job.width), kind)
+        formulas = numba.carray(pointer(job.formulas), job.num_formulas, _FORMULA)
+        scoring = formulas, numba.carray(pointer(job.table), job.table_length, np.float64)
+        states = numba.carray(pointer(job.states), job.num_formulas, np.int64)
         own = np.empty(job.width, kind)
         keys, maxima = np.empty(job.find_first, kind), np.empty(job.find_first, kind)
         begins = np.empty(job.find_first, np.int64)
-        part = _take_part(address)
+        place = np.empty(1, np.int64), np.empty(1, np.int64)
+        sums = np.zeros((job.num_formulas, 3), np.int64)
+        if job.num_formulas and _is_misplaced(job, ids):
+            job.misplaced = 1
+            return
+        part = _add_to(address, _TAKEN, 1)
         while part < job.parts:
             for i in range(rows * part // job.parts, rows * (part + 1) // job.parts):
                 row = scores[i * stride : i * stride + columns]
                 if job.find_first:
                     _find_first(row, largest, infinity, keys, maxima, begins, first[i])
+                    continue
+                if job.num_formulas:
+                    if not _is_ignored(job, ids[i, 0]):
+                        _add_query(job, row, largest, infinity, ids[i, 0], *place, *scoring, sums)
                     continue
                 if not job.gather:
                     own = given[i]
@@ -328,6 +413,9 @@ def compile_task(kind: Any) -> Any:
                     retrieved[i] = row[chosen] != ~largest | infinity
                     if _is_nothing(row[chosen], largest, infinity):
                         best[i] = -1
-            part = _take_part(address)
+            part = _add_to(address, _TAKEN, 1)
+        for j in range(job.num_formulas):
+            for column in range(3):
+                _add_to(pointer(states[j]), column, sums[j, column])
 
     return do_parts

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import numpy_places
-from nextloc_metrics.compiled_loops import pointer
 from nextloc_metrics.counting import FEW_RELEVANT
 from nextloc_metrics.exact import HIGHEST_SCORE, ONE
 from nextloc_metrics.numpy_places import FIRST, PRECISION, WORD
@@ -160,43 +159,12 @@ def _count_decisions(state, target, decided):  # type: ignore[no-untyped-def]
                 state[0, target[i]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
-def add_one_relevant(  # type: ignore[no-untyped-def]
-    ids, number, ignores, ignored, above, tied, best, table, last, row, of, divisors, states,
-    decisions,
-):  # fmt: skip
-    """Add scores of one relevant location each to states, int64 `[3]` at these addresses.
-
-    Returns False, and adds nothing, where `_tally` does or an id is none of so many candidates.
-    """
-    places = above.reshape(-1, 1), tied.reshape(-1, 1)
-    none, one = np.zeros_like(places[0]), np.ones_like(places[0])
-    counted, target, sums = none[:, 0] == 0, ids.copy(), np.zeros((len(states), 3), np.int64)
-    for i in range(len(ids)):
-        if ignores and ids[i] == ignored:
-            counted[i], target[i] = False, -1
-        elif not 0 <= ids[i] < number:
-            return False
-    constants = table, last, row, of, divisors
-    if not _tally(*places, none, one, np.ones_like(ids), counted, *constants, sums):
-        return False
-    for j in range(len(states)):
-        state = numba.carray(pointer(states[j]), 3, np.int64)
-        state += sums[j]
-    if len(decisions):
-        _count_decisions(decisions, target, best)
-    return True
-
-
 def compile_loops_over_places() -> None:
     """Compile the loops, or load them from the cache."""
     places, number = torch.zeros(1, 1, dtype=torch.int64, device="cpu"), torch.zeros(1, 1).double()
     place = places[0]
     constants = number[0], place, place, place, number
     _tally(*[x.numpy() for x in (*[places] * 4, place, place.bool(), *constants, places)])
-    none, ids = place[:0].numpy(), place.numpy()
-    formulas = number[0].numpy(), none, none, none, number[:0].numpy()
-    add_one_relevant(ids, 1, True, 0, ids, ids, ids, *formulas, none, places.repeat(3, 1).numpy())
     count_decisions(places.repeat(3, 1), place, place)
     find_true(place.bool())
     find_in_lists(places, places)

@@ -6,7 +6,6 @@ thousand scores a query to read. Whatever else is asked for, errors included, is
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +19,6 @@ from nextloc_metrics.metric import RankingMetric, RankingTally
 
 # Other kinds of tensors may keep their values elsewhere.
 _PLAIN = Tensor, torch.nn.Parameter
-
-_NO_DECISIONS = torch.zeros(0, 0, dtype=torch.int64, device="cpu")
 
 
 class Shortcut:
@@ -37,7 +34,6 @@ class Shortcut:
         known = [(metric, formula) for metric in metrics if (formula := _formula(metric))]
         self._means = [metric for metric, _ in known]
         self._formulas = tuple(formula for _, formula in known)
-        self._most_candidates = self._f1[0].num_locations if self._f1 else sys.maxsize
         are_all = len(known) + len(self._f1) == len(metrics)
         self._serves = are_all and bool(known) and len(self._f1) <= 1
 
@@ -55,18 +51,20 @@ class Shortcut:
             or not target.is_cpu
             or preds.is_neg()
             or target.is_neg()
-            or preds.shape[1] > self._most_candidates
         ):
             return False
-        constants = scoring.make_arrays(self._formulas, preds.shape[1])
-        if constants is None:
+        formulas = loops.read_formulas(self._formulas, preds.shape[1])
+        if formulas is None:
             return False
         means = [metric.own_state() for metric in self._means]
-        decisions = self._f1[0].own_state() if self._f1 else _NO_DECISIONS
-        if not all(state.is_cpu and state.dtype == torch.int64 for state in (*means, decisions)):
+        decisions = self._f1[0].own_state() if self._f1 else None
+        for state in means if decisions is None else (*means, decisions):
+            if not (state.is_cpu and state.dtype == torch.int64):
+                return False
+        if decisions is not None and preds.shape[1] > decisions.shape[1]:
             return False
         ignored = self.metrics[0].ignore_index
-        added: bool = loops.add_one_relevant(preds, target, ignored, means, decisions, constants)
+        added: bool = loops.add_one_relevant(preds, target, ignored, formulas, means, decisions)
         return added
 
 
