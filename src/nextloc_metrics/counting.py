@@ -44,8 +44,10 @@ _DEVICE_BUFFER_ELEMENTS = 1 << 22
 _COPIED_SHARE = 1 << 5
 _COPIED_ELEMENTS = 1 << 16
 
-# To find the first places takes less than to count around all relevant locations, if there are so
-# many candidates for each place, and more relevant locations than the root of the number of places.
+# To find so many of the first places takes as long as to count around one relevant location, if
+# there are so many candidates for each place.
+_PLACES = 6
+_PLACES_IF_COMPILED = 3
 _MANY_CANDIDATES = 1 << 4
 
 # PyTorch's builds for CUDA bring it along.
@@ -206,6 +208,18 @@ def count_above_and_tied(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     return scores.shape[1] - below_or_tied, below_or_tied - below
 
 
+def are_looked_up(values: Tensor, number: float, depth: int) -> bool:
+    """Tell whether to look so many relevant ones up at the first places is the soonest way.
+
+    Args:
+        values: `[N, C]`, one of every candidate.
+        number: of a query's relevant locations.
+        depth: the number of places.
+    """
+    places = _PLACES if compiled_loops(values) is None else _PLACES_IF_COMPILED
+    return 1 < number > depth / places and depth * _MANY_CANDIDATES <= values.shape[1]
+
+
 def _find_within(
     scores: Tensor, relevant: "Relevant | Marked", depth: int
 ) -> tuple[Tensor, Tensor, Tensor] | None:
@@ -214,8 +228,7 @@ def _find_within(
     What is above or tied with these is on the first places too, but for ties with the last. None
     where to count around all relevant ones takes less.
     """
-    num_candidates = scores.shape[1]
-    if depth >= relevant.most**2 or depth * _MANY_CANDIDATES > num_candidates:
+    if not are_looked_up(scores, relevant.most, depth):
         return None
     if relevant.marks is None:
         first = _highest_scores(scores, depth + 1)
@@ -236,7 +249,7 @@ def _find_within(
     if crosses.any():
         in_all = torch.zeros_like(ids[:, :1])
         rows = crosses.any(1).nonzero()[:, 0]
-        size = max(1, len(scores) // _COPIED_SHARE, _COPIED_ELEMENTS // num_candidates)
+        size = max(1, len(scores) // _COPIED_SHARE, _COPIED_ELEMENTS // scores.shape[1])
         for part in torch.split(rows, size):
             in_all[part] = survey(scores[part], last[part], find_best=False)[1]
         tied = torch.where(crosses, in_all, tied)

@@ -145,7 +145,7 @@ class Ranking:
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             validate_args=validate_args,
-            list_all=depth is None,
+            depth=depth,
         )
         scores = _comparable(preds).reshape(-1, num_candidates)
         if relevant.most == 1 or waits_to_look(scores):

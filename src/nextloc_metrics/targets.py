@@ -7,14 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import compiled_loops, loops_over_places
+from nextloc_metrics.counting import are_looked_up, loops_over_places
 from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.rows import fill_slots, slots_of_sizes, sort_ids
-
-# To count the relevant ones of each query, and list none, takes less from so many on; and sooner
-# where compiled loops find the first places, at which they are looked up.
-_MANY = 1 << 4
-_MANY_IF_COMPILED = 1 << 2
 
 # Queries that tell how many others have.
 _SAMPLE = 1 << 4
@@ -73,11 +68,11 @@ def read_target(
     num_candidates: int | None,
     ignore_index: int | None,
     validate_args: bool,
-    list_all: bool = True,
+    depth: int | None = None,
 ) -> Relevant | Marked:
     """Read any form of `target` into ids; see `Ranking.from_scores` for the forms.
 
-    Unless all ids must be listed, bool relevance may be left as it is.
+    Where only the first `depth` places matter, bool relevance may be left as it is.
     """
     _check_form(preds, target, num_candidates)
     queries = preds.shape[:-1]
@@ -97,8 +92,10 @@ def read_target(
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
         as_given = mask is None and ignore_index is None and target.dtype == torch.bool
-        if as_given and not list_all and not waits_to_look(target) and _are_many(relevance):
-            return Marked(relevance, counted)
+        if as_given and depth is not None and not waits_to_look(target):
+            sample = relevance[:_SAMPLE].numpy()
+            if are_looked_up(relevance, np.count_nonzero(sample) / max(1, len(sample)), depth):
+                return Marked(relevance, counted)
         ids, grades = _positive_columns(relevance, None if mask is None else counted)
         padded = True
     # relevance was padded by -1, and so ignores no -1
@@ -143,13 +140,6 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
     if mask.device != device:
         raise ValueError(f"`mask` must be on the device of `target`, {device}, got {mask.device}.")
     return mask.reshape(-1).clone()
-
-
-def _are_many(marks: Tensor) -> bool:
-    """Tell by the first queries whether to list all that is marked takes long."""
-    sample = marks[:_SAMPLE].numpy()
-    many = _MANY if compiled_loops(marks) is None else _MANY_IF_COMPILED
-    return bool(np.count_nonzero(sample) > many * len(sample))
 
 
 def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
