@@ -271,21 +271,21 @@ class Job(ctypes.Structure):
             "best",  # int64 `[2, N]`: which it is and, where `gather`, whether it is above -inf
             "width",  # M, the relevant locations of a query
             "counts",  # int64 `[2, N, M]`, to which those above and tied are added
-            "ids",  # int64 `[N, M]`, padding below 0
+            "ids",  # int64 `[N, M]`, padding below 0 but where `formulas`
             "ignored",  # an id that is padding, too
             "ignores",  # whether there is one, where `formulas`
             "gather",  # whether to take their scores from their places, and mark what is nothing
             "own",  # their scores `[N, M]` where not `gather`; put into those of `ids`, where given
             "start",  # the id of the first column, then
-            "num_formulas",  # F, by how many to score queries with one relevant location each
-            "formulas",  # these
+            "num_formulas",  # K, by how many to score queries with one relevant location each
+            "formulas",  # `Formula` `[K]`
             "table",  # float64 `[T]`, of sums of weights
             "table_length",  # T
-            "states",  # int64 `[F]`, the addresses of what scores are added to, int64 `[3]`
+            "states",  # int64 `[K]`, the addresses of what scores are added to, int64 `[3]`
             "locations",  # L, of which true positives, decisions and support are counted
             "decisions",  # int64 `[3, L]`, to which these are added
             "taken",  # how many parts threads have taken
-            "misplaced",  # whether an id is not below `columns`
+            "misplaced",  # whether an id is none of a candidate: then nothing is added to states
         )
     ]
 
@@ -295,7 +295,7 @@ _TASK = types.void(types.CPointer(numba.from_dtype(np.dtype(Job))))
 
 
 @intrinsic
-def pointer(context: Any, address: Any) -> Any:
+def _pointer(context: Any, address: Any) -> Any:
     """The pointer to an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -336,7 +336,7 @@ def _is_misplaced(job, ids):  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True)
 def _count_decision(job, target, decided):  # type: ignore[no-untyped-def]
     """Add to true positives, decisions and support."""
-    counts = pointer(job.decisions)
+    counts = _pointer(job.decisions)
     _add_to(counts, 2 * job.locations + target, 1)
     if decided >= 0:
         _add_to(counts, job.locations + decided, 1)
@@ -370,15 +370,15 @@ def compile_task(kind: Any) -> Any:
     def do_parts(address):  # type: ignore[no-untyped-def]
         job = numba.carray(address, 1)[0]
         rows, columns, stride, infinity = job.rows, job.columns, job.stride, kind(job.infinity)
-        scores = numba.carray(pointer(job.scores), rows * stride + columns, kind)
-        first = numba.carray(pointer(job.first), (rows, job.find_first), np.int64)
-        best, retrieved = numba.carray(pointer(job.best), (2, rows), np.int64)
-        above, tied = numba.carray(pointer(job.counts), (2, rows, job.width), np.int64)
-        ids = numba.carray(pointer(job.ids), (rows, job.width), np.int64)
-        given = numba.carray(pointer(job.own), (rows, job.width), kind)
-        formulas = numba.carray(pointer(job.formulas), job.num_formulas, _FORMULA)
-        scoring = formulas, numba.carray(pointer(job.table), job.table_length, np.float64)
-        states = numba.carray(pointer(job.states), job.num_formulas, np.int64)
+        scores = numba.carray(_pointer(job.scores), rows * stride + columns, kind)
+        first = numba.carray(_pointer(job.first), (rows, job.find_first), np.int64)
+        best, retrieved = numba.carray(_pointer(job.best), (2, rows), np.int64)
+        above, tied = numba.carray(_pointer(job.counts), (2, rows, job.width), np.int64)
+        ids = numba.carray(_pointer(job.ids), (rows, job.width), np.int64)
+        given = numba.carray(_pointer(job.own), (rows, job.width), kind)
+        formulas = numba.carray(_pointer(job.formulas), job.num_formulas, _FORMULA)
+        scoring = formulas, numba.carray(_pointer(job.table), job.table_length, np.float64)
+        states = numba.carray(_pointer(job.states), job.num_formulas, np.int64)
         own = np.empty(job.width, kind)
         keys, maxima = np.empty(job.find_first, kind), np.empty(job.find_first, kind)
         begins = np.empty(job.find_first, np.int64)
@@ -416,6 +416,6 @@ def compile_task(kind: Any) -> Any:
             part = _add_to(address, _TAKEN, 1)
         for j in range(job.num_formulas):
             for column in range(3):
-                _add_to(pointer(states[j]), column, sums[j, column])
+                _add_to(_pointer(states[j]), column, sums[j, column])
 
     return do_parts
