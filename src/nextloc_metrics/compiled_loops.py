@@ -241,16 +241,22 @@ class Formula(ctypes.Structure):
     )
 
 
+@numba.njit(nogil=True)
+def add_score(score, sums):  # type: ignore[no-untyped-def]
+    """Add a score, its square, and one to their number, as `exact` does."""
+    sums[0] += np.int64(score * ONE + 0.5)
+    sums[1] += np.int64(score * score * ONE + 0.5)
+    sums[2] += 1
+
+
 @numba.njit(nogil=True, error_model="numpy")
 def _add_scores(formulas, table, above, tied, sums):  # type: ignore[no-untyped-def]
-    """Add up every metric's scores, their squares and their number, as `exact` does."""
+    """Add every metric's score to its sums."""
     for j in range(len(formulas)):
         sums_of_weights = table[formulas[j].start :]
         begin, end = min(above, formulas[j].last), min(above + tied, formulas[j].last)
         score = (sums_of_weights[end] - sums_of_weights[begin]) / tied / formulas[j].divisor
-        sums[j, 0] += np.int64(score * ONE + 0.5)
-        sums[j, 1] += np.int64(score * score * ONE + 0.5)
-        sums[j, 2] += 1
+        add_score(score, sums[j])
 
 
 class Job(ctypes.Structure):
@@ -285,7 +291,7 @@ class Job(ctypes.Structure):
             "locations",  # L, of which true positives, decisions and support are counted
             "decisions",  # int64 `[3, L]`, to which these are added
             "taken",  # how many parts threads have taken
-            "misplaced",  # whether an id is none of a candidate: then nothing is added to states
+            "misplaced",  # whether an id is no candidate's: then nothing is added to states
         )
     ]
 

@@ -1,6 +1,6 @@
 """Compiled loops over places, and not over scores: lists, columns, sums and decisions.
 
-What is kept on disk is known by the time of this file, whatever becomes of the constants of others.
+What is kept on disk is known by the time of this file, whatever becomes of what others define.
 """
 
 from typing import Any
@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import numpy_places
+from nextloc_metrics.compiled_loops import add_score
 from nextloc_metrics.counting import FEW_RELEVANT
-from nextloc_metrics.exact import HIGHEST_SCORE, ONE
+from nextloc_metrics.exact import HIGHEST_SCORE
 from nextloc_metrics.numpy_places import FIRST, PRECISION, WORD
 from nextloc_metrics.places import UNRETRIEVED
 
@@ -141,9 +142,7 @@ def _tally(  # type: ignore[no-untyped-def]
             score = total / divisors[j, num_relevant[i]]
             if not 0 <= score <= HIGHEST_SCORE:
                 return False
-            sums[j, 0] += np.int64(score * ONE + 0.5)
-            sums[j, 1] += np.int64(score * score * ONE + 0.5)
-            sums[j, 2] += 1
+            add_score(score, sums[j])
     return True
 
 

@@ -217,7 +217,7 @@ def are_looked_up(values: Tensor, number: float, depth: int) -> bool:
         depth: the number of places.
     """
     places = _PLACES if compiled_loops(values) is None else _PLACES_IF_COMPILED
-    return 1 < number > depth / places and depth * _MANY_CANDIDATES <= values.shape[1]
+    return number > max(1, depth / places) and depth * _MANY_CANDIDATES <= values.shape[1]
 
 
 def _find_within(

@@ -56,15 +56,14 @@ class Shortcut:
         formulas = loops.read_formulas(self._formulas, preds.shape[1])
         if formulas is None:
             return False
-        means = [metric.own_state() for metric in self._means]
-        decisions = self._f1[0].own_state() if self._f1 else None
-        for state in means if decisions is None else (*means, decisions):
-            if not (state.is_cpu and state.dtype == torch.int64):
-                return False
+        states = [metric.own_state() for metric in (*self._means, *self._f1)]
+        if not all(state.is_cpu and state.dtype == torch.int64 for state in states):
+            return False
+        decisions = states.pop() if self._f1 else None
         if decisions is not None and preds.shape[1] > decisions.shape[1]:
             return False
         ignored = self.metrics[0].ignore_index
-        added: bool = loops.add_one_relevant(preds, target, ignored, formulas, means, decisions)
+        added: bool = loops.add_one_relevant(preds, target, ignored, formulas, states, decisions)
         return added
 
 
