@@ -12,10 +12,14 @@ from nextloc_metrics import threads
 #: up to here one comparison for each relevant location is cheaper than a search among them
 MOST_RELEVANT = 1 << 6
 
-# Bytes of scores that stay in a core's second cache while everything is asked of them; and those of
-# all threads together, which must stay few beside all scores.
-_BLOCK_BYTES = 1 << 20
-_ALL_BLOCKS_BYTES = 1 << 21
+# Bytes of scores that are read from a cache while everything is asked of them, and enough to keep
+# threads from waiting for Python's lock.
+_BLOCK_BYTES = 1 << 21
+
+# What is written about the blocks of all threads may take one part of so many of all scores, and of
+# few scores so many bytes.
+_TAKEN_SHARE = 20
+_TAKEN_BYTES = 3 << 20
 
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
@@ -36,7 +40,9 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     own = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
     serial = scores.numel() <= _SERIAL_ELEMENTS
     number = 1 if serial else min(threads.available(), threads.MOST_IN_PYTHON)
-    elements = min(_BLOCK_BYTES, _ALL_BLOCKS_BYTES // number) // own.element_size()
+    taken = 2 + (own.element_size() if scores.dtype != own.dtype else 0)  # of each score in a block
+    most = max(_TAKEN_BYTES, scores.nbytes // _TAKEN_SHARE) // number
+    elements = min(_BLOCK_BYTES // own.element_size(), most // taken)
     if scores.shape[1] <= elements:
         return _survey_columns(scores, own, find_best, elements, number)
     columns = torch.split(scores, elements, 1)
