@@ -12,12 +12,12 @@ from nextloc_metrics import threads
 #: up to here one comparison for each relevant location is cheaper than a search among them
 MOST_RELEVANT = 1 << 6
 
-# Bytes of scores that are read from a cache while everything is asked of them, and enough to keep
-# threads from waiting for Python's lock.
+# Bytes of scores that stay in a cache while everything is asked of them; with fewer, threads wait
+# for one another to enter Python.
 _BLOCK_BYTES = 1 << 21
 
-# What is written about the blocks of all threads may take one part of so many of all scores, and of
-# few scores so many bytes.
+# What is written of the blocks of all threads may take one part of so many of the scores' bytes, or
+# where these are few, so many bytes.
 _TAKEN_SHARE = 20
 _TAKEN_BYTES = 3 << 20
 
