@@ -105,8 +105,9 @@ class _Answers:
     def __init__(self, rows: int, num_candidates: int) -> None:
         length = -(-num_candidates // 8)
         parts = -(-length // 255)
-        self._eights = np.zeros((2, rows, parts, -(-length // parts)), np.uint64)
+        self._eights = np.empty((2, rows, parts, -(-length // parts)), np.uint64)
         answers = self._eights.view(np.bool_).reshape(2, rows, -1)
+        answers[:, :, num_candidates:] = False
         self.below, self.below_or_tied = answers[:, :, :num_candidates]
 
     def count(self) -> Any:
