@@ -16,10 +16,10 @@ MOST_RELEVANT = 1 << 6
 # for one another to enter Python.
 _BLOCK_BYTES = 1 << 21
 
-# What is written of the blocks of all threads may take one part of so many of the scores' bytes, or
-# where these are few, so many bytes.
-_TAKEN_SHARE = 20
-_TAKEN_BYTES = 3 << 20
+# What is written about the blocks of all threads may take one part of so many of the scores' bytes,
+# and of few scores so many bytes.
+_WRITTEN_SHARE = 20
+_WRITTEN_BYTES = 3 << 20
 
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
@@ -40,9 +40,9 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     own = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
     serial = scores.numel() <= _SERIAL_ELEMENTS
     number = 1 if serial else min(threads.available(), threads.MOST_IN_PYTHON)
-    taken = 2 + (own.element_size() if scores.dtype != own.dtype else 0)  # of each score in a block
-    most = max(_TAKEN_BYTES, scores.nbytes // _TAKEN_SHARE) // number
-    elements = min(_BLOCK_BYTES // own.element_size(), most // taken)
+    written = 2 + (own.element_size() if scores.dtype != own.dtype else 0)  # answers, a copy
+    most_written = max(_WRITTEN_BYTES, scores.nbytes // _WRITTEN_SHARE) // number
+    elements = min(_BLOCK_BYTES // own.element_size(), most_written // written)
     if scores.shape[1] <= elements:
         return _survey_columns(scores, own, find_best, elements, number)
     columns = torch.split(scores, elements, 1)
