@@ -6,6 +6,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -277,6 +278,33 @@ def test_whatever_byte_stands_for_true(num_relevant: int) -> None:
     metrics.update(scores, dense.view(torch.bool))
     expected.update(scores, target)
     assert metrics.compute() == expected.compute()
+
+
+@pytest.mark.parametrize("columns", [64, 127, 128, 129, 32_640, 32_700, 65_280])
+def test_relevant_locations_are_counted_however_many_there_are(columns: int) -> None:
+    """All of them, none, some, all but the last: a sum of bytes must not overflow."""
+    relevance = torch.ones(4, columns, dtype=torch.bool)
+    relevance[1], relevance[2, ::3], relevance[3, -1] = False, False, False
+    for target in (relevance, relevance.T.contiguous().T):
+        ranking = Ranking.from_scores(torch.rand(4, columns), target, depth=2)
+        assert ranking.num_relevant.tolist() == [columns, 0, columns * 2 // 3, columns - 1]
+
+
+@pytest.mark.parametrize("columns", [300, 1187, 5000])
+@pytest.mark.parametrize("allowed", [1, 2])
+def test_the_settings_of_numpy_stay_as_they_are(
+    columns: int, allowed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its buffer is made smaller to count, and only then, whatever fails meanwhile."""
+    scores = torch.rand(600, columns)
+    before = np.setbufsize(1 << 12)
+    with threads_allowed(allowed):
+        numpy_counts.survey(scores, scores[:, :1], find_best=True)
+        assert np.getbufsize() == 1 << 12
+        monkeypatch.delattr(numpy_counts._Answers, "count")
+        with pytest.raises(AttributeError):
+            numpy_counts.survey(scores, scores[:, :1], find_best=True)
+    assert np.setbufsize(before) == 1 << 12
 
 
 @pytest.mark.parametrize("openmp", [True, False])

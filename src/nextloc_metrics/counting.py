@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,7 +26,7 @@ from nextloc_metrics.first_places import (
     highest_scores_by_sort,
 )
 from nextloc_metrics.places import UNRETRIEVED
-from nextloc_metrics.rows import fill_slots, slots_of_sizes
+from nextloc_metrics.rows import fill_slots, floats, slots_of_sizes
 
 if TYPE_CHECKING:
     from nextloc_metrics.targets import Marked, Relevant
@@ -234,7 +235,8 @@ def _find_within(
         first = _highest_scores(scores, depth + 1)
     else:
         first, columns = find_first(scores, depth + 1)
-        if not (first[:, 1:] == first[:, :-1]).any():
+        in_order = floats(first)
+        if not (in_order[:, 1:] == in_order[:, :-1]).any():
             return _look_up(relevant.marks, first[:, :depth], columns[:, :depth])
     ids = relevant.ids
     last, beyond = first[:, depth - 1 : depth], first[:, depth:]
@@ -258,10 +260,10 @@ def _find_within(
 
 def _look_up(marks: Tensor, first: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Tell which of the first candidates are marked; none are tied, so each column is a place."""
-    found = marks.gather(1, columns) & (first > -torch.inf)  # a NaN compares false
-    place = torch.arange(columns.shape[1], device=columns.device)
-    above = torch.where(found, place, UNRETRIEVED)
-    return torch.where(found, columns, -1), above, torch.ones_like(above)
+    found = (marks.gather(1, columns) & (first > -torch.inf)).numpy()  # a NaN compares false
+    above = np.where(found, np.arange(found.shape[1], dtype=np.int64), UNRETRIEVED)
+    ids = np.where(found, columns.numpy(), -1)
+    return torch.from_numpy(ids), torch.from_numpy(above), torch.from_numpy(np.ones_like(above))
 
 
 def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:

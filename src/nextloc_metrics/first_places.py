@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -100,6 +101,8 @@ def find_first_uncompiled(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
     else:
         first = scores.topk(number, dim=1)
         return first.values, first.indices
+    if len(parts) == 1:
+        return parts[0]
     values, ids = (torch.cat(found) for found in zip(*parts, strict=True))
     return values, ids
 
@@ -165,13 +168,14 @@ def _find_first(scores: Tensor, number: int, chosen: _Groups) -> tuple[Tensor, T
     groups, size, adjacent = chosen
     inside, best = _in_best_groups(scores, number, chosen)
     values, column = topk(inside, number)
-    place = column.clamp(max=number * size - 1)
-    if adjacent:
-        ids = best.gather(1, place // size) * size + place % size
-    else:
-        ids = best.gather(1, place % number) + place // number * groups
-    behind = column - number * size
-    return values, torch.where(behind < 0, ids, groups * size + behind)
+    place = column.numpy()
+    slot = np.minimum(place, number * size - 1)
+    group, member = (slot // size, slot % size) if adjacent else (slot % number, slot // number)
+    group += np.arange(0, best.numel(), number, dtype=np.int64)[:, None]
+    first, step = (size, 1) if adjacent else (1, groups)
+    ids = first * best.numpy().take(group) + step * member
+    np.add(place, (groups - number) * size, out=ids, where=place != slot)  # what is in no group
+    return values, torch.from_numpy(ids)
 
 
 def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top: int) -> Highest:

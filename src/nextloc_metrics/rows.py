@@ -11,6 +11,9 @@ from nextloc_metrics.devices import waits_to_look
 #: as far behind all places as `argsort_rows` needs them
 BEYOND = 1 << 39
 
+# As many bytes, or a multiple, vectorise where rows of these are added up.
+_LANES = 1 << 7
+
 # Up to here a row is sorted sooner than parted at one of its values.
 _SHORT_ROW = 1 << 9
 
@@ -28,6 +31,23 @@ def fill_slots(slots: Tensor, values: Tensor, padding: int) -> Tensor:
     """Put values `[L]` into L slots, bool `[N, M]`, row after row, and padding into the others."""
     rows = torch.full(slots.shape, padding, dtype=values.dtype, device=values.device)
     return rows.masked_scatter_(slots, values)
+
+
+def count_true(values: Tensor) -> Tensor:
+    """Count how many of the bool values `[N, M]` on the CPU are true, int64 `[N]`.
+
+    The bytes are added up as bytes, which vectorises: up to 255 of these, and none overflows.
+    """
+    ones = values.view(torch.uint8)
+    if ones.numel() and ones.amax() > 1:  # a true one may be another byte than 1
+        ones = (ones != 0).view(torch.uint8)
+    length = ones.shape[1]
+    width = -(-length // (255 * _LANES)) * _LANES
+    whole = length // width * width
+    lanes = torch.unflatten(ones[:, :whole], 1, (length // width, width))
+    sums = lanes.sum(1, dtype=torch.uint8)
+    sums[:, : length - whole] += ones[:, whole:]
+    return sums.sum(1)
 
 
 def sort_rows(values: Tensor) -> Tensor:
@@ -56,13 +76,13 @@ def sort_ids(ids: Tensor) -> Tensor:
 
 def highest_values(values: Tensor, number: int) -> Tensor:
     """Return the highest floating values of each row on the CPU `[N, number]`, NaN before all."""
-    in_order = np.sort(_floats(values), axis=1)
+    in_order = np.sort(floats(values), axis=1)
     return torch.from_numpy(in_order[:, : -number - 1 : -1].copy()).to(values.dtype)
 
 
 def columns_of_highest_values(values: Tensor, number: int) -> Tensor:
     """Return the columns `[N, number]` of the `highest_values`, in any order."""
-    array = _floats(values)
+    array = floats(values)
     short = array.shape[1] <= _SHORT_ROW
     ordered = np.sort(array, axis=1) if short else np.partition(array, -number, axis=1)
     lowest = ordered[:, -number, None].copy()
@@ -92,11 +112,12 @@ def topk(values: Tensor, number: int) -> tuple[Tensor, Tensor]:
     """Do what `values.topk(number, dim=1)` does, on the CPU and sooner."""
     columns = columns_of_highest_values(values, number)
     found = values.gather(1, columns)
-    order = torch.from_numpy(np.argsort(_floats(found), axis=1)[:, ::-1].copy())
+    order = torch.from_numpy(np.argsort(floats(found), axis=1)[:, ::-1].copy())
     return found.gather(1, order), columns.gather(1, order)
 
 
-def _floats(values: Tensor) -> Any:
+def floats(values: Tensor) -> Any:
+    """Return floating values on the CPU as an array; NumPy has no bfloat16, and float16 is slow."""
     return (values.float() if values.element_size() < 4 else values).numpy()
 
 

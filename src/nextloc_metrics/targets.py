@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nextloc_metrics.counting import are_looked_up, loops_over_places
 from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.rows import fill_slots, slots_of_sizes, sort_ids
+from nextloc_metrics.rows import count_true, fill_slots, slots_of_sizes, sort_ids
 
 # Queries that tell how many others have.
 _SAMPLE = 1 << 4
@@ -51,8 +51,7 @@ class Marked:
     @cached_property
     def number(self) -> Tensor:
         """How many each query has, int64 `[N]`."""
-        rows = self.marks.numpy()  # counted one by one, which vectorises
-        return torch.from_numpy(np.fromiter(map(np.count_nonzero, rows), np.int64, len(rows)))
+        return count_true(self.marks)
 
     @cached_property
     def most(self) -> int:
