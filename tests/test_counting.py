@@ -63,11 +63,12 @@ def best_in_python(row: list[float]) -> int:
 def test_all_paths_count_as_python_does(
     dtype: torch.dtype, columns: int, relevant: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best candidate included; in strided rows too, and rows of several blocks."""
+    """The best candidate included; in strided rows too, and rows of several blocks or bands."""
     monkeypatch.setattr(counting, "FEW_RELEVANT", 8)
     for module in filter(None, (numpy_counts, counting._compiled)):
         monkeypatch.setattr(module, "MOST_RELEVANT", 8)  # 9 are searched for
     monkeypatch.setattr(numpy_counts, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(numpy_counts, "_SUMS_BYTES", block >> 3)
     monkeypatch.setattr(numpy_counts, "_SERIAL_ELEMENTS", 0)
     wide = torch.zeros(9, columns + 3, dtype=dtype)
     wide[:, 1:-2] = dirty_scores(9, columns, dtype)
@@ -301,7 +302,7 @@ def test_the_settings_of_numpy_stay_as_they_are(
     with threads_allowed(allowed):
         numpy_counts.survey(scores, scores[:, :1], find_best=True)
         assert np.getbufsize() == 1 << 12
-        monkeypatch.delattr(numpy_counts._Answers, "count")
+        monkeypatch.delattr(numpy_counts._Answers, "add_up")
         with pytest.raises(AttributeError):
             numpy_counts.survey(scores, scores[:, :1], find_best=True)
     assert np.setbufsize(before) == 1 << 12

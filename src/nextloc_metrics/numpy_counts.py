@@ -26,6 +26,14 @@ _WRITTEN_BYTES = 3 << 20
 _ROWS_IN_BUFFER = range(400, 4096)
 _SMALL_BUFFER = 1 << 10
 
+# Eight bytes add up as one integer: up to 255 answers in each, none overflows.
+_ADDED_UP = 8 * 255
+
+# What these sums say is added up at the end, as threads would wait for one another after every
+# block. They may take one part of so many of the scores' bytes, and of few scores so many bytes.
+_SUMS_SHARE = 100
+_SUMS_BYTES = 1 << 18
+
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
 
@@ -48,6 +56,20 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     written = 2 + (own.element_size() if scores.dtype != own.dtype else 0)  # answers, a copy
     most_written = max(_WRITTEN_BYTES, scores.nbytes // _WRITTEN_SHARE) // number
     elements = min(_BLOCK_BYTES // own.element_size(), most_written // written)
+    most_sums = max(_SUMS_BYTES, scores.nbytes // _SUMS_SHARE)
+    rows = max(1, most_sums // max(1, 16 * own.shape[1] * _num_sums(scores.shape[1])))
+    if len(scores) <= rows:
+        return _survey_rows(scores, own, find_best, elements, number)
+    bands = zip(torch.split(scores, rows), torch.split(own, rows), strict=True)
+    found = [_survey_rows(*band, find_best, elements, number) for band in bands]
+    above, tied, best = map(torch.cat, zip(*found, strict=True))
+    return above, tied, best
+
+
+def _survey_rows(
+    scores: Tensor, own: Tensor, find_best: bool, elements: int, number: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Survey as many queries as can be added up at once, in blocks of so many elements."""
     if scores.shape[1] <= elements:
         return _survey_columns(scores, own, find_best, elements, number)
     columns = torch.split(scores, elements, 1)
@@ -70,7 +92,7 @@ def _survey_columns(
     starts = np.minimum(np.arange(0, num_queries, rows), num_queries - rows)
     thresholds = own.numpy()
     is_wanted = np.logical_or.reduceat(thresholds == thresholds, starts)
-    counts = np.zeros((2, *thresholds.shape), np.int64)
+    sums = np.zeros((2, *thresholds.shape, _num_sums(num_candidates)), np.uint64)
     best = np.zeros(num_queries, np.int64)
     converts = scores.dtype != own.dtype
     source: Any = scores if converts else scores.numpy()
@@ -93,7 +115,7 @@ def _survey_columns(
                 threshold = thresholds[here, j, None]
                 np.less(block, threshold, out=answers.below)
                 np.less_equal(block, threshold, out=answers.below_or_tied)
-                counts[:, here, j] = answers.count()
+                answers.add_up(sums[:, here, j])
 
     def take_blocks_unbuffered() -> None:
         before = np.setbufsize(_SMALL_BUFFER)  # on this thread
@@ -104,25 +126,25 @@ def _survey_columns(
 
     task = take_blocks_unbuffered if num_candidates in _ROWS_IN_BUFFER else take_blocks
     threads.run(task, max(1, min(number, len(starts))))
-    below, below_or_tied = counts
+    below, below_or_tied = np.add.reduce(sums.view(np.uint8), 3, np.int64)
     above, tied = num_candidates - below_or_tied, below_or_tied - below
     return torch.from_numpy(above), torch.from_numpy(tied), torch.from_numpy(best)
 
 
 class _Answers:
-    """What two comparisons of a block's scores say, a byte each, and how often it is yes.
-
-    Eight bytes are added up at once, as one integer: up to 255 of these, no byte overflows.
-    """
+    """What two comparisons of a block's scores say, a byte each."""
 
     def __init__(self, rows: int, num_candidates: int) -> None:
-        length = -(-num_candidates // 8)
-        parts = -(-length // 255)
-        self._eights = np.empty((2, rows, parts, -(-length // parts)), np.uint64)
+        length, num_sums = -(-num_candidates // 8), _num_sums(num_candidates)
+        self._eights = np.empty((2, rows, num_sums, -(-length // num_sums)), np.uint64)
         answers = self._eights.view(np.bool_).reshape(2, rows, -1)
         answers[:, :, num_candidates:] = False
         self.below, self.below_or_tied = answers[:, :, :num_candidates]
 
-    def count(self) -> Any:
-        """Return how many are below, and below or tied, `[2, rows]`."""
-        return np.add.reduce(np.add.reduce(self._eights, 3).view(np.uint8), 2, np.int64)
+    def add_up(self, sums: Any) -> None:
+        """Add up eights of answers below, and below or tied, into uint64 `[2, rows, S]`."""
+        np.add.reduce(self._eights, 3, out=sums)
+
+
+def _num_sums(num_candidates: int) -> int:
+    return -(-num_candidates // _ADDED_UP)
