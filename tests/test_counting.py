@@ -88,17 +88,25 @@ def test_all_paths_count_as_python_does(
         assert torch.equal(best[0].nan_to_num(9e4), found.nan_to_num(9e4))
 
 
-def test_threads_that_share_rows_count_them_once() -> None:
+@pytest.mark.parametrize(
+    ("number", "queries", "columns"), [(3, 64, 3000), (2, 5, 200_000), (3, 7, 100_000)]
+)
+def test_threads_that_share_rows_count_them_once(
+    number: int, queries: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last two blocks of rows overlap, and are often counted at the same time."""
-    scores = torch.randint(50, (64, 3000), generator=torch.Generator().manual_seed(0)).double()
+    monkeypatch.setattr(numpy_counts, "_SERIAL_ELEMENTS", 0)
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(50, (queries, columns), generator=generator).double()
     own = scores[:, :1].clone()
     below, tied = (scores < own).sum(1), (scores == own).sum(1)
-    with threads_allowed(3):
+    best = scores.argmax(1)
+    with threads_allowed(number):
         for _ in range(300):
-            above, equal, best = numpy_counts.survey(scores, own, find_best=True)
-            assert torch.equal(best, scores.argmax(1))
+            above, equal, found = numpy_counts.survey(scores, own, find_best=True)
+            assert torch.equal(found, best)
             assert torch.equal(equal[:, 0], tied)
-            assert torch.equal(above[:, 0], 3000 - below - tied)
+            assert torch.equal(above[:, 0], columns - below - tied)
 
 
 @pytest.mark.parametrize("relevant", [1, 3, 70, 600])

@@ -108,14 +108,14 @@ def _survey_columns(
                 buffer.copy_(source[here])
             else:
                 block = source[here]
-            # what is written for a row is its result: another thread may be writing the same
+            # only its result is ever written for a row: another thread may be writing the same
             if find_best:
                 block.argmax(1, out=best[here])
             for j in compress(count(), wanted):
                 threshold = thresholds[here, j, None]
                 np.less(block, threshold, out=answers.below)
                 np.less_equal(block, threshold, out=answers.below_or_tied)
-                answers.add_up(sums[:, here, j])
+                sums[:, here, j] = answers.add_up()
 
     def take_blocks_unbuffered() -> None:
         before = np.setbufsize(_SMALL_BUFFER)  # on this thread
@@ -141,9 +141,9 @@ class _Answers:
         answers[:, :, num_candidates:] = False
         self.below, self.below_or_tied = answers[:, :, :num_candidates]
 
-    def add_up(self, sums: Any) -> None:
-        """Add up eights of answers below, and below or tied, into uint64 `[2, rows, S]`."""
-        np.add.reduce(self._eights, 3, out=sums)
+    def add_up(self) -> Any:
+        """Add up eights of answers below, and below or tied, uint64 `[2, rows, S]`."""
+        return np.add.reduce(self._eights, 3)
 
 
 def _num_sums(num_candidates: int) -> int:
