@@ -56,8 +56,9 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     written = 2 + (own.element_size() if scores.dtype != own.dtype else 0)  # answers, a copy
     most_written = max(_WRITTEN_BYTES, scores.nbytes // _WRITTEN_SHARE) // number
     elements = min(_BLOCK_BYTES // own.element_size(), most_written // written)
-    most_sums = max(_SUMS_BYTES, scores.nbytes // _SUMS_SHARE)
-    rows = max(1, most_sums // max(1, 16 * own.shape[1] * _num_sums(scores.shape[1])))
+    summed = 2 * 8 * own.shape[1] * _num_sums(scores.shape[1])  # bytes a query
+    most_summed = max(_SUMS_BYTES, scores.nbytes // _SUMS_SHARE)
+    rows = max(1, most_summed // max(1, summed))
     if len(scores) <= rows:
         return _survey_rows(scores, own, find_best, elements, number)
     bands = zip(torch.split(scores, rows), torch.split(own, rows), strict=True)

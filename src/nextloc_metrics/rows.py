@@ -1,4 +1,4 @@
-"""Rows of numbers: to fill them, and to sort them, by NumPy on the CPU, whose sort vectorises."""
+"""Rows of numbers: to fill, count and sort them, on the CPU by NumPy, whose sort vectorises."""
 
 from typing import Any
 
