@@ -533,15 +533,15 @@ def test_a_batch_without_queries_is_one_of_any_layout() -> None:
 @pytest.mark.parametrize("top", [0, 1])
 @pytest.mark.usefixtures("each_path")
 def test_embeddings_never_make_all_scores(top: int, relevant: int) -> None:
-    """All that is made is a few chunks of scores, and neither these nor more are sorted."""
+    """Only a few chunks of scores are made, and no more is sorted than a key for each candidate."""
     queries, table = torch.randn(64, 4), torch.randn(20_000, 4)
     target = torch.arange(64 * relevant).view(64, relevant)
     peak = peak_of(
         lambda: Ranking.from_embeddings(queries, table, target, chunk_size=1000, top=top),
         [queries, table, target],
-        relevant,
+        len(table),
     )
-    assert peak <= 3 * (64 * 1000 * 4) + 64 * 8 * target.numel()
+    assert peak <= 3 * (64 * 1000 * 4) + 64 * 8 * target.numel() + 24 * len(table)
 
 
 @pytest.mark.usefixtures("each_path")
@@ -552,7 +552,7 @@ def test_many_first_places_of_embeddings_make_few_chunks() -> None:
     peak = peak_of(
         lambda: Ranking.from_embeddings(queries, table, target, chunk_size=400, top=100),
         [queries, table, target],
-        1000,
+        len(table),
     )
     assert peak <= 16 * (256 * 400 * 4)
 
@@ -632,6 +632,48 @@ def test_embeddings_tie_a_location_with_itself() -> None:
     exact = Ranking.from_scores(scores, target)
     assert int(ranking.tied.min()) >= 1
     assert torch.equal(ranking.above, exact.above)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("chunk_size", [None, 1, 7, 64, 100])
+def test_equal_rows_of_embeddings_tie(dtype: torch.dtype, chunk_size: int | None) -> None:
+    """A model whose locations are all alike is at chance; one with three kinds ties within each."""
+    generator = torch.Generator().manual_seed(0)
+    for queries, size in ((1, 7), (5, 33), (16, 96), (40, 300)):
+        left = torch.randn(queries, size, generator=generator).to(dtype)
+        kinds = torch.randn(3, size, generator=generator).to(dtype)
+        target = torch.randint(200, (queries,), generator=generator)
+        alike = Ranking.from_embeddings(
+            left, kinds[:1].expand(200, size).contiguous(), target, chunk_size=chunk_size, top=200
+        )
+        assert alike.above.eq(0).all()
+        assert alike.tied.eq(200).all()
+        assert alike.first is not None
+        assert torch.equal(alike.first.ids, torch.arange(200).expand(queries, 200))
+        kind = torch.randint(3, (200,), generator=generator)
+        bias = (torch.arange(200) % 2).to(dtype)
+        ranking = Ranking.from_embeddings(
+            left, kinds[kind], target, bias=bias, chunk_size=chunk_size
+        )
+        equal = (kind == kind[target, None]) & (bias == bias[target, None])
+        assert torch.equal(ranking.tied[:, 0], equal.sum(1))
+
+
+def test_a_bias_tells_equal_rows_apart() -> None:
+    """However small it is."""
+    queries, table = torch.ones(1, 2), torch.zeros(3, 2)
+    bias = torch.tensor([2.0**-30, 0.0, 2.0**-30])
+    for target, above, tied in ((0, 0, 2), (1, 2, 1)):
+        ranking = Ranking.from_embeddings(queries, table, torch.tensor([target]), bias=bias)
+        assert (ranking.above.item(), ranking.tied.item()) == (above, tied)
+
+
+def test_a_score_of_embeddings_is_that_of_the_product() -> None:
+    """In half precision a product is summed up in more digits, and does not overflow on the way."""
+    queries = torch.tensor([[250.0, 60.0]]).half()
+    table = torch.tensor([[300.0, -300.0], [230.0, 10.0], [240.0, 10.0], [235.0, 0.0]]).half()
+    ranking = Ranking.from_embeddings(queries, table, torch.tensor([0]))
+    assert ranking.above.tolist() == [[3]]
 
 
 @pytest.mark.usefixtures("each_path")

@@ -27,7 +27,6 @@ from nextloc_metrics.first_places import FirstPlaces
 
 __all__ = [
     "MOST_RELEVANT",
-    "ChunkSurvey",
     "add_one_relevant",
     "arrange",
     "compile_loops",
@@ -110,33 +109,6 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
     counts = _zeros(2, *own.shape)
     best, _ = _survey(scores, counts, find_best, own.contiguous())
     return counts[0], counts[1], best
-
-
-class ChunkSurvey:
-    """A survey of scores that are made chunk by chunk of the candidates, always in one buffer.
-
-    Args:
-        buffer: floating `[N, C]`, adjacent in every row.
-        own: floating `[N, M]`, what the relevant ones' scores become, NaN where nothing is to be
-            counted.
-        ids: int64 `[N, M]`, the relevant ones.
-        find_best: whether to find every chunk's best candidate.
-    """
-
-    def __init__(self, buffer: Tensor, own: Tensor, ids: Tensor, find_best: bool) -> None:
-        self._buffer, self._own, self._ids = buffer, own.contiguous(), ids.contiguous()
-        self._find_best = find_best
-        self.counts = _zeros(2, *ids.shape)
-
-    def add(self, start: int, columns: int) -> tuple[Tensor, Tensor] | None:
-        """Add the counts of the candidates from `start` on, whose scores are in the buffer.
-
-        Returns:
-            The maxima `[N]` (NaN where there is one) and the lowest columns they are in, or None.
-        """
-        scores = self._buffer[:, :columns]
-        best, _ = _survey(scores, self.counts, self._find_best, self._own, self._ids, start)
-        return (scores.gather(1, best[:, None])[:, 0], best) if self._find_best else None
 
 
 def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, FirstPlaces | None]:
@@ -227,7 +199,6 @@ def _survey(
     find_best: bool,
     own: Tensor | None = None,
     ids: Tensor | None = None,
-    start: int = 0,
 ) -> Tensor:
     """Do the `Job` of these names, and return what it calls `best`; all must be contiguous."""
     best = _zeros(2, len(scores))
@@ -241,7 +212,6 @@ def _survey(
         ignored=-1,
         gather=own is None,
         own=_address(own),
-        start=start,
     )
     return best
 

@@ -163,14 +163,6 @@ def _get(row, largest, ids, ignored, own):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True)
-def _put(row, start, ids, own):  # type: ignore[no-untyped-def]
-    """Put scores in the places of these ids, as far as the row, from id `start` on, has them."""
-    for j in range(len(ids)):
-        if start <= ids[j] < start + len(row):
-            row[ids[j] - start] = own[j]
-
-
-@numba.njit(nogil=True)
 def _is_nothing(score, largest, infinity):  # type: ignore[no-untyped-def]
     """Whether a score is NaN or -inf."""
     return (score & largest) > infinity or score == ~largest | infinity
@@ -281,8 +273,7 @@ class Job(ctypes.Structure):
             "ignored",  # an id that is padding, too
             "ignores",  # whether there is one, where `formulas`
             "gather",  # whether to take their scores from their places, and mark what is nothing
-            "own",  # their scores `[N, M]` where not `gather`; put into those of `ids`, where given
-            "start",  # the id of the first column, then
+            "own",  # their scores `[N, M]` where not `gather`
             "num_formulas",  # K, by how many to score queries with one relevant location each
             "formulas",  # `Formula` `[K]`
             "table",  # float64 `[T]`, of sums of weights
@@ -406,8 +397,6 @@ def compile_task(kind: Any) -> Any:
                     continue
                 if not job.gather:
                     own = given[i]
-                    if job.ids:
-                        _put(row, job.start, ids[i], own)
                 elif not _get(row, largest, ids[i], job.ignored, own):
                     job.misplaced = 1
                     continue

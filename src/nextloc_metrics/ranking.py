@@ -179,9 +179,8 @@ class Ranking:
     ) -> Ranking:
         """Rank by the dot products of queries and candidates, never all of them in memory.
 
-        The places are those of the full scores up to floating-point rounding of the products. The
-        score of a relevant location itself is computed once, so it ties with itself exactly; equal
-        rows of `table` may differ from it in the last bit.
+        The places are those of the full scores up to floating-point rounding of the products. Equal
+        rows of `table` (with equal `bias`) tie exactly.
 
         Args:
             queries: floating `[..., D]`.
@@ -189,9 +188,9 @@ class Ranking:
             target: as in `from_scores`.
             mask: bool `[...]`; nothing is looked at where False.
             bias: floating `[C]`, added to the candidates' scores.
-            chunk_size: how many candidates are scored at once, by all of PyTorch's threads
-                together; None for a size that suits the number of queries, on each thread. The
-                memory needed is that of their scores.
+            chunk_size: how many candidates are scored at once; None for a size that suits the
+                number of queries. The memory needed is that of their scores, and 24 bytes per
+                candidate.
             ignore_index: an id that is never relevant.
             validate_args: read the target's values and raise where they are out of range.
             top: how many of the first places to keep by id.
