@@ -1,6 +1,9 @@
 """The counts behind every metric: the plain path, the compiled loops, and chunks of products."""
 
 import math
+import os
+import subprocess
+import sys
 import tracemalloc
 import weakref
 from collections import Counter
@@ -324,7 +327,7 @@ def test_compiled_loops_share_the_work_among_threads(
     pytest.importorskip("numba", reason="the compiled loops need numba")
     from nextloc_metrics import compiled
 
-    if openmp and not threads.are_of_torch():
+    if openmp and threads._openmp is None:
         pytest.skip("PyTorch brings no OpenMP that can be called here")
     monkeypatch.setattr(compiled, "_SERIAL_ELEMENTS", 0)
     if not openmp:
@@ -606,6 +609,30 @@ def test_embeddings_share_chunks_among_threads() -> None:
             assert torch.equal(parts.first.ids, full.first.ids)
             with pytest.raises(IndexError, match="out of"):
                 Ranking.from_embeddings(queries, table, target + 500, validate_args=False)
+
+
+_ONE_THREAD = """
+import torch
+from nextloc_metrics import LocationF1, accelerate
+torch.set_num_threads(2)
+target = torch.arange(2000) % 1000
+scores = torch.nn.functional.one_hot(target, 1000).float()
+for path in ("plain", "accelerated"):
+    if path == "accelerated":
+        accelerate()
+    f1 = LocationF1(1000)
+    f1.update(scores, target)
+    print(f1.compute().item())
+"""
+
+
+def test_a_limit_of_one_thread_leaves_nothing_uncounted() -> None:
+    """Where OpenMP gives fewer threads than PyTorch may use, perfect scores stay perfect."""
+    pytest.importorskip("numba", reason="the compiled loops need numba")
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+    command = [sys.executable, "-W", "error", "-c", _ONE_THREAD]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["1.0", "1.0"]
 
 
 def test_what_a_thread_raises_is_raised() -> None:

@@ -109,6 +109,8 @@ class RankingCollection(MetricCollection):
             groups: every query's group, for members that are `Grouped`.
         """
         members = self._rankers()
+        for member in members:  # first: an interrupt may leave a state that was added to
+            vars(member)["_computed"] = None
         updated: list[Any] = [self._modules[names[0]] for names in self._groups.values()]
         needs_ranking = mask is not None or groups is not None or not self._groups_checked
         if needs_ranking or not self._shortcut_to(updated).add(preds, target):
@@ -120,8 +122,6 @@ class RankingCollection(MetricCollection):
                 member.add(ranking)
         for member in updated:
             vars(member)["_update_count"] += 1  # without a search for parameters of that name
-        for member in members:
-            vars(member)["_computed"] = None
         vars(self)["_state_is_copy"] = False
         if len(updated) < len(members):
             self._compute_groups_create_state_ref()

@@ -1,14 +1,15 @@
-"""Running a task on several threads at once, on PyTorch's own where that is possible.
+"""Running a task on several threads at once.
 
-PyTorch's threads keep their cores busy while they wait for work; others would have to share the
-cores with them. Its operations, called from a task on its threads, run on the calling one alone.
+Tasks of Python run on a thread pool, which passes on what they raise. Tasks of C run on PyTorch's
+own threads where that is possible: these keep their cores busy while they wait for work, and others
+would have to share the cores with them.
 """
 
 import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import torch
@@ -18,8 +19,6 @@ MOST_IN_PYTHON = 8
 
 Part = TypeVar("Part")
 Made = TypeVar("Made")
-
-_Task = ctypes.CFUNCTYPE(None, ctypes.py_object)
 
 
 def _find_openmp() -> Callable[..., None] | None:
@@ -34,51 +33,34 @@ def _find_openmp() -> Callable[..., None] | None:
 
 
 _openmp = _find_openmp()
-_perform = _Task(lambda task: task())
-_address_of_perform = ctypes.cast(_perform, ctypes.c_void_p).value
-
-# Threads with a task. To Python OpenMP's are new each time, so a `threading.local` would not last.
-_busy: set[int] = set()
-
-
-def are_of_torch() -> bool:
-    """Tell whether tasks run on PyTorch's own threads."""
-    return _openmp is not None
+_this_thread = threading.local()
 
 
 def available() -> int:
-    """Tell on how many threads a task can run from here: as many as PyTorch is allowed.
-
-    Inside a task these are taken.
-    """
-    return 1 if threading.get_ident() in _busy else torch.get_num_threads()
+    """Return on how many threads a task may run: as many as PyTorch may use, and 1 in a task."""
+    return 1 if getattr(_this_thread, "is_busy", False) else torch.get_num_threads()
 
 
 def run(task: Callable[[], None], threads: int) -> None:
-    """Run a task on so many threads, and raise what it raises on any of them."""
+    """Run a task on this number of threads, and raise what it raises on any of them."""
     if threads == 1:
         task()
         return
-    errors: list[BaseException] = []
 
-    def attempt() -> None:
-        _busy.add(threading.get_ident())
+    def run_marked() -> None:
+        _this_thread.is_busy = True
         try:
             task()
-        except BaseException as error:  # neither OpenMP nor C could pass it on
-            errors.append(error)
         finally:
-            _busy.discard(threading.get_ident())
+            _this_thread.is_busy = False
 
-    if _openmp is not None:
-        _openmp(_address_of_perform, id(attempt), threads, 0)
-    else:
-        others = [_workers(threads - 1).submit(attempt) for _ in range(threads - 1)]
-        attempt()
-        for other in others:
-            other.result()
-    if errors:
-        raise errors[0]
+    others = [_workers(threads - 1).submit(run_marked) for _ in range(threads - 1)]
+    try:
+        run_marked()
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
 
 
 def map_parts(function: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made]:
@@ -95,7 +77,7 @@ def map_parts(function: Callable[[Part], Made], parts: Sequence[Part]) -> list[M
 
 
 def run_compiled(task: Any, argument: int, threads: int) -> None:
-    """Run a task of C, given an address, on so many threads; none of them waits for Python.
+    """Run a task of C, given an address, on this number of threads; none of them enters Python.
 
     Args:
         task: what `numba.cfunc` made of a function; nobody is told what it raises.
