@@ -53,7 +53,7 @@ def test_a_value_is_never_older_than_the_state() -> None:
     first = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
     generator = random.Random(0)
     number = 0
-    for _ in range(60):
+    for _ in range(30):
         alone = AccuracyAtK(1)
         metrics = RankingCollection({"hit": AccuracyAtK(1), "f1": LocationF1(4000)})
         for metric in (alone, metrics):

@@ -1,6 +1,6 @@
 """Running a task on several threads at once.
 
-Tasks of Python run on a thread pool, which passes on what they raise. Tasks of C run on PyTorch's
+Tasks of Python run on threads of Python, and what they raise is raised. Tasks of C run on PyTorch's
 own threads where that is possible: these keep their cores busy while they wait for work, and others
 would have to share the cores with them.
 """
@@ -9,7 +9,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import torch
@@ -46,21 +46,23 @@ def run(task: Callable[[], None], threads: int) -> None:
     if threads == 1:
         task()
         return
+    errors: list[BaseException] = []
 
-    def run_marked() -> None:
+    def attempt() -> None:
         _this_thread.is_busy = True
         try:
             task()
+        except BaseException as error:
+            errors.append(error)
         finally:
             _this_thread.is_busy = False
 
-    others = [_workers(threads - 1).submit(run_marked) for _ in range(threads - 1)]
-    try:
-        run_marked()
-    finally:
-        wait(others)
-    for other in others:
-        other.result()
+    waiting = [_workers.submit(attempt) for _ in range(threads - 1)]
+    attempt()
+    for done in waiting:
+        done.acquire()
+    if errors:
+        raise errors[0]
 
 
 def map_parts(function: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made]:
@@ -92,12 +94,39 @@ def run_compiled(task: Any, argument: int, threads: int) -> None:
         run(lambda: task.ctypes(argument), threads)
 
 
-_pools: dict[int, ThreadPoolExecutor] = {}
+class _Workers:
+    """Threads that wait for work.
+
+    Unlike an executor's, no lock of theirs is held while Python code runs: wherever an interrupt
+    hits the calling thread, the next task finds them ready.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew in a forked child, which has none of the threads."""
+        self._number = 0
+        self._queue: SimpleQueue[tuple[Callable[[], None], threading.Lock]] = SimpleQueue()
+
+    def submit(self, task: Callable[[], None]) -> threading.Lock:
+        """Have a task done that raises nothing; return a lock that is released at its end."""
+        while self._number < MOST_IN_PYTHON - 1:
+            threading.Thread(target=self._work, name="nextloc_metrics", daemon=True).start()
+            self._number += 1
+        done = threading.Lock()
+        done.acquire()
+        self._queue.put((task, done))
+        return done
+
+    def _work(self) -> None:
+        while True:
+            task, done = self._queue.get()
+            task()
+            done.release()
+            del task, done  # and all that they hold
+
+
+_workers = _Workers()
 if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive one
-
-
-def _workers(threads: int) -> ThreadPoolExecutor:
-    if threads not in _pools:
-        _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="nextloc_metrics")
-    return _pools[threads]
+    os.register_at_fork(after_in_child=_workers.forget)
