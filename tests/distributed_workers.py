@@ -614,6 +614,41 @@ def update_one_member(rank: int, compute_groups: bool) -> dict[str, dict[str, fl
     return seen
 
 
+class Late(AccuracyAtK):
+    """A metric with two states of its own, of which one is no sum."""
+
+    late: Tensor
+    largest: Tensor
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        super().__init__(k, **kwargs)
+        self.add_state("late", torch.zeros(3), "sum")
+        self.add_state("largest", torch.zeros(()), "max")
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Count the updates, too."""
+        super().update(*args, **kwargs)
+        self.late = self.late + torch.tensor([1.0, 0.0, 0.0])
+        self.largest = torch.maximum(self.largest, torch.tensor(float(self.num_queries)))
+
+    def compute(self) -> Tensor:
+        """Return the states, and the accuracy."""
+        return torch.cat([self.late, self.largest[None], super().compute()[None]])
+
+
+def sum_second_states(rank: int) -> dict[str, list[float]]:
+    """Update a metric with three states alone and in a collection, and put processes together."""
+    alone = Late(1)
+    metrics = RankingCollection({"late": Late(1), "hit": AccuracyAtK(1), "mrr": MRR()})
+    for metric in (alone, metrics):
+        for _ in range(2 + rank):
+            metric.update(*hits(rank))
+    together = metrics.compute()
+    return {"alone": alone.compute().tolist(), "together": together["late"].tolist()} | {
+        name: together[name][None].tolist() for name in ("hit", "mrr")
+    }
+
+
 def update_different_members(rank: int) -> dict[str, float]:
     """Compute, then update another member on each process by itself, and compute again."""
     metrics = RankingCollection({"at_1": AccuracyAtK(1), "at_2": AccuracyAtK(2), "mrr": MRR()})

@@ -466,3 +466,17 @@ def test_classes_of_one_name_are_never_merged() -> None:
             "one": 0.0,
             "two": 0.5,
         }
+
+
+@pytest.mark.parametrize("compute_groups", [True, [["aa", "hit"]]])
+def test_members_are_added_all_or_none(compute_groups: Any) -> None:
+    """A name that does not fit, or a group of different counts, leaves the collection as it was."""
+    metrics = RankingCollection({"mrr": MRR()})
+    if compute_groups is not True:
+        metrics._enable_compute_groups = compute_groups
+    wrong = {"aa": MRR(), "b.c": MRR()} if compute_groups is True else {"aa": MRR(2), "hit": MRR()}
+    with pytest.raises((KeyError, ValueError)):
+        metrics.add_metrics(wrong)
+    assert list(metrics) == ["mrr"]
+    metrics.update(torch.tensor([[0.2, 0.5]]), torch.tensor([0]))
+    assert {name: float(value) for name, value in metrics.compute().items()} == {"mrr": 0.5}

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -25,8 +25,10 @@ import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    Grouped,
     LocationF1,
     NDCGAtK,
+    PerQueryScores,
     Ranking,
     RankingCollection,
     RankingMetric,
@@ -34,6 +36,7 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
+from nextloc_metrics.click_through import LogLoss
 from nextloc_metrics.places import UNRETRIEVED
 from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
 
@@ -50,6 +53,34 @@ def test_every_public_metric_for_predictions_is_in_the_table() -> None:
         thing = getattr(nextloc_metrics, name)
         if isinstance(thing, type) and issubclass(thing, Metric) and thing is not RankingMetric:
             assert thing.__name__ in listed or name.startswith(tested_elsewhere), name
+
+
+# Hosts that script -------------------------------------------------------------------------------
+
+
+@BY_CASE
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's and TorchMetrics' own
+def test_a_metric_can_be_scripted(case: Case) -> None:
+    """TorchMetrics' `MetricTester` scripts every metric by default."""
+    torch.jit.script(case.make())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's and TorchMetrics' own
+def test_a_metric_of_ones_own_can_be_scripted() -> None:
+    """Its properties and options are kept out, and so are those of grouped metrics."""
+
+    class Own(AccuracyAtK):
+        """A metric whose attributes TorchScript has no types for."""
+
+        flavour: Literal["sweet", "salty"] | None = None
+
+        @property
+        def described(self) -> dict[str, object]:
+            """Return the options."""
+            return {"k": self.k, "flavour": self.flavour}
+
+    for metric in (Own(2), Grouped(Own(2), 3), PerQueryScores(Own(2)), LogLoss()):
+        torch.jit.script(metric)
 
 
 # State -------------------------------------------------------------------------------------------

@@ -208,6 +208,14 @@ def test_members_updated_by_themselves(compute_groups: bool):
     assert first["decile_1_again"] == {**before, "mrr": 7 / 8, "decile_1_again": 3 / 4}
 
 
+def test_every_state_of_a_metric_is_put_together_as_itself() -> None:
+    """A second sum is summed, a maximum is a maximum; alone and in a collection."""
+    for seen in work.run(work.sum_second_states, 2):
+        assert seen["alone"] == seen["together"]
+        assert seen["together"][:4] == [5, 0, 0, 3]
+        assert seen["together"][4:] == seen["hit"] == pytest.approx([3 / 5])
+
+
 def test_different_members_updated_on_every_process():
     """After a value was computed, each process may update another member: none is mixed up."""
     expected = {"collectives": 1, "at_1": 2 / 6, "at_2": 1, "mrr": 3 / 4}

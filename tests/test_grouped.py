@@ -386,8 +386,9 @@ def test_groups_in_a_collection(kind: Any, others: bool) -> None:
             "one": Grouped(AccuracyAtK(2), GROUPS, group=1),
             "none": Grouped(AccuracyAtK(2), GROUPS, group=GROUPS - 1),
             "mrr_one": Grouped(MRR(), GROUPS, group=1),
-            "more": Grouped(AccuracyAtK(2), GROUPS + 1, group=1),
         }
+        if kind is MetricCollection:  # which takes one tensor for different groups
+            grouped["more"] = Grouped(AccuracyAtK(2), GROUPS + 1, group=1)
         plain = {"mrr": MRR(), "acc": AccuracyAtK(2), "ndcg": NDCGAtK(3)}
         return grouped | plain if others else grouped
 
@@ -486,3 +487,34 @@ def test_representation_is_the_code_that_makes_it() -> None:
     """`repr` names the metric inside and the options that were given."""
     assert repr(Grouped(MRR(5), 3)) == "Grouped(metric=MRR(k=5), num_groups=3)"
     assert repr(Grouped(MRR(), 3, group=0)) == "Grouped(metric=MRR(), num_groups=3, group=0)"
+
+
+@pytest.mark.parametrize("form", ["argument", "ranking"])
+def test_one_tensor_of_groups_is_not_taken_for_two_kinds(form: str) -> None:
+    """Users and hours are different groups: an error, instead of hours counted as users."""
+    metrics = RankingCollection(
+        {"by_user": Grouped(AccuracyAtK(1), 535), "by_hour": Grouped(AccuracyAtK(1), 24)}
+    )
+    scores, target, hours = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3]), torch.arange(3)
+    ranking = Ranking.from_scores(scores, target).with_groups(hours)
+    given = {
+        "argument": {"preds": scores, "target": target, "groups": hours},
+        "ranking": {"preds": ranking},
+    }[form]
+    for way in (metrics.update, metrics):
+        with pytest.raises(ValueError, match="the same `num_groups`, got 24 and 535; put"):
+            way(**given)
+    assert metrics["by_user"].num_queries.sum() == 0
+
+
+@pytest.mark.parametrize("num_groups", [1, 2])
+def test_the_shape_does_not_depend_on_the_number_of_groups(num_groups: int) -> None:
+    """Neither of the value, nor of its bounds, nor of what `forward` returns."""
+    by_group = Grouped(MRR(), num_groups)
+    batch = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3])
+    value = by_group(*batch, groups=torch.zeros(3, dtype=torch.int64))
+    for found in (value, by_group.compute(), by_group.compute(), *by_group.interval()):
+        assert found.shape == (num_groups,)
+    metrics = RankingCollection({"mrr": Grouped(MRR(), num_groups)})
+    metrics.update(*batch, groups=torch.zeros(3, dtype=torch.int64))
+    assert metrics.compute()["mrr"].shape == (num_groups,)

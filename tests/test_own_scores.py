@@ -1,7 +1,11 @@
 """Scores of one's own, and settings of one's own: wrong ones raise, and no others are disturbed."""
 
+import dataclasses
+import enum
+import functools
 import itertools
 import pickle
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -9,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torchmetrics import MetricCollection
 
 from conftest import ON_THE_CPU
 from nextloc_metrics import (
@@ -140,6 +145,81 @@ def test_a_function_as_an_option_is_known_by_its_name() -> None:
     assert " at 0x" not in Tables(module_level).state_name
     with pytest.raises(ValueError, match="must be one of a module"):
         Tables(lambda value: value)
+
+
+@dataclasses.dataclass
+class Settings:
+    """An option whose `repr` leaves values of a large table out."""
+
+    table: Tensor
+    scale: float = 1.0
+
+
+class Scale(torch.nn.Module):
+    """A module with a setting that is no tensor."""
+
+    def __init__(self, by: float) -> None:
+        super().__init__()
+        self.by = by
+
+
+class Keyed:
+    """An object that gives its content as a string."""
+
+    def __init__(self, content: str) -> None:
+        self.content = content
+
+    def state_key(self) -> str:
+        """Return all of the content."""
+        return self.content
+
+
+class Color(enum.Enum):
+    """Plain values."""
+
+    RED = 1
+    BLUE = 2
+
+
+def _zeros(at: float = 0.0) -> Tensor:
+    table = torch.zeros(70, 70)
+    table[35, 35] = at
+    return table
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: torch.nn.Embedding.from_pretrained(_zeros(x)),
+        lambda x: torch.nn.Sequential(torch.nn.Embedding.from_pretrained(_zeros(x))),
+        lambda x: Scale(x),
+        lambda x: Settings(_zeros(x)),
+        lambda x: Settings(_zeros(), scale=x),
+        lambda x: _zeros(x).bfloat16(),
+        lambda x: _zeros(x).numpy(),
+        lambda x: Keyed(f"{x}"),
+        lambda x: {"a": [Settings(_zeros(x))]},
+        lambda x: Color.RED if x == 0 else Color.BLUE,
+        lambda x: "a.b/c" if x == 0 else "a/b.c",
+        lambda x: "a%2Eb" if x == 0 else "a.b",
+        lambda x: functools.partial(module_level, value=x),
+        lambda x: {1.0, 2.0, x},
+    ],
+)
+def test_options_of_different_content_tell_metrics_apart(make: Callable[[float], Any]) -> None:
+    """A plain MetricCollection merges metrics whose states have equal names."""
+    one, other = Tables(make(0.0)), Tables(make(3.0))
+    assert one.state_name != other.state_name
+    assert one.state_name == Tables(make(0.0)).state_name
+    metrics = MetricCollection({"one": one, "other": other})
+    metrics.update(SCORES, TARGET)
+    assert len(metrics.compute_groups) == 2
+
+
+def test_an_option_of_unknown_content_is_refused() -> None:
+    """In doubt metrics would merge."""
+    with pytest.raises(TypeError, match=r"got .*threading.Event; give Event a method `state_key"):
+        Tables(threading.Event())
 
 
 def test_a_score_that_changes_its_parts_changes_no_other_metric() -> None:

@@ -213,3 +213,11 @@ def test_no_graph_is_kept() -> None:
     assert (
         not updated(by_query, preds, target, query_ids=torch.arange(4)).compute()[1].requires_grad
     )
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_shape_does_not_depend_on_the_number_of_queries(number: int) -> None:
+    """One query has an array of one id and one of one score."""
+    by_query = PerQueryScores(MRR())
+    for found in (by_query(*batch(number), query_ids=torch.arange(number)), by_query.compute()):
+        assert found.ids.shape == found.scores.shape == (number,)

@@ -5,19 +5,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 from torchmetrics.classification import BinaryAUROC, BinaryMatthewsCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics import exact, plotting
-from nextloc_metrics.metric import check_bool
+from nextloc_metrics.metric import ShapedMetric, check_bool
 from nextloc_metrics.targets import describe, is_integer
 
 # The loss of a certain mistake in float64, the largest that clipping leaves.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 
-class LogLoss(Metric):
+class LogLoss(ShapedMetric):
     r"""Log loss of predicted probabilities: the mean of -log p(label), also called cross entropy.
 
     Lower is better. Probabilities are clipped to [eps, 1 - eps] with the eps of their dtype, as
@@ -80,6 +79,7 @@ class LogLoss(Metric):
         state = getattr(self, self.state_name)
         setattr(self, self.state_name, state + tally.to(state.device))
 
+    @torch.jit.unused
     def forward(self, preds: Tensor, target: Tensor) -> Any:
         """Add a batch and return its own value."""
         self._check(preds, target)  # TorchMetrics loses the state where `update` raises in it

@@ -11,6 +11,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics import plotting
+from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
 from nextloc_metrics.ranking import Ranking
@@ -84,10 +85,15 @@ class RankingCollection(MetricCollection):
                 "the members of a RankingCollection must agree on `ignore_index`, got "
                 f"{sorted(ignored, key=str)}; give all of them the same."
             )
-        super().add_metrics(metrics, *additional_metrics)
-        if isinstance(self._enable_compute_groups, list):
-            for group in self._enable_compute_groups:
-                _check_group([self._modules[name] for name in group])
+        before = dict(self._modules), getattr(self, "_groups", {})
+        try:
+            super().add_metrics(metrics, *additional_metrics)
+            if isinstance(self._enable_compute_groups, list):
+                for group in self._enable_compute_groups:
+                    _check_group([self._modules[name] for name in group])
+        except BaseException:
+            self._modules, self._groups = before
+            raise
         if isinstance(metrics, Mapping):
             for name in metrics:  # MetricCollection sorts them
                 if name in self._modules:
@@ -386,6 +392,8 @@ class RankingCollection(MetricCollection):
     def _checked(self, *args: Any) -> Ranking:
         """Rank a batch, and raise here where any member would in `update`."""
         ranking = self.rank(*args)
+        if ranking.groups is not None:
+            _check_groups(self._rankers())
         # members of one name check and tally alike
         different = {(type(member), member.state_name): member for member in self._rankers()}
         for member in different.values():
@@ -403,6 +411,17 @@ class RankingCollection(MetricCollection):
 
     def _rankers(self) -> list[RankingTally]:
         return list(self._modules.values())  # type: ignore[arg-type]
+
+
+def _check_groups(members: list[RankingTally]) -> None:
+    """Raise where one `groups` cannot be meant for all members."""
+    numbers = {member.num_groups for member in members if isinstance(member, Grouped)}
+    if len(numbers) > 1:
+        raise ValueError(
+            "one `groups` serves all `Grouped` members of a collection, which must have the same "
+            f"`num_groups`, got {' and '.join(map(str, sorted(numbers)))}; put members of other "
+            "groups into a collection of their own."
+        )
 
 
 def _check_group(members: list[Any]) -> None:

@@ -114,6 +114,7 @@ class Grouped(RankingTally):
         """
         super().update(self.rank(preds, target, mask, groups))
 
+    @torch.jit.unused
     def forward(
         self,
         preds: Tensor | Ranking,

@@ -2,11 +2,18 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from types import FunctionType
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import partial, wraps
+from hashlib import blake2b
+from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any, ClassVar, Literal, NoReturn, get_args
-from zlib import crc32
 
+import numpy as np
 import torch
 import torch.distributed
 from torch import Tensor
@@ -19,6 +26,15 @@ from nextloc_metrics.targets import describe
 # What TorchMetrics and `update` set for every batch.
 _PLAIN = (Tensor, int, type(None))
 
+# Values whose `repr` holds all of their content.
+_KNOWN_BY_REPR = frozenset(
+    {NoneType, bool, int, float, complex, str, bytes, range, slice, Fraction, Decimal}
+    | {date, datetime, time, timedelta, timezone}
+    | {torch.dtype, torch.device, torch.Size}
+)
+
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 
@@ -29,7 +45,40 @@ def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
     return [total]
 
 
-class RankingTally(Metric, ABC):
+class _Unsqueezed:
+    """A value of any shape; of a bare tensor with one element, TorchMetrics drops the shape."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class ShapedMetric(Metric):
+    """A metric whose value has the shape that `compute` returned, and that can be scripted."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep properties and options out of TorchScript, those of subclasses too."""
+        super().__init_subclass__(**kwargs)
+        members = {name: x for kind in reversed(cls.__mro__) for name, x in vars(kind).items()}
+        options = {name for kind in cls.__mro__ for name in vars(kind).get("__annotations__", ())}
+        options -= vars(Metric)["__annotations__"].keys()
+        cls.__jit_unused_properties__ = [n for n, x in members.items() if isinstance(x, property)]
+        cls.__jit_ignored_attributes__ = [*Metric.__jit_ignored_attributes__, *sorted(options)]
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(compute)
+        def keep(*args: Any, **kwargs: Any) -> _Unsqueezed:
+            return _Unsqueezed(compute(*args, **kwargs))
+
+        wrapped = super()._wrap_compute(keep)
+
+        @wraps(compute)
+        def shaped(*args: Any, **kwargs: Any) -> Any:
+            return wrapped(*args, **kwargs).value
+
+        return shaped
+
+
+class RankingTally(ShapedMetric, ABC):
     """A metric whose state is one integer tensor, summed over queries, batches and processes.
 
     A subclass declares its options as parameters of `__init__` and passes them on by name. They
@@ -88,10 +137,23 @@ class RankingTally(Metric, ABC):
         read_by_update = (name for name in self._options if name not in self.computed_options)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
-        # a dot would part the name in two where modules are looked up by path
         name = owner + self._describe(read_by_update) + self._namesake
-        self.state_name = name.replace(".", "/")
+        # a dot would part the name in two where modules are looked up by path
+        self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
         self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
+
+    def add_state(
+        self,
+        name: str,
+        default: Any,
+        dist_reduce_fx: Any = None,
+        persistent: bool = False,
+    ) -> None:
+        """Add a state; those of several processes are gathered where one is no tensor to sum."""
+        super().add_state(name, default, dist_reduce_fx, persistent)
+        is_sum = dist_reduce_fx == "sum" and isinstance(default, Tensor)
+        if not is_sum and self.dist_sync_fn is all_reduce:
+            self.dist_sync_fn = None
 
     @property
     def top(self) -> int:
@@ -159,6 +221,7 @@ class RankingTally(Metric, ABC):
         self.check(ranking)
         self.add(ranking)
 
+    @torch.jit.unused
     def forward(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
     ) -> Any:
@@ -266,9 +329,10 @@ class RankingTally(Metric, ABC):
 
     @property
     def will_all_reduce(self) -> bool:
-        """Whether `compute`, without a cached value, sums the state over processes by default."""
+        """Whether `compute`, without a cached value, sums one state over processes by default."""
         return bool(
-            self._to_sync
+            len(self._defaults) == 1
+            and self._to_sync
             and not self._is_synced
             and self.dist_sync_fn is all_reduce
             and self.distributed_available_fn()
@@ -662,27 +726,66 @@ def _is_default(value: object, default: object) -> bool:
 
 
 def _describe_option(value: Any) -> str:
-    """Write an option as in code; a table as the checksum of its values."""
+    """Write an option so that options of different content differ; tables as a digest.
+
+    Raises:
+        TypeError: the content of such an object cannot be told.
+    """
+    module, kind = type(value).__module__, type(value).__qualname__
+    if module != "builtins" and not module.startswith("nextloc_metrics."):
+        kind = f"{module}.{kind}"
     if isinstance(value, RankingTally):
         return value.state_name
-    if isinstance(value, torch.nn.Module):
-        tables = ", ".join(
-            f"{name}={_describe_option(table)}" for name, table in value.named_buffers()
-        )
-        return f"{type(value).__qualname__}({tables})"
-    if isinstance(value, Tensor):
-        value = value.numpy(force=True)
+    if hasattr(value, "state_key") and not isinstance(value, type):
+        return f"{kind}({value.state_key()})"
+    if isinstance(value, Enum):
+        return f"{kind}.{value.name}"
+    if type(value) in _KNOWN_BY_REPR:
+        return repr(value)
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key!r}: {_describe_option(value[key])}' for key in value)}}}"
+        items = (f"{_describe_option(key)}: {_describe_option(value[key])}" for key in value)
+        return f"{kind}({', '.join(items)})"
     if isinstance(value, list | tuple):
-        return f"{type(value).__name__}({', '.join(map(_describe_option, value))})"
-    if isinstance(value, FunctionType):
+        return f"{kind}({', '.join(map(_describe_option, value))})"
+    if isinstance(value, set | frozenset):
+        return f"{kind}({', '.join(sorted(map(_describe_option, value)))})"
+    if isinstance(value, torch.nn.Module):
+        return f"{kind}({_describe_attributes(_content_of_module(value))})"
+    if is_dataclass(value) and not isinstance(value, type):
+        content = {field.name: getattr(value, field.name) for field in fields(value)}
+        return f"{kind}({_describe_attributes(content)})"
+    if isinstance(value, partial):
+        parts = value.func, value.args, value.keywords
+        return f"{kind}({', '.join(map(_describe_option, parts))})"
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        digest = _digest(value.flatten().view(torch.uint8).numpy())
+        return f"<{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)} {digest}>"
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        return f"<{value.dtype} {value.shape} {_digest(np.ascontiguousarray(value))}>"
+    if isinstance(value, FunctionType | BuiltinFunctionType | type):
         if "<" in value.__qualname__:
             raise ValueError(
-                f"an option that is a function must be one of a module, to be known by its name, "
+                "an option that is a function must be one of a module, to be known by its name, "
                 f"got {value.__qualname__}; define it there."
             )
         return f"{value.__module__}.{value.__qualname__}"
-    if hasattr(value, "tobytes"):  # an array of NumPy, whose repr leaves values out
-        return f"<{value.dtype} {value.shape} {crc32(value.tobytes()):08x}>"
-    return repr(value)
+    raise TypeError(
+        "an option must be a plain value, a tensor, an array, a module or a dataclass, so that "
+        f"metrics with other options are told apart, got {kind}; give {type(value).__qualname__} a "
+        "method `state_key()` that returns all of its content as a string."
+    )
+
+
+def _describe_attributes(attributes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={_describe_option(x)}" for name, x in attributes.items())
+
+
+def _content_of_module(module: torch.nn.Module) -> dict[str, Any]:
+    """Return a module's parameters, buffers and modules, and what else was set on it."""
+    own = {name: x for name, x in vars(module).items() if name not in _OF_EVERY_MODULE}
+    return {**own, **module._parameters, **module._buffers, **module._modules}
+
+
+def _digest(array: Any) -> str:
+    return blake2b(array, digest_size=12).hexdigest()

@@ -4,12 +4,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics import exact, plotting
-from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.metric import RankingMetric, ShapedMetric
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.targets import describe, is_integer
 
@@ -27,7 +26,7 @@ def gather_rows(rows: Tensor, group: Any = None) -> list[Tensor]:
     return gather_all_tensors(rows, group)
 
 
-class PerQueryScores(Metric):
+class PerQueryScores(ShapedMetric):
     """The score of every query, beside the mean: what comparing two models needs.
 
     Every query has an id of your choice, such as its row in the test set: the same for all models,
@@ -90,6 +89,7 @@ class PerQueryScores(Metric):
         _ranking, rows = self._score(preds, target, mask, query_ids)
         getattr(self, self.state_name).append(rows)
 
+    @torch.jit.unused
     def forward(
         self,
         preds: Tensor | Ranking,
