@@ -13,7 +13,14 @@ from torchmetrics import MetricCollection
 from nextloc_metrics import plotting
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
+from nextloc_metrics.metric import (
+    RankingTally,
+    all_reduce,
+    check_bool,
+    prepare_all,
+    rank,
+    unchanged_by_errors,
+)
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.shortcut import Shortcut
 from nextloc_metrics.tables import Reading, Table, tabulate
@@ -140,7 +147,9 @@ class RankingCollection(MetricCollection):
         groups: Tensor | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the batch's own values."""
-        return super().forward(self._checked(preds, target, mask, groups))
+        ranking = self._checked(preds, target, mask, groups)
+        with unchanged_by_errors(self._rankers()):
+            return super().forward(ranking)
 
     def compute(self) -> dict[str, Any]:
         """Return every member's value; all states are summed over processes at once."""

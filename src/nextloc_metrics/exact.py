@@ -11,7 +11,29 @@ MOST_QUERIES = 1 << 31  #: more scores of 1 than this do not fit
 
 
 def to_fixed_point(values: Tensor) -> Tensor:
-    """Round float64 values of at least 0 to the nearest multiple of 2^-32, as int64."""
+    """Round float64 values in [0, 1] to the nearest multiple of 2^-32, as int64.
+
+    A value outside counts as the nearest bound, and NaN as 0: as integers these are undefined, and
+    a single one would spoil the sum for good.
+    """
+    return _round(bounded(values))
+
+
+def split_fixed_point(values: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
+    """Round float64 values of at least 0, and split them into whole numbers and multiples of 2^-32.
+
+    A value outside of [0, `most`], int64 and below 2^31, counts as the nearest bound, and NaN as 0.
+    """
+    fixed = _round(values.nan_to_num(nan=0.0).clamp_(min=0.0).minimum(most.double()))
+    return fixed // ONE, fixed % ONE
+
+
+def bounded(values: Tensor) -> Tensor:
+    """Return a copy in which values outside [0, 1] are the nearest bound, and NaN is 0."""
+    return values.nan_to_num(nan=0.0).clamp_(min=0.0, max=1.0)
+
+
+def _round(values: Tensor) -> Tensor:
     return (values * ONE).add_(0.5).long()
 
 
@@ -19,7 +41,7 @@ def tally(scores: Tensor, counted: Tensor) -> Tensor:
     """Sum up a batch of scores.
 
     Args:
-        scores: float64 `[..., N]`, in [0, 1], and 0 where not counted.
+        scores: float64 `[..., N]`, as for `to_fixed_point`, and 0 where not counted.
         counted: bool `[N]`, which of them to count.
 
     Returns:
@@ -35,7 +57,7 @@ def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) ->
     Args:
         group: int64 `[N]`, each score's group.
         num_groups: how many groups there are.
-        scores: float64 `[N]`, in [0, 1], and 0 where not counted.
+        scores: float64 `[N]`, as for `to_fixed_point`, and 0 where not counted.
         counted: bool `[N]`, which of them to count.
     """
     columns = torch.stack([*_columns(scores), counted.long()], 1)
@@ -43,7 +65,8 @@ def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) ->
 
 
 def _columns(scores: Tensor) -> Tensor:
-    return to_fixed_point(torch.stack([scores, scores * scores]))
+    scores = bounded(scores)
+    return _round(torch.stack([scores, scores * scores]))
 
 
 def mean(state: Tensor) -> Tensor:
@@ -57,13 +80,18 @@ def ratio(total: Tensor, count: Tensor) -> Tensor:
     Raises:
         OverflowError: `count` is so large that the sum may have overflowed.
     """
+    check_number(count)
+    return _ratio(total, count).float().to(total.device)
+
+
+def check_number(count: Tensor) -> None:
+    """Raise where so many were counted that their sum may have overflowed."""
     most = int(count.max()) if count.numel() else 0
     if most > MOST_QUERIES:
         raise OverflowError(
             f"a metric counts at most 2^31 = {MOST_QUERIES} exactly, got {most}; "
             "call `reset()` between evaluations."
         )
-    return _ratio(total, count).float().to(total.device)
 
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:

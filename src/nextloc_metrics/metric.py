@@ -2,7 +2,8 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -230,7 +231,8 @@ class RankingTally(ShapedMetric, ABC):
         ranking = self.rank(preds, target, mask)
         self.check(ranking)
         self.prepare(ranking)
-        return super().forward(ranking)
+        with unchanged_by_errors([self]):
+            return super().forward(ranking)
 
     def rank(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
@@ -326,6 +328,18 @@ class RankingTally(ShapedMetric, ABC):
             should_unsync=self._should_unsync,
         ):
             return self.estimate()
+
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Lend the metric the sum over the processes; TorchMetrics' own keeps it after an error."""
+        was_synced = self._is_synced
+        try:
+            with super().sync_context(*args, **kwargs):
+                yield
+        except BaseException:
+            if self._is_synced and not was_synced:
+                self.unsync()
+            raise
 
     @property
     def will_all_reduce(self) -> bool:
@@ -522,7 +536,11 @@ class RankingMetric(RankingTally):
 
     @abstractmethod
     def score(self, ranking: Ranking) -> Tensor:
-        """Return float64 `[N]`: one score in [0, 1] a query."""
+        """Return float64 `[N]`: one score in [0, 1] a query.
+
+        Any other value is an error; without `validate_args` it counts as the nearest bound, and NaN
+        as 0.
+        """
 
     @property
     def has_own_score(self) -> bool:
@@ -581,6 +599,18 @@ class RankingMetric(RankingTally):
         return int(self.state[2])
 
 
+@contextmanager
+def unchanged_by_errors(metrics: Iterable[RankingTally]) -> Iterator[None]:
+    """Put the metrics' states back where the block raises."""
+    kept = [(metric, dict(vars(metric))) for metric in metrics]
+    try:
+        yield
+    except BaseException:
+        for metric, attributes in kept:
+            vars(metric).update(attributes)
+        raise
+
+
 def rank(
     preds: Tensor | Ranking,
     target: Tensor | None,
@@ -636,6 +666,12 @@ def _score_queries(
         scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
     counted = counted_queries(ranking, action)
     scores = scores.masked_fill(~counted, 0)
+    check_scores(metrics, scores)
+    return scores, counted
+
+
+def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
+    """Raise where a score, float64 `[len(metrics), N]`, is outside [0, 1], unless unchecked."""
     if scores.numel() and any(metric.validate_args for metric in metrics):
         low, high = (float(bound) for bound in scores.aminmax())
         if not _are_scores(low, high):
@@ -645,7 +681,6 @@ def _score_queries(
                     raise ValueError(
                         f"`score` of {metric!r} must return values in [0, 1], got {low} to {high}."
                     )
-    return scores, counted
 
 
 def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:

@@ -11,6 +11,7 @@ from nextloc_metrics.metric import (
     check_bool,
     check_choice,
     check_positive,
+    check_scores,
     counted_queries,
 )
 from nextloc_metrics.ranking import Ranking
@@ -344,20 +345,36 @@ class F1AtK(_CutAtK):
         """Take every query's harmonic mean of precision and recall."""
         return scoring.f1(ranking, self.k)
 
+    def empty_tally(self) -> Tensor:
+        """Return zeros for the sums; pooled, of hits, relevant locations, queries, and part hits.
+
+        Hits are counted in whole ones and in 2^-32 of one, which fit however many locations are
+        relevant. The ranks within `k` follow from the number of queries.
+        """
+        size = 3 if self.average == "queries" else 4
+        return torch.zeros(size, dtype=torch.int64)
+
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up F1 scores; pooled, the hits and what they are divided by."""
         if self.average == "queries":
             return super().tally(ranking)
         hits = scoring.hits(ranking.break_ties(self.ties), self.k)
         counted = counted_queries(ranking, self.empty_target_action)
-        columns = exact.to_fixed_point(hits), self.k + ranking.num_relevant, counted
+        share = hits / ranking.num_relevant.clamp(min=1)
+        check_scores([self], share.masked_fill(~counted, 0)[None])
+        whole, part = exact.split_fixed_point(hits, ranking.num_relevant)
+        columns = whole, ranking.num_relevant, torch.ones_like(whole), part
         return torch.stack([(column * counted).sum() for column in columns])
 
     def compute(self) -> Tensor:
         """Return the mean F1, or the pooled F1; NaN without a query."""
         if self.average == "queries":
             return super().compute()
-        return 2 * exact.ratio(self.state[0], self.state[1])
+        exact.check_number(self.state[2])
+        whole, relevant, queries, part = self.state.tolist()
+        divisor = (self.k * queries + relevant) * exact.ONE
+        pooled = 2 * (whole * exact.ONE + part) / divisor if queries else torch.nan
+        return torch.tensor(pooled, dtype=torch.float32, device=self.state.device)
 
     @property
     def averages_scores(self) -> bool:
