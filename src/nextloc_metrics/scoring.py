@@ -296,12 +296,26 @@ def _gains(ranking: Ranking, gain: Gain) -> tuple[Tensor, Tensor]:
     if ranking.grades is None:
         number = torch.arange(_most_relevant(ranking), device=ranking.device)
         return ranking.gains.double(), (number < ranking.num_relevant[:, None]).double()
-    gains = ranking.grades.double()
-    if gain == "exponential":
-        # 2^g - 1, divided by a power of two that keeps it finite and cancels exactly
-        scale = gains.amax(1, keepdim=True).floor()
-        gains = (torch.exp2(gains - scale) - torch.exp2(-scale)).masked_fill(gains == 0, 0)
+    # without validation a grade may be infinite, and in a Ranking made by hand anything
+    grades = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
+    gains = _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
     return gains, gains.sort(dim=1, descending=True).values
+
+
+def _exponential_gains(grades: Tensor) -> Tensor:
+    """2^grade - 1, over a power of two for each query that keeps it finite."""
+    scale = grades.amax(1, keepdim=True).floor()
+    large = torch.exp2(grades - scale) - torch.exp2(-scale)
+    # below 1 the difference would lose digits, and all of them below 2^-53
+    small = torch.expm1(grades * math.log(2)) * torch.exp2(-scale)
+    return torch.where(grades < 1, small, large)
+
+
+def _of_order_one(gains: Tensor) -> Tensor:
+    """Divide by a power of two for each query, which cancels exactly: no sum overflows."""
+    highest = gains.amax(1, keepdim=True)
+    mantissa, _ = torch.frexp(highest)
+    return torch.where(highest > 0, gains / (highest / (2 * mantissa)), gains)
 
 
 def _most_relevant(ranking: Ranking) -> int:
