@@ -782,6 +782,28 @@ def test_bins_that_differ_are_never_merged(kind: Any) -> None:
     assert computed["two"].isnan()
 
 
+@COLLECTIONS
+@every_class
+def test_equal_tables_of_fewer_and_more_bins_are_never_merged(
+    kind: Any, name: str, options: Options
+) -> None:
+    """A table is not all of its bins: how many there are decides the sizes of states and values."""
+    counted = PopularityBins.from_counts([2, 9, 1, 0, 8, 2, 1, 7, 0], num_bins=2)
+    table = counted.bin_of
+    all_bins = [PopularityBins(table, 2), PopularityBins(table, 10), PopularityBins(table), counted]
+    members, alone = (
+        {f"of_{i}": make(name, bins, options, decile=2) for i, bins in enumerate(all_bins)}
+        for _ in range(2)
+    )
+    metrics = kind(members)
+    for _ in range(3):
+        batch = tied_batch()
+        metrics.update(*batch)
+        for metric in alone.values():
+            metric.update(*batch)
+        assert same(metrics.compute(), {key: metric.compute() for key, metric in alone.items()})
+
+
 def test_state_names_tell_apart_what_update_reads() -> None:
     """Options of `update` are in the state's name, options of `compute` alone are not."""
     bins, other = some_bins(), PopularityBins([1] * 9)
@@ -799,6 +821,7 @@ def test_state_names_tell_apart_what_update_reads() -> None:
         DecilePrecision(bins, 2, ties="optimistic"),
         DecilePrecision(bins, 2, ignore_index=0),
         DecilePrecision(other, 2),
+        DecilePrecision(PopularityBins(bins.bin_of, bins.num_bins + 1), 2),
         DecileNDCG(bins, 2),
     ]
     assert len({base, *map(named, differing)}) == len(differing) + 1
