@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 from torch import Tensor
 from torchmetrics import MetricCollection, MetricTracker
-from torchmetrics.classification import BinaryAUROC, BinaryMatthewsCorrCoef
+from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, BinaryMatthewsCorrCoef
 
 import distributed_workers as work
 from nextloc_metrics import click_through_metrics
@@ -288,6 +288,177 @@ BAD: dict[str, tuple[Any, Any, type[Exception], str]] = {
 }
 
 
+def held(metrics: MetricCollection) -> dict[str, dict[str, Any]]:
+    """A copy of the state of every member."""
+    return {
+        name: copy.deepcopy(member.metric_state)
+        for name, member in metrics.items(keep_base=True, copy_state=False)
+    }
+
+
+def equal_states(one: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]]) -> bool:
+    """Whether all states are the same to the bit."""
+    pairs = [(state, other[name][key]) for name in one for key, state in one[name].items()]
+    return all(
+        (len(a) == len(b) and all(map(torch.equal, a, b)))
+        if isinstance(a, list)
+        else torch.equal(a, b)
+        for a, b in pairs
+    )
+
+
+class Breaks(BinaryAccuracy):
+    """A member that fails where the labels 0 and 1 are as many, before or after it has counted."""
+
+    def __init__(self, late: bool) -> None:
+        super().__init__(threshold=0.8)  # and shares no state
+        self.late = late
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        """Fail early or late."""
+        if self.late:
+            super().update(preds, target)
+        if target.float().mean() == 0.5:
+            raise MemoryError("of this member")
+        if not self.late:
+            super().update(preds, target)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("position", range(3))
+@pytest.mark.parametrize("thresholds", [None, 20])
+@pytest.mark.parametrize("way", ["update", "forward"])
+def test_an_error_in_any_member_changes_no_member(
+    way: str, thresholds: int | None, position: int, late: bool
+) -> None:
+    """Whichever member fails, first or last, all go on with the state they had."""
+    odd, even = (torch.tensor([0.2, 0.7, 0.9]), torch.tensor([0, 1, 1])), GOOD
+
+    def make(breaks: BinaryAccuracy) -> MetricCollection:
+        metrics = click_through_metrics(thresholds=thresholds)
+        metrics.add_metrics({"breaks": breaks})
+        names = list(metrics.keys(keep_base=True))
+        for name in names[: (0, 4, 8)[position]]:
+            metrics._modules[name] = metrics._modules.pop(name)
+        return metrics
+
+    metrics, expected = make(Breaks(late)), make(BinaryAccuracy(threshold=0.8))
+    for round_number in range(3):
+        before = held(metrics)
+        with pytest.raises(MemoryError, match="of this member"):
+            (metrics.update if way == "update" else metrics)(*even)
+        assert equal_states(held(metrics), before)
+        metrics.update(*odd)
+        expected.update(*odd)
+        if round_number:
+            assert values(metrics) == values(expected)
+    metrics.reset()
+    expected.reset()
+    for each in (metrics, expected):
+        each.update(*odd)
+    assert values(metrics) == values(expected)
+
+
+UNCHECKED = {
+    "a third label": (torch.tensor([0.2, 0.7]), torch.tensor([0, 2])),
+    "a negative label": (torch.tensor([0.2, 0.7]), torch.tensor([-1, 1])),
+    "other shape": (torch.tensor([0.2, 0.7]), torch.tensor([0, 1, 1])),
+    "floating labels": (torch.tensor([0.2, 0.7]), torch.tensor([0.0, 1.0])),
+    "of another layout": (torch.tensor([0.2, 0.7]).to_sparse(), torch.tensor([0, 1])),
+    "8 bits": (torch.tensor([0.2, 0.7]).to(torch.float8_e4m3fn), torch.tensor([0, 1])),
+}
+
+
+@pytest.mark.parametrize("way", ["update", "forward"])
+@pytest.mark.parametrize("name", UNCHECKED)
+def test_bad_input_that_is_not_checked_changes_nothing(name: str, way: str) -> None:
+    """Whatever a member raises, the log loss and the other members stay as they were."""
+    metrics = click_through_metrics(validate_args=False)
+    for _ in range(2):
+        before = held(metrics)
+        with pytest.raises((RuntimeError, ValueError, TypeError)):
+            (metrics.update if way == "update" else metrics)(*UNCHECKED[name])
+        assert equal_states(held(metrics), before)
+        metrics.update(*GOOD)
+    expected = click_through_metrics()
+    for _ in range(2):
+        expected.update(*GOOD)
+    assert values(metrics) == values(expected)
+
+
+def test_an_error_in_forward_leaves_the_log_loss() -> None:
+    """On its own, too."""
+    log_loss = updated(LogLoss(validate_args=False), *GOOD)
+    before = log_loss.compute()
+    with pytest.raises(RuntimeError):
+        log_loss(*UNCHECKED["of another layout"])
+    assert same(log_loss.compute(), before)
+    assert same(log_loss(*GOOD), before)
+
+
+@pytest.mark.parametrize("options", [{}, {"thresholds": 5}, {"ignore_index": -1}])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1, 0)])
+@pytest.mark.parametrize("when", ["before", "after", "only"])
+def test_an_empty_batch_is_nothing(
+    when: str, shape: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    """It raises nothing and adds nothing, and its own values are NaN."""
+    metrics, expected = (click_through_metrics(**options, prefix="val/") for _ in range(2))
+    nothing = torch.empty(shape), torch.empty(shape, dtype=torch.long)
+    if when == "after":
+        metrics.update(*GOOD)
+    metrics.update(*nothing)
+    forwarded = metrics(*nothing)
+    assert list(forwarded) == [f"val/{key}" for key in KEYS]
+    assert all(map(math.isnan, forwarded.values()))
+    if when == "before":
+        metrics.update(*GOOD)
+    if when == "only":
+        assert all(map(math.isnan, values(metrics).values()))
+        return
+    expected.update(*GOOD)
+    assert values(metrics) == values(expected)
+    groups = [sorted(names) for names in metrics.compute_groups.values()]
+    assert sorted(groups) == sorted(sorted(names) for names in expected.compute_groups.values())
+
+
+def test_an_empty_first_batch_merges_no_members() -> None:
+    """Members of other thresholds go on by themselves."""
+    metrics = click_through_metrics()
+    metrics.add_metrics({"strict": BinaryAccuracy(threshold=0.9)})
+    metrics.update(torch.empty(0), torch.empty(0, dtype=torch.long))
+    metrics.update(*GOOD)
+    metrics.update(*GOOD)
+    assert values(metrics)["accuracy"] == 1
+    assert values(metrics)["strict"] == 0.5
+
+
+def test_a_batch_of_ignored_labels_is_nothing() -> None:
+    """Where all labels are left out, the values are NaN, alone and beside others."""
+    metrics = click_through_metrics(ignore_index=-1)
+    ignored = torch.tensor([0.2, 0.7]), torch.tensor([-1, -1])
+    assert all(map(math.isnan, metrics(*ignored).values()))
+    metrics.update(*GOOD)
+    assert all(map(math.isnan, metrics(*ignored).values()))
+    assert values(metrics) == values(updated(click_through_metrics(), *GOOD))
+
+
+def test_a_single_interaction_without_a_dimension() -> None:
+    """A scalar is a batch of one, for every member."""
+    metrics = click_through_metrics()
+    for preds, target in zip(*GOOD, strict=True):
+        metrics.update(preds, target)
+    assert values(metrics) == values(updated(click_through_metrics(), *GOOD))
+
+
+@pytest.mark.parametrize("thresholds", [None, 5])
+def test_all_values_are_nan_without_data(thresholds: int | None) -> None:
+    """Before any update, as of every metric of this library."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*was called before the ``update``")
+        assert all(map(math.isnan, values(click_through_metrics(thresholds=thresholds)).values()))
+
+
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_changes_nothing(name: str, warm: bool) -> None:
@@ -343,6 +514,24 @@ def share_of_one_alone(rank: int) -> dict[str, Tensor]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*was called before the ``update``")
         return metrics.compute()
+
+
+def share_with_an_empty_batch(rank: int) -> dict[str, Tensor]:
+    """Evaluate interactions that only the first process has, every score of them kept."""
+    torch.manual_seed(3)
+    metrics = click_through_metrics()
+    preds, target = clicks(301)
+    mine = slice(None) if rank == 0 else slice(0, 0)
+    metrics.update(preds[mine], target[mine])
+    return metrics.compute()
+
+
+def test_a_process_with_an_empty_batch() -> None:
+    """Without thresholds a process takes part by an empty batch."""
+    torch.manual_seed(3)
+    expected = updated(click_through_metrics(), *clicks(301)).compute()
+    for got in work.run(share_with_an_empty_batch, 2):
+        torch.testing.assert_close(got, expected)
 
 
 def test_a_process_without_data() -> None:

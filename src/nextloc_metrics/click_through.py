@@ -1,22 +1,30 @@
 """What torchmetrics lacks of the metrics of click-through models, and what it flatters."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics.classification import BinaryAUROC, BinaryMatthewsCorrCoef
+from torchmetrics import MetricCollection
+from torchmetrics.classification import (
+    BinaryAUROC,
+    BinaryAveragePrecision,
+    BinaryMatthewsCorrCoef,
+)
 from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics import exact, plotting
-from nextloc_metrics.metric import ShapedMetric, check_bool
+from nextloc_metrics.base import BaseMetric, unchanged_by_errors
+from nextloc_metrics.metric import check_bool
 from nextloc_metrics.targets import describe, is_integer
 
 # The loss of a certain mistake in float64, the largest that clipping leaves.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 
-class LogLoss(ShapedMetric):
+class LogLoss(BaseMetric):
     r"""Log loss of predicted probabilities: the mean of -log p(label), also called cross entropy.
 
     Lower is better. Probabilities are clipped to [eps, 1 - eps] with the eps of their dtype, as
@@ -66,7 +74,7 @@ class LogLoss(ShapedMetric):
             preds: floating `[...]`, the probabilities of the label 1.
             target: integer or bool `[...]`, the labels.
         """
-        self._check(preds, target)
+        self.check(preds, target)
         probability = exact.float64(preds.detach().flatten())
         label = target.detach().flatten().to(probability.device)
         of_label = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
@@ -78,12 +86,6 @@ class LogLoss(ShapedMetric):
         tally = exact.tally(loss.masked_fill(~counted, 0), counted)
         state = getattr(self, self.state_name)
         setattr(self, self.state_name, state + tally.to(state.device))
-
-    @torch.jit.unused
-    def forward(self, preds: Tensor, target: Tensor) -> Any:
-        """Add a batch and return its own value."""
-        self._check(preds, target)  # TorchMetrics loses the state where `update` raises in it
-        return super().forward(preds, target)
 
     def compute(self) -> Tensor:
         """Return the mean loss, NaN without data."""
@@ -97,7 +99,8 @@ class LogLoss(ShapedMetric):
         """Keep the integers of the state, whatever dtype is asked for."""
         return self
 
-    def _check(self, preds: Tensor, target: Tensor) -> None:
+    def check(self, preds: Tensor, target: Tensor) -> None:
+        """Raise where this metric cannot be updated with a batch."""
         if not isinstance(preds, Tensor) or not preds.is_floating_point():
             raise TypeError(
                 f"`preds` must be a floating tensor of probabilities, got {describe(preds)}."
@@ -143,7 +146,7 @@ class AUROC(BinaryAUROC):
     def compute(self) -> Tensor:  # type: ignore[override]  # as BinaryAUROC itself overrides
         """Return the area under the ROC curve."""
         if self.thresholds is None:
-            clicked = dim_zero_cat(self.target) == 1
+            clicked = _joined(self.target) == 1
             both = bool(clicked.any()) and not bool(clicked.all())
         else:
             both = bool((self.confmat[0].sum(1) > 0).all())
@@ -151,6 +154,21 @@ class AUROC(BinaryAUROC):
             return torch.full((), torch.nan, device=self.device)
         value: Tensor = super().compute()
         return value
+
+
+class AveragePrecision(BinaryAveragePrecision):
+    """torchmetrics' `BinaryAveragePrecision`, NaN instead of an error without data."""
+
+    def compute(self) -> Tensor:  # type: ignore[override]  # as BinaryAveragePrecision overrides
+        """Return the step-wise area under the curve of precision and recall."""
+        if self.thresholds is None and not _joined(self.target).numel():
+            return torch.full((), torch.nan, device=self.device)
+        value: Tensor = super().compute()
+        return value
+
+
+def _joined(batches: Tensor | list[Tensor]) -> Tensor:
+    return dim_zero_cat(batches) if len(batches) else torch.empty(0)
 
 
 class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
@@ -166,3 +184,75 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
         undefined = (confusion.sum(0) == 0).any() | (confusion.sum(1) == 0).any()
         value: Tensor = super().compute()
         return value.float().masked_fill(undefined, 0.0)
+
+
+class ClickThroughCollection(MetricCollection):
+    """A `MetricCollection` of which a batch changes all members, or, where one raises, none.
+
+    It holds a `LogLoss`, whose check is that of a batch for all members. A batch without
+    interactions adds nothing, and every value without data is NaN.
+    """
+
+    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
+        self, preds: Tensor, target: Tensor, **kwargs: Any
+    ) -> None:
+        """Add a batch to every member.
+
+        Args:
+            preds: floating `[...]`, the probabilities of the label 1.
+            target: integer or bool `[...]`, the labels.
+            kwargs: of members that take more.
+        """
+        preds, target = self._checked(preds, target)
+        with self._unchanged_by_errors():
+            if preds.numel() or self._groups_checked:
+                super().update(preds, target, **kwargs)
+                return
+            # who may share a state cannot be told by states that are all empty
+            for member in self.values(copy_state=False):
+                member.update(preds, target, **member._filter_kwargs(**kwargs))
+
+    def forward(self, preds: Tensor, target: Tensor, **kwargs: Any) -> dict[str, Any]:
+        """Add a batch to every member and return the batch's own values."""
+        preds, target = self._checked(preds, target)
+        with self._unchanged_by_errors():
+            return self._nan_without_data(super().forward(preds, target, **kwargs))
+
+    def compute(self) -> dict[str, Any]:
+        """Return every member's value."""
+        return self._nan_without_data(super().compute())
+
+    def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what all members can be updated with, or raise."""
+        for member in self.values(copy_state=False):
+            if isinstance(member, LogLoss):
+                member.check(preds, target)
+        if preds.ndim and preds.numel():
+            return preds, target
+        # torchmetrics' classes read the size of a first dimension, which must not be 0
+        return preds.reshape(1, -1), target.reshape(1, -1)
+
+    @contextmanager
+    def _unchanged_by_errors(self) -> Iterator[None]:
+        groups = {name: vars(self)[name] for name in ("_groups", "_groups_checked")}
+        groups["_groups"] = {number: list(names) for number, names in self._groups.items()}
+        try:
+            with unchanged_by_errors(self.values(copy_state=False), in_place=True):
+                yield
+        except BaseException:
+            vars(self).update(groups)
+            raise
+
+    def _nan_without_data(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Replace 0 / 0, which torchmetrics has as 0, where there is no log loss either."""
+        for name, member in self.items(keep_base=True, copy_state=False):
+            if isinstance(member, LogLoss):
+                nothing = values[self._set_name(name)].isnan()
+                return {key: _nan_where(nothing, value) for key, value in values.items()}
+        return values
+
+
+def _nan_where(nothing: Tensor, value: Any) -> Any:
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value.masked_fill(nothing, torch.nan)
+    return value  # of a member added by the user

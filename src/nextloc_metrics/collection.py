@@ -11,16 +11,10 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics import plotting
+from nextloc_metrics.base import unchanged_by_errors
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.metric import (
-    RankingTally,
-    all_reduce,
-    check_bool,
-    prepare_all,
-    rank,
-    unchanged_by_errors,
-)
+from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.shortcut import Shortcut
 from nextloc_metrics.tables import Reading, Table, tabulate

@@ -2,14 +2,13 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import partial, wraps
+from functools import partial
 from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any, ClassVar, Literal, NoReturn, get_args
@@ -18,9 +17,9 @@ import numpy as np
 import torch
 import torch.distributed
 from torch import Tensor
-from torchmetrics import Metric
 
 from nextloc_metrics import exact, intervals, plotting, scoring
+from nextloc_metrics.base import BaseMetric
 from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.targets import describe
 
@@ -46,40 +45,7 @@ def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
     return [total]
 
 
-class _Unsqueezed:
-    """A value of any shape; of a bare tensor with one element, TorchMetrics drops the shape."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-class ShapedMetric(Metric):
-    """A metric whose value has the shape that `compute` returned, and that can be scripted."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep properties and options out of TorchScript, those of subclasses too."""
-        super().__init_subclass__(**kwargs)
-        members = {name: x for kind in reversed(cls.__mro__) for name, x in vars(kind).items()}
-        options = {name for kind in cls.__mro__ for name in vars(kind).get("__annotations__", ())}
-        options -= vars(Metric)["__annotations__"].keys()
-        cls.__jit_unused_properties__ = [n for n, x in members.items() if isinstance(x, property)]
-        cls.__jit_ignored_attributes__ = [*Metric.__jit_ignored_attributes__, *sorted(options)]
-
-    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(compute)
-        def keep(*args: Any, **kwargs: Any) -> _Unsqueezed:
-            return _Unsqueezed(compute(*args, **kwargs))
-
-        wrapped = super()._wrap_compute(keep)
-
-        @wraps(compute)
-        def shaped(*args: Any, **kwargs: Any) -> Any:
-            return wrapped(*args, **kwargs).value
-
-        return shaped
-
-
-class RankingTally(ShapedMetric, ABC):
+class RankingTally(BaseMetric, ABC):
     """A metric whose state is one integer tensor, summed over queries, batches and processes.
 
     A subclass declares its options as parameters of `__init__` and passes them on by name. They
@@ -231,8 +197,7 @@ class RankingTally(ShapedMetric, ABC):
         ranking = self.rank(preds, target, mask)
         self.check(ranking)
         self.prepare(ranking)
-        with unchanged_by_errors([self]):
-            return super().forward(ranking)
+        return super().forward(ranking)
 
     def rank(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
@@ -328,18 +293,6 @@ class RankingTally(ShapedMetric, ABC):
             should_unsync=self._should_unsync,
         ):
             return self.estimate()
-
-    @contextmanager
-    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Lend the metric the sum over the processes; TorchMetrics' own keeps it after an error."""
-        was_synced = self._is_synced
-        try:
-            with super().sync_context(*args, **kwargs):
-                yield
-        except BaseException:
-            if self._is_synced and not was_synced:
-                self.unsync()
-            raise
 
     @property
     def will_all_reduce(self) -> bool:
@@ -597,18 +550,6 @@ class RankingMetric(RankingTally):
     def num_queries(self) -> int:
         """How many queries this process has counted."""
         return int(self.state[2])
-
-
-@contextmanager
-def unchanged_by_errors(metrics: Iterable[RankingTally]) -> Iterator[None]:
-    """Put the metrics' states back where the block raises."""
-    kept = [(metric, dict(vars(metric))) for metric in metrics]
-    try:
-        yield
-    except BaseException:
-        for metric, attributes in kept:
-            vars(metric).update(attributes)
-        raise
 
 
 def rank(

@@ -8,13 +8,18 @@ from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.classification import (
     BinaryAccuracy,
-    BinaryAveragePrecision,
     BinaryF1Score,
     BinaryPrecision,
     BinaryRecall,
 )
 
-from nextloc_metrics.click_through import AUROC, LogLoss, MatthewsCorrCoef
+from nextloc_metrics.click_through import (
+    AUROC,
+    AveragePrecision,
+    ClickThroughCollection,
+    LogLoss,
+    MatthewsCorrCoef,
+)
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.deciles import (
     DecileCoverage,
@@ -232,16 +237,18 @@ def click_through_metrics(
     areas approximate. 200 evenly spaced ones are off by 0.00001 (AUC) and 0.0013 (PR-AUC) where
     probabilities spread over [0, 1], and by 0.0014 and 0.0026 where nearly all are small, as of
     clicks; 2,000 by at most 0.0003. docs/conventions.md measures it. With every score kept, each
-    process must be updated before `compute`, or torchmetrics' gathering fails; with thresholds a
-    process may have no data.
+    process must be updated before `compute`, be it with an empty batch, or torchmetrics' gathering
+    fails; with thresholds a process may have no data.
 
     Where only one label occurs AUC is NaN, as in scikit-learn (torchmetrics has 0), and PR-AUC
     without a click is 0. The correlation is 0 where it is 0 / 0, also as in scikit-learn; by
     torchmetrics' own a model that never predicts a click scores 0.55 where 3 of 100 are clicked.
-    Precision, recall and F1 are 0 where they are 0 / 0.
+    Precision, recall and F1 are 0 where they are 0 / 0. Without any interaction all values are NaN.
 
+    An empty batch adds nothing. A batch that any member refuses changes no member: bad input is an
+    error before anything is counted, and what a member counted is undone where a later one raises.
     torchmetrics takes a batch with any value outside [0, 1], or a NaN, for logits; here that is an
-    error before anything is counted, unless `validate_args=False`.
+    error, unless `validate_args=False`.
 
     Args:
         threshold: a higher probability is a decision for the label 1.
@@ -277,15 +284,15 @@ def click_through_metrics(
     members: dict[str, Metric] = {
         "log_loss": LogLoss(**common),
         "auc": AUROC(thresholds=thresholds, **common),
-        "pr_auc": BinaryAveragePrecision(thresholds=thresholds, **common),
+        "pr_auc": AveragePrecision(thresholds=thresholds, **common),
         "accuracy": BinaryAccuracy(threshold=threshold, **common),
         "precision": BinaryPrecision(threshold=threshold, **common),
         "recall": BinaryRecall(threshold=threshold, **common),
         "f1": BinaryF1Score(threshold=threshold, **common),
         "mcc": MatthewsCorrCoef(threshold=threshold, **common),
     }
-    metrics = MetricCollection({}, prefix=prefix, postfix=postfix)
-    for name, member in members.items():  # one by one: log loss first, which checks for all
+    metrics = ClickThroughCollection({}, prefix=prefix, postfix=postfix)
+    for name, member in members.items():  # one by one, or they would be sorted
         metrics.add_metrics({name: member})
     return metrics
 

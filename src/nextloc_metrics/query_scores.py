@@ -8,7 +8,8 @@ from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics import exact, plotting
-from nextloc_metrics.metric import RankingMetric, ShapedMetric
+from nextloc_metrics.base import BaseMetric
+from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.targets import describe, is_integer
 
@@ -26,7 +27,7 @@ def gather_rows(rows: Tensor, group: Any = None) -> list[Tensor]:
     return gather_all_tensors(rows, group)
 
 
-class PerQueryScores(ShapedMetric):
+class PerQueryScores(BaseMetric):
     """The score of every query, beside the mean: what comparing two models needs.
 
     Every query has an id of your choice, such as its row in the test set: the same for all models,
@@ -89,7 +90,6 @@ class PerQueryScores(ShapedMetric):
         _ranking, rows = self._score(preds, target, mask, query_ids)
         getattr(self, self.state_name).append(rows)
 
-    @torch.jit.unused
     def forward(
         self,
         preds: Tensor | Ranking,
@@ -98,7 +98,6 @@ class PerQueryScores(ShapedMetric):
         query_ids: Tensor | None = None,
     ) -> Any:
         """Add a batch of queries and return their own scores."""
-        # TorchMetrics sets the state aside before `update`, and an error there would lose it
         ranking, _rows = self._score(preds, target, mask, query_ids)
         return super().forward(ranking, query_ids=query_ids)
 
@@ -106,11 +105,7 @@ class PerQueryScores(ShapedMetric):
         """Return the ids of all processes' queries in rising order, and their scores."""
         kept = getattr(self, self.state_name)
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
-        try:
-            rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
-        except ValueError:
-            self.unsync(should_unsync=self._is_synced)  # TorchMetrics leaves that to who raises
-            raise
+        rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
         return QueryScores(rows[:, 0], exact.float64(rows[:, 1]) / exact.ONE)
 
     @property

@@ -1,0 +1,95 @@
+"""What every metric here adds to TorchMetrics' `Metric`, whatever it measures."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+
+class _Unsqueezed:
+    """A value of any shape; of a bare tensor with one element, TorchMetrics drops the shape."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class BaseMetric(Metric):
+    """TorchMetrics' `Metric`, mended in three ways.
+
+    An error in `forward` or `compute` leaves the state as it was: TorchMetrics resets the state in
+    `forward`, replaces it by that of all processes in `compute`, and puts it back only without an
+    error. A value has the shape that `compute` returned, also with one element. And it can be
+    scripted.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep properties and options out of TorchScript, those of subclasses too."""
+        super().__init_subclass__(**kwargs)
+        members = {name: x for kind in reversed(cls.__mro__) for name, x in vars(kind).items()}
+        options = {name for kind in cls.__mro__ for name in vars(kind).get("__annotations__", ())}
+        options -= vars(Metric)["__annotations__"].keys()
+        cls.__jit_unused_properties__ = [n for n, x in members.items() if isinstance(x, property)]
+        cls.__jit_ignored_attributes__ = [*Metric.__jit_ignored_attributes__, *sorted(options)]
+
+    @torch.jit.unused
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch and return its own value."""
+        with unchanged_by_errors([self]):
+            return super().forward(*args, **kwargs)
+
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Replace the state by that of all processes, for the time of the block."""
+        was_synced = self._is_synced
+        try:
+            with super().sync_context(*args, **kwargs):
+                yield
+        except BaseException:
+            if self._is_synced and not was_synced:
+                self.unsync()
+            raise
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(compute)
+        def keep(*args: Any, **kwargs: Any) -> _Unsqueezed:
+            return _Unsqueezed(compute(*args, **kwargs))
+
+        wrapped = super()._wrap_compute(keep)
+
+        @wraps(compute)
+        def shaped(*args: Any, **kwargs: Any) -> Any:
+            return wrapped(*args, **kwargs).value
+
+        return shaped
+
+
+@contextmanager
+def unchanged_by_errors(metrics: Iterable[Metric], in_place: bool = False) -> Iterator[None]:
+    """Put the metrics back into the state that they had, where the block raises.
+
+    Args:
+        metrics: any of TorchMetrics.
+        in_place: whether their `update` writes into tensors of the state; these are then copied.
+    """
+    kept = [(metric, _attributes(metric, in_place)) for metric in metrics]
+    try:
+        yield
+    except BaseException:
+        for metric, attributes in kept:
+            vars(metric).update(attributes)
+        raise
+
+
+def _attributes(metric: Metric, in_place: bool) -> dict[str, Any]:
+    attributes = dict(vars(metric))
+    for name in metric._defaults:
+        value = attributes[name]
+        if isinstance(value, list):
+            attributes[name] = list(value)  # to which batches are appended
+        elif in_place and isinstance(value, Tensor):
+            attributes[name] = value.clone()
+    return attributes
