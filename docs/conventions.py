@@ -142,6 +142,18 @@ def libcity_style(scores: Tensor, target: Tensor, k: int) -> dict[str, float]:
     }
 
 
+def libcity_sampled(scores: Tensor, target: Tensor, k: int, batch_size: int) -> tuple[int, float]:
+    """LibCity's recall of sampled candidates: what it divides the hits by, and the ratio.
+
+    Its executor takes `batch_size` queries for every batch, the last one included.
+    """
+    hits, total = 0, 0
+    for part, relevant in zip(scores.split(batch_size), target.split(batch_size), strict=True):
+        hits += int((part.topk(k).indices == relevant[:, None]).sum())
+        total += batch_size
+    return total, hits / total
+
+
 # Several relevant locations ----------------------------------------------------------------------
 
 
@@ -423,6 +435,15 @@ def one_relevant() -> str:
     return table(["", "LibCity style", "`libcity_metrics(3)`", "`next_location_metrics`"], rows)
 
 
+def short_last_batch() -> str:
+    """What LibCity's sampled evaluation divides by, for three batch sizes."""
+    rows: Rows = [
+        [size, *libcity_sampled(SCORES, TARGET, K, size), of(AccuracyAtK(K), SCORES, TARGET)]
+        for size in (1, 2, 3)
+    ]
+    return table(["batch size", "divided by", "Recall@3, LibCity style", "`AccuracyAtK(3)`"], rows)
+
+
 def f1_meanings() -> str:
     """Six numbers that are called F1, and two that are called accuracy."""
     decided = SCORES.argmax(-1)
@@ -536,6 +557,32 @@ def not_a_number() -> str:
         ["scikit-learn `top_k_accuracy_score(k=3)`", refused],
     ]
     return table(["", "accuracy within 3"], rows)
+
+
+def log_probabilities() -> str:
+    """One model's probabilities, logits and log-probabilities, which rank alike."""
+    queries, candidates, k = 1000, 50, 5
+    spread = torch.arange(queries * candidates).double() * ((math.sqrt(5) - 1) / 2)  # as if random
+    logits = 6 * spread.frac().view(queries, candidates) - 3
+    target = torch.arange(queries) % candidates
+    hot = torch.nn.functional.one_hot(target, candidates)
+    logits = logits + hot  # a model that has learnt a little
+    forms = [logits.softmax(1), logits, logits.log_softmax(1)]
+    pairs: dict[str, tuple[Callable[[], Metric], Callable[[], Metric]]] = {
+        "MRR": (MRR, RetrievalMRR),
+        f"MAP@{k}": (lambda: MAPAtK(k), lambda: RetrievalMAP(top_k=k)),
+        f"Precision@{k}": (lambda: PrecisionAtK(k), lambda: RetrievalPrecision(top_k=k)),
+        f"Recall@{k}": (lambda: RecallAtK(k), lambda: RetrievalRecall(top_k=k)),
+        f"HitRate@{k}": (lambda: AccuracyAtK(k), lambda: RetrievalHitRate(top_k=k)),
+        f"NDCG@{k}": (lambda: NDCGAtK(k), lambda: RetrievalNormalizedDCG(top_k=k)),
+    }
+    rows: Rows = []
+    for name, (ours, theirs) in pairs.items():
+        values = {f"{of(ours(), scores, target):.4f}" for scores in forms}
+        if len(values) > 1:
+            raise AssertionError(f"{name} must not depend on the form of the scores, got {values}.")
+        rows.append([name, *values, *(retrieval(theirs(), scores, hot) for scores in forms)])
+    return table(["", "here, all three", "softmax", "logits", "log_softmax"], rows)
 
 
 # Relations that people quote ---------------------------------------------------------------------
@@ -688,9 +735,11 @@ TABLES: list[Callable[[], str]] = [
     options,
     pooled,
     one_relevant,
+    short_last_batch,
     f1_meanings,
     ties,
     not_a_number,
+    log_probabilities,
     relations,
     several,
     average_rank,

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torchmetrics
-from packaging.version import Version
 from sklearn.metrics import average_precision_score, f1_score, ndcg_score, top_k_accuracy_score
 from torch import Tensor
 from torchmetrics import Metric
@@ -206,16 +204,6 @@ def test_torchmetrics_retrieval_of_empty_queries_differs() -> None:
     skipping = retrieval(RetrievalRecall(top_k=3, empty_target_action="skip"), preds, relevant)
     assert value(RecallAtK(3), preds, relevant) == pytest.approx(skipping)
     assert skipping != pytest.approx(theirs)
-
-
-@pytest.mark.skipif(
-    Version(torchmetrics.__version__) < Version("1.7.4"), reason="torchmetrics kept them before"
-)
-def test_torchmetrics_retrieval_of_log_probabilities_differs() -> None:
-    """Scores of 0 and below are dropped there: log-probabilities score 0.0."""
-    preds, relevant = probabilities(), some_relevant()
-    assert retrieval(RetrievalMRR(), preds.log(), relevant) == 0.0
-    assert value(MRR(), preds.log(), relevant) == value(MRR(), preds, relevant) > 0
 
 
 @pytest.mark.parametrize("k", KS[:-1])

@@ -11,14 +11,29 @@ from pathlib import Path
 
 import pytest
 import torch
+import torchmetrics
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.version import Version
 from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.retrieval import (
+    RetrievalHitRate,
+    RetrievalMAP,
+    RetrievalMRR,
+    RetrievalNormalizedDCG,
+    RetrievalPrecision,
+    RetrievalRecall,
+)
 
 from nextloc_metrics import (
     MRR,
+    AccuracyAtK,
+    MAPAtK,
     NDCGAtK,
+    PrecisionAtK,
     RankingCollection,
+    RecallAtK,
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
@@ -26,6 +41,7 @@ from nextloc_metrics import (
 from strategies import graded_relevant, one_relevant, updated
 
 PAGE = Path(__file__).parents[1] / "docs" / "conventions.py"
+DROPS_SCORES_BELOW_ZERO = Version("1.7.4") <= Version(torchmetrics.__version__) <= Version("1.9.0")
 
 
 def computed(metrics: RankingCollection, *args: Tensor) -> dict[str, float]:
@@ -84,7 +100,7 @@ def test_libcity_metrics_of_tied_scores(batch: tuple[Tensor, Tensor], k: int) ->
 
 
 def test_libcity_metrics_at_several_k_are_those_at_each() -> None:
-    """Every metric at every k, where LibCity has MRR, MAP and NDCG at the first alone."""
+    """Every metric at every k, each as if it were the only k."""
     preds, target = torch.randn(30, 40), torch.randint(40, (30,))
     together = computed(libcity_metrics((5, 10, 1), prefix="val/"), preds, target)
     alone = {}
@@ -145,6 +161,40 @@ def test_exponential_gain_by_hand() -> None:
     assert got < updated(NDCGAtK(2), preds, relevance).compute().item()
 
 
+# torchmetrics ------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    not DROPS_SCORES_BELOW_ZERO, reason="torchmetrics 1.7.4 to 1.9.0 drop scores of 0 and below"
+)
+@pytest.mark.parametrize(
+    ("ours", "theirs", "drops"),
+    [
+        (MRR, RetrievalMRR, True),
+        (MAPAtK, RetrievalMAP, True),
+        (PrecisionAtK, RetrievalPrecision, True),
+        (RecallAtK, RetrievalRecall, True),
+        (AccuracyAtK, RetrievalHitRate, False),
+        (NDCGAtK, RetrievalNormalizedDCG, False),
+    ],
+)
+def test_log_probabilities_score_zero_in_torchmetrics(
+    ours: type[Metric], theirs: type[Metric], drops: bool
+) -> None:
+    """Of one model, all metrics agree on the softmax, and those that drop have 0 on its log."""
+    logits, target = torch.randn(64, 30), torch.randint(30, (64,))
+    indexes = torch.arange(64).repeat_interleave(30)
+    hot = torch.nn.functional.one_hot(target, 30).flatten()
+    got = {}
+    for name, scores in {"softmax": logits.softmax(1), "log": logits.log_softmax(1)}.items():
+        got[name] = updated(theirs(top_k=9), scores.flatten(), hot, indexes).compute().item()
+        expected = updated(ours(9), scores, target).compute().item()
+        if name == "softmax" or not drops:
+            assert got[name] == pytest.approx(expected, abs=1e-6)
+    assert got["softmax"] > 0
+    assert got["log"] == (0 if drops else pytest.approx(got["softmax"], abs=1e-6))
+
+
 # What people quote -------------------------------------------------------------------------------
 
 
@@ -160,6 +210,8 @@ def test_the_page_has_the_tables_that_the_script_computes() -> None:
     for peer in ("ranx", "torch_geometric"):
         if importlib.util.find_spec(peer) is None:
             pytest.skip(f"the comparison needs {peer}")
+    if not DROPS_SCORES_BELOW_ZERO:
+        pytest.skip("the table of log-probabilities is of torchmetrics 1.7.4 to 1.9.0")
     ran = subprocess.run(
         [sys.executable, str(PAGE), "--check"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},

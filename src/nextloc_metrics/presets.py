@@ -165,10 +165,11 @@ def libcity_metrics(
     - `NDCG@k` = the mean of 1 / log2(rank + 1), 0 beyond k: the ideal DCG is 1.
 
     `TrajLocPredEvaluator` ranks by `torch.topk`, which lets chance decide ties; here they count as
-    their expectation. To have its very order, pass the lists: `scores.topk(max(k)).indices`. Given
-    several k, it reports MRR, MAP and NDCG of the first k alone, F1 of the last, under keys such as
-    `MRR@[1, 5, 10]`; here every metric is reported at every k. A relevant location scored NaN is a
-    miss here, and the first place in `torch.topk`.
+    their expectation. To have its very order, pass the lists: `scores.topk(max(k)).indices`. A
+    relevant location scored NaN is a miss here, and the first place in `torch.topk`.
+
+    With sampled candidates LibCity counts a last batch with fewer queries as a full one, so that
+    its values are lower by the factor queries / (batches x batch size); see docs/conventions.md.
 
     The keys are the evaluator's, `Precision@5`. MLflow refuses `@`; `recommendation_metrics` has
     the same values but F1's under names that every tracker takes.
