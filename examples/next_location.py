@@ -205,6 +205,7 @@ class Evaluation(L.LightningModule):
             batch["targets"][:, -1],
             mask=batch["is_real"],
             top=1,  # the F1 score looks at the best candidate
+            best_only=True,
         )
 
     def validation_step(self, batch: Batch, index: int) -> None:

@@ -533,14 +533,14 @@ def test_a_batch_without_queries_is_one_of_any_layout() -> None:
 
 
 @pytest.mark.parametrize("relevant", [1, 10, 100])
-@pytest.mark.parametrize("top", [0, 1])
+@pytest.mark.parametrize("options", [{}, {"top": 1, "best_only": True}])
 @pytest.mark.usefixtures("each_path")
-def test_embeddings_never_make_all_scores(top: int, relevant: int) -> None:
+def test_embeddings_never_make_all_scores(options: dict[str, int], relevant: int) -> None:
     """Only a few chunks of scores are made, and no more is sorted than a key for each candidate."""
     queries, table = torch.randn(64, 4), torch.randn(20_000, 4)
     target = torch.arange(64 * relevant).view(64, relevant)
     peak = peak_of(
-        lambda: Ranking.from_embeddings(queries, table, target, chunk_size=1000, top=top),
+        lambda: Ranking.from_embeddings(queries, table, target, chunk_size=1000, **options),
         [queries, table, target],
         len(table),
     )

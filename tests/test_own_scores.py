@@ -4,6 +4,7 @@ import dataclasses
 import enum
 import functools
 import itertools
+import math
 import pickle
 import threading
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from nextloc_metrics import (
     scoring,
 )
 
+Wrong = (TypeError, ValueError)
 SCORES = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
 TARGET = torch.tensor([2, 0, 0])  # at the places 2, 1 and 2
 
@@ -273,10 +275,151 @@ class FirstIds(RankingMetric):
         return (ranking.first_places(3).ids == ranking.relevant).any(1).double()
 
 
-def test_chance_of_a_score_of_ids_raises() -> None:
+class Best(FirstIds):
+    """A score of the id on the first place."""
+
+    top = 1
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Tell whether the relevant location is there."""
+        return (ranking.first_places(1).ids == ranking.relevant).any(1).double()
+
+
+class Decided(FirstIds):
+    """A score of the best candidate, of tied ones the lowest id."""
+
+    top = 1
+    best_only = True
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Tell whether it is the relevant location."""
+        return (ranking.best == ranking.relevant[:, 0]).double()
+
+
+@pytest.mark.parametrize("metric", [FirstIds, Best, Decided])
+def test_chance_of_a_score_of_ids_raises(metric: type[RankingMetric]) -> None:
     """Of a random ranking no ids are known."""
     with pytest.raises(TypeError, match="ids on the first places"):
-        analysis.chance(FirstIds(), num_candidates=10)
+        analysis.chance(metric(), num_candidates=10)
+
+
+# Two are tied for the first place, one is alone there, all are tied, one is NaN, none is retrieved.
+FIRST = torch.tensor(
+    [
+        [0.2, 0.7, 0.7],
+        [0.1, 0.9, 0.9 - 1e-6],
+        [0.5, 0.5, 0.5],
+        [0.1, math.nan, 0.3],
+        [-math.inf, -math.inf, -math.inf],
+        [-math.inf, 0.1, -math.inf],
+    ]
+)
+
+
+@pytest.mark.usefixtures("each_path")
+@pytest.mark.parametrize("kept", [1, 2, 3, 9])
+@pytest.mark.parametrize("way", ["scores", "embeddings", "shards"])
+def test_the_first_place_is_known_by_its_id(way: str, kept: int) -> None:
+    """`first_places(1)` is the same whatever a ranking kept, and a tie for it is nobody's."""
+    target, one = torch.zeros(6, dtype=torch.long), torch.ones(6, dtype=torch.long)
+    if way == "embeddings":
+        ranking = Ranking.from_embeddings(FIRST, torch.eye(3), target, chunk_size=2, top=kept)
+        expected = [-1, 1, -1]  # the others' products are NaN
+    elif way == "shards":
+        ranking = Ranking.from_sharded_scores(FIRST, target, 0, top=kept)
+        expected = [-1, 1, -1, 1, -1, 1]
+    else:
+        ranking = Ranking.from_scores(FIRST, target, top=kept)
+        expected = [-1, 1, -1, 1, -1, 1]
+    first = ranking.first_places(1)
+    assert first.top == 1
+    assert first.ids[: len(expected)].tolist() == [[location] for location in expected]
+    assert first.known[:5].tolist() == [[False], [True], [False], [False], [False]]
+    assert first.above[:3].tolist() == [[0]] * 3
+    assert first.best.tolist()[:5] == ranking.best.tolist()[:5] == [1, 1, 0, -1, -1]
+    assert first.retrieved[:3].tolist() == one[:3].tolist()
+
+
+@pytest.mark.usefixtures("each_path")
+@pytest.mark.parametrize("relevant", [1, 3])
+def test_the_first_place_of_random_scores(relevant: int) -> None:
+    """It is the argmax where that is alone, for every way to count."""
+    scores = torch.randint(400, (200, 300)).float()
+    target = torch.randint(300, (200, relevant))
+    highest = scores.amax(1, keepdim=True)
+    alone = (scores == highest).sum(1) == 1
+    assert 20 < alone.sum() < 180
+    expected = torch.where(alone, scores.argmax(1), -1)[:, None]
+    for ranking in (
+        Ranking.from_scores(scores, target, top=1),
+        Ranking.from_scores(scores, target, top=1, depth=2),
+    ):
+        assert torch.equal(ranking.first_places(1).ids, expected)
+        assert torch.equal(ranking.best, scores.argmax(1))
+
+
+def test_the_first_place_of_one_candidate_and_of_lists() -> None:
+    """A single candidate has no rival, and a list none either."""
+    alone = Ranking.from_scores(torch.tensor([[0.3]]), torch.tensor([0]), top=1)
+    assert alone.first_places(1).ids.tolist() == [[0]]
+    lists = Ranking.from_lists(torch.tensor([[4, 2], [-1, -1]]), torch.tensor([4, 0]), top=1)
+    assert lists.first_places(1).ids.tolist() == [[4], [-1]]
+    assert lists.first_places(1).known.tolist() == [[True], [False]]
+
+
+def test_an_own_metric_sees_as_many_places_in_any_collection() -> None:
+    """A member that needs more of them changes nobody's score."""
+    scores, target = torch.tensor([[0.2, 0.7, 0.1], [0.6, 0.6, 0.1]]), torch.tensor([0, 0])
+    metrics = RankingCollection({"best": Best(), "three": FirstIds(), "decided": Decided()})
+    metrics.update(scores, target)
+    assert {name: float(value) for name, value in metrics.compute().items()} == {
+        "best": 0.0,
+        "three": 1.0,
+        "decided": 0.5,
+    }
+    assert Best()(scores, target) == 0
+    assert Decided()(scores, target) == 0.5
+
+
+def test_a_ranking_of_the_best_alone_has_no_ids() -> None:
+    """Neither an empty table nor an id in the place of a tie: an error with the remedy."""
+    ranking = Ranking.from_scores(SCORES, TARGET, top=1, best_only=True)
+    assert ranking.best.tolist() == [1, 0, 1]
+    with pytest.raises(ValueError, match="make it with `top=1`"):
+        ranking.first_places(1)
+    with pytest.raises(ValueError, match=r"best candidate.*make it with `top=1`"):
+        _ = Ranking.from_scores(SCORES, TARGET).best
+
+
+def test_a_table_is_never_read_at_minus_one() -> None:
+    """Of a tie and of padding the fill value stands there, not the last location's."""
+    table = torch.tensor([[10.0, 0.0], [11.0, 1.0], [12.0, 2.0]])
+    ranking = Ranking.from_scores(
+        FIRST[:4], torch.tensor([[0, 2], [1, -1], [2, 0], [0, -1]]), top=1
+    )
+    first = ranking.first_places(1).look_up(table, math.nan)
+    assert first.shape == (4, 1, 2)
+    assert first[1, 0].tolist() == [11, 1]
+    assert first[[0, 2, 3]].isnan().all()
+    assert ranking.first_places(1).look_up(table[:, 0].long(), -7).tolist() == [
+        [-7],
+        [11],
+        [-7],
+        [-7],
+    ]
+    own = ranking.look_up(table[:, 1], -1.0)
+    assert sorted(own[0].tolist()) == [0, 2]
+    assert own[1].tolist() == [1, -1]
+    lists = Ranking.from_lists(torch.tensor([[9, 1]]), torch.tensor([9]), top=2)
+    assert lists.first_places(2).look_up(table[:, 1], -1.0).tolist() == [[-1, 1]]
+    assert lists.look_up(table[:, 1], -1.0).tolist() == [[-1]]
+    with pytest.raises(ValueError, match="`table` must have a row for each of the 3 candidates"):
+        ranking.look_up(table[:2], 0.0)
+    for wrong in ([1, 2, 3], torch.tensor(1.0)):
+        with pytest.raises(Wrong, match="`table` must be a tensor"):
+            ranking.look_up(wrong, 0.0)  # type: ignore[arg-type]
+        with pytest.raises(Wrong, match="`table` must be a tensor"):
+            ranking.first_places(1).look_up(wrong, 0.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("depth", [0, -1, 2.5, True])

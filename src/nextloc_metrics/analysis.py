@@ -24,12 +24,13 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.first_places import FirstPlaces
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence, t_quantile
+from nextloc_metrics.messages import describe
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
 from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.query_scores import PerQueryScores, QueryScores
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.targets import describe, is_integer
+from nextloc_metrics.targets import is_integer
 
 Value = TypeVar("Value", float, Tensor)
 Test = Literal["permutation", "bootstrap"]
@@ -135,7 +136,7 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
     if not metric.has_own_score:
         block = _places(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
-    if metric.top > 1:
+    if metric.top:
         raise TypeError(
             f"{metric!r} scores the ids on the first places, and of a random ranking only the "
             "places of the relevant location are known."

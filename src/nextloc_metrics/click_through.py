@@ -17,8 +17,9 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics import exact, plotting
 from nextloc_metrics.base import BaseMetric, unchanged_by_errors
+from nextloc_metrics.messages import describe
 from nextloc_metrics.metric import check_bool
-from nextloc_metrics.targets import describe, is_integer
+from nextloc_metrics.targets import is_integer
 
 # The loss of a certain mistake in float64, the largest that clipping leaves.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)

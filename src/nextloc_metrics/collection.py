@@ -363,6 +363,11 @@ class RankingCollection(MetricCollection):
         return max((member.top for member in self._rankers()), default=0)
 
     @property
+    def best_only(self) -> bool:
+        """Whether, of the first places, no member reads more than `Ranking.best`."""
+        return all(member.best_only for member in self._rankers() if member.top)
+
+    @property
     def depth(self) -> int | None:
         """How many of the first places the members look at; None for all."""
         depths = [member.depth for member in self._rankers()]
@@ -389,6 +394,7 @@ class RankingCollection(MetricCollection):
             validate_args=any(member.validate_args for member in members),
             top=self.top,
             depth=self.depth,
+            best_only=self.best_only,
         )
         return ranking.with_groups(groups)
 

@@ -112,14 +112,14 @@ def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor
 
 
 def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, FirstPlaces | None]:
-    """Do what `counting.find_places` does, for `top` up to 1.
+    """Do what `counting.find_places` does, for `top` up to 1: the best candidate alone.
 
     Raises:
         IndexError: an id is not below C.
     """
     counts = _zeros(2, *ids.shape)
     best, retrieved = _survey(scores, counts, top > 0, ids=ids.contiguous())
-    first = FirstPlaces(top, retrieved, best, *[counts[0, :, :0]] * 2) if top else None
+    first = FirstPlaces(0, retrieved, best, *[counts[0, :, :0]] * 2) if top else None
     return counts[0], counts[1], first
 
 

@@ -107,7 +107,7 @@ def find_places(
         scores: floating `[N, C]`, the scores of all candidates.
         relevant: the relevant ones.
         depth: how many places matter; None for all.
-        top: how many of the first places to keep.
+        top: how many of the first places to keep; 1 for the best candidate alone.
 
     Returns:
         The ids of relevant ones, int64 `[N, M]`, -1 for padding, of which some beyond `depth` may

@@ -75,8 +75,8 @@ class DecileMetric(RankingTally):
 
     @property
     def top(self) -> int:
-        """The list is cut to its first candidates; from 2 on their ids are known."""
-        return max(2, self.candidates)
+        """The list is cut to its first candidates."""
+        return self.candidates
 
     @abstractmethod
     def values(self) -> Tensor:
@@ -223,8 +223,8 @@ class DecilePrecision(DecileScore):
 
     @property
     def top(self) -> int:
-        """As many as are split by bin; from 2 on their ids are known."""
-        return max(2, self.cut)
+        """As many as are split by bin."""
+        return self.cut
 
     @property
     def cut(self) -> int:
@@ -404,8 +404,8 @@ class DecilePredictionShare(DecileMetric):
 
     @property
     def top(self) -> int:
-        """The first k places of the whole list count; from 2 on their ids are known."""
-        return max(2, min(self.k, self.candidates))
+        """The first k places of the whole list count."""
+        return min(self.k, self.candidates)
 
     def empty_tally(self) -> Tensor:
         """Return zeros for every bin's predictions, and for those of all together."""
@@ -413,8 +413,7 @@ class DecilePredictionShare(DecileMetric):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count the predictions in every bin."""
-        cut = min(self.k, self.candidates)
-        ids = ranking.first_places(self.top).cut(cut).ids.masked_fill(~ranking.counted[:, None], -1)
+        ids = ranking.first_places(self.top).ids.masked_fill(~ranking.counted[:, None], -1)
         bins = self.bins.of(ids).flatten()
         counts = torch.zeros(self.bins.num_bins + 2, dtype=torch.int64, device=bins.device)
         counts.index_add_(0, bins, torch.ones_like(bins))
@@ -528,7 +527,7 @@ def places_within_bins(
 def _places_within_bins(
     ranking: Ranking, bins: PopularityBins, candidates: int
 ) -> tuple[Ranking, Tensor]:
-    first = ranking.first_places(max(2, candidates)).cut(candidates)
+    first = ranking.first_places(candidates)
     num_bins = bins.num_bins + 1
     width = first.ids.shape[1] + 1
     # candidates in the order of their bins, and within a bin of their places

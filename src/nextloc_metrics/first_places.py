@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics import threads
 from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics.messages import describe
 from nextloc_metrics.rows import columns_of_highest_values, highest_values, sort_rows, topk
 
 # Maxima of smaller groups of candidates cost more than they spare.
@@ -48,14 +49,19 @@ _NO_ID = (1 << 31) - 1
 class FirstPlaces:
     """The candidates on the first places of a batch of queries.
 
+    `ids` holds -1 where no candidate is certain, and as an index -1 is the last row of a table:
+    [`look_up`][nextloc_metrics.first_places.FirstPlaces.look_up] reads a table safely.
+
     Attributes:
-        top: how many places were asked for.
-        retrieved: int64 `[N]`, how many of them hold a candidate.
+        top: how many places were asked for; 0 where the best candidate alone was.
+        retrieved: int64 `[N]`, how many of them hold a candidate; of the first place where `top`
+            is 0.
         best: int64 `[N]`, the best candidate, of tied ones the lowest id; -1 where a row of scores
             has a NaN or nothing above -inf, or a list is empty.
         ids: int64 `[N, T]`, T = min(top, C), best first, -1 where there is none; of tied
             candidates the lowest id first. A block of tied candidates that crosses place `top` is
-            left out whole. Where `top` is 1, `best` is all that is known, and T is 0.
+            left out whole; so for `top=1` any tie for the first place. A candidate scored NaN is
+            in front of all others.
         above: int64 `[N, T]`, how many candidates are above each of these.
     """
 
@@ -65,12 +71,56 @@ class FirstPlaces:
     ids: Tensor
     above: Tensor
 
+    @property
+    def known(self) -> Tensor:
+        """Which of the places hold one certain candidate, bool `[N, T]`: no tie, no NaN."""
+        is_nan = (self.best < 0)[:, None] & (self.above == 0)
+        return (self.ids >= 0) & ~is_nan
+
+    def look_up(self, table: Tensor, fill: float) -> Tensor:
+        """Return the rows of a table that belong to the candidates, such as their coordinates.
+
+        Args:
+            table: `[C, ...]`, a row for every location.
+            fill: what stands where the candidate is not `known`, or its id is not in the table.
+
+        Returns:
+            `[N, T, ...]`.
+
+        Raises:
+            TypeError: `table` is not a tensor of at least one dimension.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import Ranking
+            >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])  # the second has a tie
+            >>> ranking = Ranking.from_scores(scores, tensor([1, 0]), top=1)
+            >>> ranking.first_places(1).look_up(tensor([5.0, 6.0, 7.0]), fill=float("nan"))
+            tensor([[6.],
+                    [nan]])
+        """
+        return look_up(table, self.ids, self.known, fill)
+
     def cut(self, top: int) -> FirstPlaces:
         """Keep the first `top` places; a tied block that crosses place `top` goes whole."""
         ids, above = self.ids[:, :top], self.above[:, :top]
         if self.above.shape[1] > top:
             ids = ids.masked_fill(above == self.above[:, top : top + 1], -1)
         return FirstPlaces(top, self.retrieved.clamp(max=top), self.best, ids, above)
+
+
+def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
+    """Return the rows of a table, and the fill value where an id is not known or not in it."""
+    if not isinstance(table, Tensor) or table.ndim == 0:
+        raise TypeError(
+            f"`table` must be a tensor with a row for every location, got {describe(table)}."
+        )
+    table = table.to(ids.device)
+    known = known & (ids < len(table))
+    if not len(table):
+        return table.new_full((*ids.shape, *table.shape[1:]), fill)
+    rows = table[torch.where(known, ids, 0)]
+    return rows.masked_fill(~known.view(*ids.shape, *[1] * (table.ndim - 1)), fill)
 
 
 class Highest(NamedTuple):
@@ -201,7 +251,7 @@ def first_places_of_scores(found: Highest, top: int) -> FirstPlaces:
     best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
     if found.first is None:
         none = best.new_empty(len(best), 0)
-        return FirstPlaces(top, (maximum != -torch.inf).long(), best, none, none)
+        return FirstPlaces(0, (maximum != -torch.inf).long(), best, none, none)
     values, ids = found.first  # NaN first, as it is counted
     present = values != -torch.inf
     retrieved = present[:, :top].sum(1)
@@ -225,7 +275,6 @@ def _same(left: Tensor, right: Tensor) -> Tensor:
 
 def first_places_of_lists(lists: Tensor, top: int) -> FirstPlaces:
     """Take the candidates from lists of ids `[N, K]`."""
-    first = lists[:, :top].clone()
-    ids = first if top > 1 else first[:, :0]
+    ids = lists[:, :top].clone()
     above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
-    return FirstPlaces(top, (first >= 0).sum(1), first[:, 0], ids, above)
+    return FirstPlaces(top, (ids >= 0).sum(1), ids[:, 0], ids, above)

@@ -93,6 +93,11 @@ class Grouped(RankingTally):
         return self.metric.top
 
     @property
+    def best_only(self) -> bool:
+        """What the metric needs."""
+        return self.metric.best_only
+
+    @property
     def depth(self) -> int | None:
         """What the metric looks at."""
         return self.metric.depth

@@ -68,6 +68,11 @@ class LocationF1(RankingTally):
         return 1
 
     @property
+    def best_only(self) -> bool:
+        """A tie for the first place is decided, for the lowest id."""
+        return True
+
+    @property
     def plot_label(self) -> str:
         """F1, and which average of it."""
         return f"F1, {self.average}" if self.average else "F1"
@@ -159,4 +164,4 @@ class LocationF1(RankingTally):
     @staticmethod
     def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return every query's target and best candidate, -1 where there is none."""
-        return ranking.relevant[:, 0], ranking.first_places(1).best
+        return ranking.relevant[:, 0], ranking.best

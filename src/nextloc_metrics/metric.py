@@ -20,8 +20,8 @@ from torch import Tensor
 
 from nextloc_metrics import exact, intervals, plotting, scoring
 from nextloc_metrics.base import BaseMetric
+from nextloc_metrics.messages import describe
 from nextloc_metrics.ranking import Ranking, Ties
-from nextloc_metrics.targets import describe
 
 # What TorchMetrics and `update` set for every batch.
 _PLAIN = (Tensor, int, type(None))
@@ -128,6 +128,11 @@ class RankingTally(BaseMetric, ABC):
         return 0
 
     @property
+    def best_only(self) -> bool:
+        """Whether, of the first places, `Ranking.best` alone is read; `top` is then 1."""
+        return False
+
+    @property
     def depth(self) -> int | None:
         """How many of the first places this metric looks at; None for all.
 
@@ -204,7 +209,14 @@ class RankingTally(BaseMetric, ABC):
     ) -> Ranking:
         """Find where the relevant locations landed; the arguments are those of `update`."""
         return rank(
-            preds, target, mask, self.ignore_index, self.validate_args, self.top, self.depth
+            preds,
+            target,
+            mask,
+            self.ignore_index,
+            self.validate_args,
+            self.top,
+            self.depth,
+            self.best_only,
         )
 
     def check(self, ranking: Ranking) -> None:
@@ -219,7 +231,9 @@ class RankingTally(BaseMetric, ABC):
                 f"`ignore_index` is {self.ignore_index} for {self!r} and {ranking.ignore_index} "
                 "for its Ranking; give both the same."
             )
-        if self.top:
+        if self.top and self.best_only:
+            _ = ranking.best  # which raises where it was not kept
+        elif self.top:
             ranking.first_places(self.top)
         if ranking.depth is not None and (self.depth is None or self.depth > ranking.depth):
             raise ValueError(
@@ -560,6 +574,7 @@ def rank(
     validate_args: bool,
     top: int,
     depth: int | None,
+    best_only: bool,
 ) -> Ranking:
     """Return `preds` where it is a `Ranking`, or make one of `preds` and `target`."""
     if isinstance(preds, Ranking):
@@ -576,6 +591,7 @@ def rank(
         validate_args=validate_args,
         top=top,
         depth=depth,
+        best_only=best_only,
     )
 
 

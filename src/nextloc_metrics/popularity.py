@@ -6,8 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from nextloc_metrics.messages import describe
 from nextloc_metrics.metric import check_choice, check_positive
-from nextloc_metrics.targets import describe, is_integer
+from nextloc_metrics.targets import is_integer
 
 By = Literal["mass", "items"]
 

@@ -9,9 +9,10 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics import exact, plotting
 from nextloc_metrics.base import BaseMetric
+from nextloc_metrics.messages import describe
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.targets import describe, is_integer
+from nextloc_metrics.targets import is_integer
 
 
 class QueryScores(NamedTuple):

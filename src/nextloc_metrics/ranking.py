@@ -21,11 +21,13 @@ from nextloc_metrics.first_places import (
     FirstPlaces,
     first_places_of_lists,
     first_places_of_scores,
+    look_up,
 )
+from nextloc_metrics.messages import describe
 from nextloc_metrics.places import UNLISTED, UNRETRIEVED
 from nextloc_metrics.rows import BEYOND, argsort_rows
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
-from nextloc_metrics.targets import Marked, Relevant, describe, gain_dtype, is_integer, read_target
+from nextloc_metrics.targets import Marked, Relevant, gain_dtype, is_integer, read_target
 
 Made = TypeVar("Made")
 Ties = Literal["expected", "optimistic", "pessimistic"]
@@ -72,7 +74,8 @@ class Ranking:
         depth: how many of the first places were looked at; None for all.
         most_relevant: a bound on `num_relevant`; where it is None, M is that bound.
         ignore_index: the id that was never relevant.
-        first: the candidates on the first places, where `top` asked for them.
+        first: the candidates on the first places, where `top` asked for them; read them by
+            `first_places` and `best`.
         groups: int64 `[N]`, every query's group, where given.
     """
 
@@ -103,6 +106,7 @@ class Ranking:
         validate_args: bool = True,
         top: int = 0,
         depth: int | None = None,
+        best_only: bool = False,
     ) -> Ranking:
         """Rank by the scores of all candidates.
 
@@ -119,6 +123,7 @@ class Ranking:
             top: how many of the first places to keep by id.
             depth: how many of the first places matter; None for all. Relevant locations beyond may
                 be left unretrieved or out, which is faster where queries have several.
+            best_only: with `top=1`, keep `best` and no `first_places`, which takes less time.
 
         Raises:
             TypeError: `preds` is not floating, or `target` is complex.
@@ -135,7 +140,7 @@ class Ranking:
                 f"`preds` must be a floating tensor of scores, got {describe(preds)}; "
                 "pass integer scores as `.float()`, lists of ids to `Ranking.from_lists`."
             )
-        _check_places(top, depth)
+        _check_places(top, depth, best_only)
         _check_candidates(preds)
         num_candidates = preds.shape[-1]
         relevant = read_target(
@@ -150,7 +155,8 @@ class Ranking:
         scores = _comparable(preds).reshape(-1, num_candidates)
         if relevant.most == 1 or waits_to_look(scores):
             depth = None  # to count all of them costs as little
-        ids, above, tied, first = find_places(scores, relevant, depth, top)
+        number = _places_to_find(top, best_only)
+        ids, above, tied, first = find_places(scores, relevant, depth, number)
         return cls.from_places(
             relevant,
             above,
@@ -160,7 +166,7 @@ class Ranking:
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             depth=depth,
-            first=first,
+            first=_keep(first, top),
         )
 
     @classmethod
@@ -176,6 +182,7 @@ class Ranking:
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
+        best_only: bool = False,
     ) -> Ranking:
         """Rank by the dot products of queries and candidates, never all of them in memory.
 
@@ -194,6 +201,7 @@ class Ranking:
             ignore_index: an id that is never relevant.
             validate_args: read the target's values and raise where they are out of range.
             top: how many of the first places to keep by id.
+            best_only: with `top=1`, keep `best` and no `first_places`, which takes less time.
 
         Raises:
             TypeError: `queries` or `table` is not floating, or `target` is complex.
@@ -205,7 +213,8 @@ class Ranking:
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        _check_places(top)
+        _check_places(top, best_only=best_only)
+        number = _places_to_find(top, best_only)
         _check_embeddings(queries, table, bias, chunk_size)
         relevant = read_target(
             queries,
@@ -222,7 +231,7 @@ class Ranking:
             None if bias is None else bias.detach(),
             relevant.ids,
             chunk_size,
-            top,
+            number,
         )
         return cls.from_places(
             relevant,
@@ -230,7 +239,7 @@ class Ranking:
             shape=queries.shape[:-1],
             num_candidates=len(table),
             ignore_index=ignore_index,
-            first=None if found is None else first_places_of_scores(found, top),
+            first=None if found is None else _keep(first_places_of_scores(found, number), top),
         )
 
     @classmethod
@@ -245,6 +254,7 @@ class Ranking:
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
+        best_only: bool = False,
     ) -> Ranking:
         """Rank by scores whose candidates are spread over processes.
 
@@ -261,12 +271,14 @@ class Ranking:
             ignore_index: an id that is never relevant.
             validate_args: read the values and raise where they are out of range.
             top: how many of the first places to keep by id.
+            best_only: with `top=1`, keep `best` and no `first_places`, which takes less time.
 
         Raises:
             TypeError: `local_scores` is not floating, or `target` no integer tensor.
             ValueError: shapes do not fit, or a value of `target` is out of range.
         """
-        _check_places(top)
+        _check_places(top, best_only=best_only)
+        number = _places_to_find(top, best_only)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
                 f"`local_scores` must be a floating tensor of scores, got {describe(local_scores)}."
@@ -286,7 +298,7 @@ class Ranking:
         if num_local == 0:
             scores = scores.new_full((len(scores), 1), -torch.inf)  # above and tied with nothing
         own, known, num_candidates, found = exchange_scores(
-            scores, num_local, relevant.ids, offset, top, process_group
+            scores, num_local, relevant.ids, offset, number, process_group
         )
         if validate_args and bool(((relevant.ids >= 0) & ~known).any()):
             raise ValueError(
@@ -302,7 +314,7 @@ class Ranking:
             shape=local_scores.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
-            first=None if found is None else first_places_of_scores(found, top),
+            first=None if found is None else _keep(first_places_of_scores(found, number), top),
         )
 
     @classmethod
@@ -316,6 +328,7 @@ class Ranking:
         validate_args: bool = True,
         top: int = 0,
         depth: int | None = None,
+        best_only: bool = False,
     ) -> Ranking:
         """Rank by lists of candidate ids, best first.
 
@@ -329,6 +342,7 @@ class Ranking:
             validate_args: read the values and raise where they are out of range.
             top: how many of the first places to keep by id.
             depth: how many of the first places matter; None for all.
+            best_only: taken for the sake of `from_scores`; lists keep their first ids anyway.
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.
@@ -343,7 +357,7 @@ class Ranking:
         """
         if not isinstance(preds, Tensor) or not is_integer(preds):
             raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(preds)}.")
-        _check_places(top, depth)
+        _check_places(top, depth, best_only)
         _check_candidates(preds)
         relevant = read_target(
             preds,
@@ -482,10 +496,25 @@ class Ranking:
         return replace(self, groups=groups.reshape(-1).to(torch.int64, copy=True))
 
     def first_places(self, top: int) -> FirstPlaces:
-        """Return the candidates on the first places.
+        """Return the candidates on the first `top` places.
+
+        They are the same whatever the ranking kept beyond them.
 
         Raises:
             ValueError: fewer than `top` places were kept.
+
+        Example:
+            >>> from torch import tensor
+            >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
+            >>> ranking = Ranking.from_scores(scores, tensor([1, 0]), top=2)
+            >>> ranking.first_places(2).ids
+            tensor([[1, 2],
+                    [0, 2]])
+            >>> ranking.first_places(1).ids  # a tie for the first place
+            tensor([[ 1],
+                    [-1]])
+            >>> ranking.best  # of tied ones the lowest id
+            tensor([1, 0])
         """
         if self.first is None or self.first.top < top:
             kept = 0 if self.first is None else self.first.top
@@ -493,7 +522,58 @@ class Ranking:
                 f"the first {top} places are needed, and this Ranking kept {kept}; "
                 f"make it with `top={top}`."
             )
-        return self.first
+        first = self.first
+        if first.top == top:
+            return first
+        return self.once((FirstPlaces, top), lambda: first.cut(top))
+
+    @property
+    def best(self) -> Tensor:
+        """The best candidate of every query, int64 `[N]`, of tied ones the lowest id.
+
+        -1 where a row of scores has a NaN or nothing above -inf, or a list is empty.
+
+        Raises:
+            ValueError: the ranking was made without `top`.
+        """
+        if self.first is None:
+            raise ValueError(
+                "the best candidate is needed, and this Ranking did not keep it; make it with "
+                "`top=1`."
+            )
+        return self.first.best
+
+    def look_up(self, table: Tensor, fill: float) -> Tensor:
+        """Return the rows of a table that belong to the relevant locations.
+
+        `table[ranking.relevant]` would take the last row for padding, whose id is -1.
+
+        Args:
+            table: `[C, ...]`, a row for every location.
+            fill: what stands for padding, and for an id of a list that is not in the table.
+
+        Returns:
+            `[N, M, ...]`.
+
+        Raises:
+            TypeError: `table` is not a tensor of at least one dimension.
+            ValueError: `table` has fewer rows than there are candidates.
+
+        Example:
+            >>> from torch import tensor
+            >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
+            >>> ranking = Ranking.from_scores(scores, tensor([[2, -1], [1, 0]]))
+            >>> ranking.look_up(tensor([5.0, 6.0, 7.0]), fill=0.0)  # from the best place on
+            tensor([[7., 0.],
+                    [5., 6.]])
+        """
+        found = look_up(table, self.relevant, self.relevant >= 0, fill)
+        if self.num_candidates is not None and len(table) < self.num_candidates:
+            raise ValueError(
+                f"`table` must have a row for each of the {self.num_candidates} candidates, got "
+                f"{len(table)} rows."
+            )
+        return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -657,11 +737,22 @@ def _check_embeddings(
         raise ValueError(f"`chunk_size` must be a positive integer, got {chunk_size!r}.")
 
 
-def _check_places(top: int, depth: int | None = None) -> None:
+def _places_to_find(top: int, best_only: bool) -> int:
+    """Return how many first places to look for: a tie for the first is seen by the second."""
+    return 2 if top == 1 and not best_only else top
+
+
+def _keep(first: FirstPlaces | None, top: int) -> FirstPlaces | None:
+    return first if first is None or first.top <= top else first.cut(top)
+
+
+def _check_places(top: int, depth: int | None = None, best_only: bool = False) -> None:
     if type(top) is not int or top < 0:
         raise ValueError(f"`top` must be an integer of at least 0, got {top!r}.")
     if depth is not None and (type(depth) is not int or depth < 1):
         raise ValueError(f"`depth` must be None or a positive integer, got {depth!r}.")
+    if not isinstance(best_only, bool):
+        raise ValueError(f"`best_only` must be True or False, got {best_only!r}.")
 
 
 def _check_candidates(preds: Tensor) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nextloc_metrics.counting import are_looked_up, loops_over_places
 from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics.messages import describe
 from nextloc_metrics.rows import count_true, fill_slots, slots_of_sizes, sort_ids
 
 # Queries that tell how many others have.
@@ -114,13 +115,6 @@ def read_target(
 def is_integer(tensor: Tensor) -> bool:
     """Tell whether a tensor holds integers, not booleans."""
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
-
-
-def describe(value: object) -> str:
-    """Name a value in an error message: dtype and shape of a tensor, else type and value."""
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    return f"{type(value).__name__} {value!r}"
 
 
 def gain_dtype(device: torch.device) -> torch.dtype:
