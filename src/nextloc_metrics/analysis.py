@@ -24,7 +24,7 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.first_places import FirstPlaces
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence, t_quantile
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import describe, got, read_row, short
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
 from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.places import UNRETRIEVED
@@ -108,8 +108,8 @@ def chance(
     if isinstance(metrics, RankingTally):
         if _scored_metric(metrics) is None:
             raise TypeError(
-                f"{metrics!r} is no mean of scores, and its value for a random ranking depends on "
-                "how often each location is visited, or on what it computes."
+                f"{short(metrics)} is no mean of scores, and its value for a random ranking "
+                "depends on how often each location is visited, or on what it computes."
             )
         return _chance_of(metrics, num_candidates, num_relevant)
     if isinstance(metrics, RankingCollection):
@@ -138,13 +138,13 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
         return float(metric.score(block))
     if metric.top:
         raise TypeError(
-            f"{metric!r} scores the ids on the first places, and of a random ranking only the "
+            f"{short(metric)} scores the ids on the first places, and of a random ranking only the "
             "places of the relevant location are known."
         )
     if num_relevant > 1:
         raise ValueError(
-            f"`num_relevant` must be 1 for {metric!r}: of a score of your own, only the places of "
-            f"one relevant location can all be tried, got {num_relevant}."
+            f"`num_relevant` must be 1 for {short(metric)}: of a score of your own, only the "
+            f"places of one relevant location can all be tried, got {num_relevant}."
         )
     total = 0.0
     for start in range(0, num_candidates, _CHUNK):
@@ -205,7 +205,7 @@ def skill(value: Any, chance: Any) -> Any:
         if not found:
             raise ValueError(
                 "`value` and `chance` must have names in common, got "
-                f"{list(value)} and {list(chance)}."
+                f"{short(list(value))} and {short(list(chance))}."
             )
         return found
     return (value - chance) / (1 - chance) if chance != 1 else value * math.nan
@@ -238,11 +238,13 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
         >>> mrr(most_frequent([5, 20, 10], len(target)), target)  # (1/2 + 1 + 1/2) / 3
         tensor(0.6667)
     """
-    scores = torch.as_tensor(counts)
+    scores = read_row("counts", counts)
     if scores.ndim != 1 or not scores.numel() or scores.is_complex():
         raise ValueError(f"`counts` must be one row of numbers, [C], got {describe(scores)}.")
     if isinstance(num_queries, bool) or not isinstance(num_queries, int) or num_queries < 0:
-        raise ValueError(f"`num_queries` must be an integer of at least 0, got {num_queries!r}.")
+        raise ValueError(
+            f"`num_queries` must be an integer of at least 0, got {short(num_queries)}."
+        )
     # counts are whole numbers, up to 2^53 exact; Apple's devices have no float64
     scores = scores.float() if scores.device.type == "mps" else scores.double()
     lowest, highest = (float(bound) for bound in scores.aminmax())
@@ -395,8 +397,8 @@ def _read_scores(name: str, scores: object) -> tuple[Any, Tensor]:
         ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # one query's are squeezed
     if not isinstance(scores, Tensor) or scores.ndim != 1:
         raise TypeError(
-            f"`{name}` must be a PerQueryScores, what its `compute` returned, or a tensor [N], got "
-            f"{describe(scores)}."
+            f"`{name}` must be a PerQueryScores, what its `compute` returned, or a tensor [N], "
+            f"{got(name, scores)}."
         )
     return ids, scores.detach().cpu().double()
 
@@ -406,7 +408,7 @@ def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
     if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != difference.shape:
         raise ValueError(
             f"`groups` must be an integer tensor of shape {tuple(difference.shape)}, one group a "
-            f"query, got {describe(groups)}."
+            f"query, {got('groups', groups)}."
         )
     _, group, sizes = torch.unique(groups.cpu(), return_inverse=True, return_counts=True)
     return torch.zeros(len(sizes)).double().index_add(0, group, difference), sizes.double()
@@ -509,7 +511,9 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     """
     values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
     if not values or not all(values.values()):
-        raise ValueError(f"`runs` must hold at least one run of every model, got {dict(runs)!r}.")
+        raise ValueError(
+            f"`runs` must hold at least one run of every model, got {short(dict(runs))}."
+        )
     models = {
         name: Runs(
             statistics.fmean(of_model),

@@ -17,8 +17,8 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics import exact, plotting
 from nextloc_metrics.base import BaseMetric, unchanged_by_errors
-from nextloc_metrics.messages import describe
-from nextloc_metrics.metric import check_bool
+from nextloc_metrics.messages import got, short
+from nextloc_metrics.metric import check_bool, check_ignored
 from nextloc_metrics.targets import is_integer
 
 # The loss of a certain mistake in float64, the largest that clipping leaves.
@@ -62,6 +62,7 @@ class LogLoss(BaseMetric):
         self, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
+        check_ignored(ignore_index)
         self.ignore_index = ignore_index
         self.validate_args = check_bool("validate_args", validate_args)
         # MetricCollection merges metrics whose states look alike
@@ -104,17 +105,17 @@ class LogLoss(BaseMetric):
         """Raise where this metric cannot be updated with a batch."""
         if not isinstance(preds, Tensor) or not preds.is_floating_point():
             raise TypeError(
-                f"`preds` must be a floating tensor of probabilities, got {describe(preds)}."
+                f"`preds` must be a floating tensor of probabilities, {got('preds', preds)}."
             )
         if not isinstance(target, Tensor) or not (is_integer(target) or target.dtype == torch.bool):
             raise TypeError(
-                f"`target` must be an integer or bool tensor of labels, got {describe(target)}; "
-                "pass floating labels as `.long()`."
+                "`target` must be an integer or bool tensor of labels, "
+                f"{got('target', target, 'pass floating labels as `.long()`')}."
             )
         if preds.shape != target.shape:
             raise ValueError(
-                f"`preds` and `target` must have the same shape, got {tuple(preds.shape)} and "
-                f"{tuple(target.shape)}."
+                f"`preds` and `target` must have the same shape, got {short(preds.shape)} and "
+                f"{short(target.shape)}."
             )
         device = getattr(self, self.state_name).device
         if not preds.device == target.device == device:

@@ -14,6 +14,7 @@ from nextloc_metrics import plotting
 from nextloc_metrics.base import unchanged_by_errors
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence
+from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.shortcut import Shortcut
@@ -77,14 +78,14 @@ class RankingCollection(MetricCollection):
         for member in members:
             if not isinstance(member, RankingTally):
                 raise TypeError(
-                    f"a RankingCollection holds metrics of nextloc_metrics, got {member!r}; put it "
-                    "in a torchmetrics.MetricCollection beside others."
+                    "a RankingCollection holds metrics of nextloc_metrics, got "
+                    f"{short(member)}; put it in a torchmetrics.MetricCollection beside others."
                 )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
         if len(ignored) > 1:
             raise ValueError(
                 "the members of a RankingCollection must agree on `ignore_index`, got "
-                f"{sorted(ignored, key=str)}; give all of them the same."
+                f"{short(sorted(ignored, key=str))}; give all of them the same."
             )
         before = dict(self._modules), getattr(self, "_groups", {})
         try:
@@ -181,7 +182,7 @@ class RankingCollection(MetricCollection):
         }
         if taken := {name for named in bounds.values() for name in named} & set(values):
             raise ValueError(
-                f"the names of bounds must be free, and {sorted(taken)} are members of the "
+                f"the names of bounds must be free, and {short(sorted(taken))} are members of the "
                 "collection; name these otherwise."
             )
         return {
@@ -309,7 +310,7 @@ class RankingCollection(MetricCollection):
         several = isinstance(ax, Sequence) or hasattr(ax, "shape")
         if ax is not None and (several if together else not several or len(ax) != len(self)):
             needed = "one axes" if together else f"{len(self)} axes, one for every member"
-            raise ValueError(f"`ax` must be {needed}, got {ax!r}.")
+            raise ValueError(f"`ax` must be {needed}, got {short(ax)}.")
         if together:
             return self._plot_together(val, ax)
         pictures = []
@@ -438,7 +439,7 @@ def _check_group(members: list[Any]) -> None:
         if member.state_name != members[0].state_name:
             raise ValueError(
                 "the members of a compute group must count the same, got "
-                f"{members[0].state_name} and {member.state_name}; leave `compute_groups` out."
+                f"{short(members[0])} and {short(member)}; leave `compute_groups` out."
             )
 
 
@@ -479,6 +480,6 @@ def _members(metrics: Any) -> list[Any]:
         return list(metrics.values(copy_state=False))
     if isinstance(metrics, Mapping):
         metrics = list(metrics.values())
-    if isinstance(metrics, Sequence):
+    if isinstance(metrics, Sequence) and not isinstance(metrics, str | bytes):
         return [member for metric in metrics for member in _members(metric)]
     return [metrics]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, scoring
+from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.popularity import PopularityBins
@@ -62,7 +63,7 @@ class DecileMetric(RankingTally):
         ):
             raise ValueError(
                 f"`decile` must be None, 'unmapped' or a bin from 1 to {bins.num_bins}, "
-                f"got {decile!r}."
+                f"got {short(decile)}."
             )
         super().__init__(
             bins=bins, candidates=check_positive("candidates", candidates), decile=decile, **options
@@ -313,7 +314,9 @@ class DecileKForRecall(DecileMetric):
     ) -> None:
         check_choice("statistic", statistic, Literal["median", "mean"])
         if type(min_recall) not in (int, float) or not 0 < min_recall <= 1:
-            raise ValueError(f"`min_recall` must be above 0 and at most 1, got {min_recall!r}.")
+            raise ValueError(
+                f"`min_recall` must be above 0 and at most 1, got {short(min_recall)}."
+            )
         if exhausted is not None:
             check_positive("exhausted", exhausted)
         super().__init__(

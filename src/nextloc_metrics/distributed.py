@@ -17,6 +17,7 @@ import torch.distributed
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from nextloc_metrics.messages import short
 from nextloc_metrics.metric import check_positive
 
 Row = TypeVar("Row")
@@ -94,8 +95,8 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
     """
     check_positive("num_replicas", num_replicas)
     if isinstance(num_rows, bool) or not isinstance(num_rows, int) or num_rows < 0:
-        raise ValueError(f"`num_rows` must be an integer of at least 0, got {num_rows!r}.")
+        raise ValueError(f"`num_rows` must be an integer of at least 0, got {short(num_rows)}.")
     if not isinstance(rank, int) or not 0 <= rank < num_replicas:
-        raise ValueError(f"`rank` must be from 0 to {num_replicas - 1}, got {rank!r}.")
+        raise ValueError(f"`rank` must be from 0 to {num_replicas - 1}, got {short(rank)}.")
     share = num_rows // num_replicas if drop_last else -(-num_rows // num_replicas)
     return torch.arange(share) * num_replicas + rank < num_rows

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics import threads
 from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import got
 from nextloc_metrics.rows import columns_of_highest_values, highest_values, sort_rows, topk
 
 # Maxima of smaller groups of candidates cost more than they spare.
@@ -113,7 +113,7 @@ def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
     """Return the rows of a table, and the fill value where an id is not known or not in it."""
     if not isinstance(table, Tensor) or table.ndim == 0:
         raise TypeError(
-            f"`table` must be a tensor with a row for every location, got {describe(table)}."
+            f"`table` must be a tensor with a row for every location, {got('table', table)}."
         )
     table = table.to(ids.device)
     known = known & (ids < len(table))

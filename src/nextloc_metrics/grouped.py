@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
+from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
@@ -62,14 +63,16 @@ class Grouped(RankingTally):
         **kwargs: Any,
     ) -> None:
         if not isinstance(metric, RankingMetric):
-            raise TypeError(f"`metric` must be a RankingMetric, got {metric!r}.")
+            raise TypeError(f"`metric` must be a RankingMetric, got {short(metric)}.")
         if not metric.averages_scores:
-            raise TypeError(f"`metric` must be the mean of a score, and {metric!r} is not.")
+            raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
         check_positive("num_groups", num_groups)
         if average is not None:
             check_choice("average", average, Average)
         if group is not None and (type(group) is not int or not 0 <= group < num_groups):
-            raise ValueError(f"`group` must be None or from 0 to {num_groups - 1}, got {group!r}.")
+            raise ValueError(
+                f"`group` must be None or from 0 to {num_groups - 1}, got {short(group)}."
+            )
         if group is not None and average is not None:
             raise ValueError("`group` and `average` are different scalars; give one of them.")
         super().__init__(

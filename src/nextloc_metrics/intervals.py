@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact
+from nextloc_metrics.messages import short
 
 # Squares are rounded to steps of 2^-32: a variance up to here cannot be told from zero.
 _SMALLEST_VARIANCE = 2.0**-30
@@ -136,4 +137,6 @@ def _t_within(angle: float, n: int) -> float:
 def check_confidence(confidence: float) -> None:
     """Raise where a confidence is not between 0 and 1."""
     if type(confidence) is not float or not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must be between 0 and 1, such as 0.95, got {confidence!r}.")
+        raise ValueError(
+            f"`confidence` must be between 0 and 1, such as 0.95, got {short(confidence)}."
+        )

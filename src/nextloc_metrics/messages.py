@@ -1,10 +1,84 @@
-"""How error messages name the values they are about."""
+"""How error messages name values: briefly, whatever was passed, and with a remedy that fits."""
 
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import numpy as np
+import torch
 from torch import Tensor
+
+# Characters of one value. A message names two at most, and has 300 in all.
+_LONGEST = 72
+
+_repr = reprlib.Repr()
+_repr.maxlevel = 2
+_repr.maxstring = _repr.maxother = _repr.maxlong = _LONGEST
 
 
 def describe(value: object) -> str:
-    """Name a value in an error message: dtype and shape of a tensor, else type and value."""
+    """Name a value: dtype and shape of a tensor, type too of an array; else type and value."""
     if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    return f"{type(value).__name__} {value!r}"
+        return f"{str(value.dtype).removeprefix('torch.')} {short(value.shape)}"
+    kind = type(value).__name__
+    shape = _shape(value)
+    if shape is not None:  # an array, or a column or table of data
+        return " ".join([kind, *([str(value.dtype)] if hasattr(value, "dtype") else []), shape])
+    return f"{kind} {short(value)}"
+
+
+def short(value: object) -> str:
+    """Write a value as `repr` does, in one line of few characters; of many numbers, the shape."""
+    if isinstance(value, Tensor) and value.ndim:
+        return f"tensor {describe(value)}"
+    if isinstance(value, torch.Size):
+        value = tuple(value)
+    if _shape(value) not in (None, "()"):
+        return describe(value)
+    try:
+        text = " ".join(_repr.repr(value).split())
+    except Exception:  # a `repr` of somebody else's, or an integer of too many digits for one
+        text = f"<{type(value).__name__}>"
+    return clip(text)
+
+
+def clip(text: str) -> str:
+    """Cut a text to few characters."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _shape(value: object) -> str | None:
+    shape = None if isinstance(value, type) else getattr(value, "shape", None)
+    return short(shape) if isinstance(shape, tuple) else None
+
+
+def got(name: str, value: object, otherwise: str = "") -> str:
+    """End a message on an argument that must be a tensor: what it is, and what to do about it.
+
+    Args:
+        name: the argument.
+        value: what was passed.
+        otherwise: the remedy where it is a tensor, of a wrong kind.
+    """
+    remedy = otherwise if isinstance(value, Tensor) else _remedy(name, value)
+    return f"got {describe(value)}" + (f"; {remedy}" if remedy else "")
+
+
+def read_row(name: str, values: Any) -> Tensor:
+    """Make a tensor of numbers that are given in any form."""
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"`{name}` must be one row of numbers, got {describe(values)}.") from error
+
+
+def _remedy(name: str, value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"use `torch.from_numpy({name})`"
+    if isinstance(value, list | tuple):
+        are_tensors = len(value) > 0 and isinstance(value[0], Tensor)
+        return f"use `torch.{'stack' if are_tensors else 'tensor'}({name})`"
+    if hasattr(value, "to_numpy"):
+        return f"use `torch.tensor({name}.to_numpy())`"
+    return "pass a tensor"

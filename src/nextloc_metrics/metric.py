@@ -20,7 +20,7 @@ from torch import Tensor
 
 from nextloc_metrics import exact, intervals, plotting, scoring
 from nextloc_metrics.base import BaseMetric
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import clip, describe, short
 from nextloc_metrics.ranking import Ranking, Ties
 
 # What TorchMetrics and `update` set for every batch.
@@ -87,10 +87,7 @@ class RankingTally(BaseMetric, ABC):
         self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
     ) -> None:
         check_bool("validate_args", validate_args)
-        if ignore_index is not None and (
-            isinstance(ignore_index, bool) or not isinstance(ignore_index, int)
-        ):
-            raise ValueError(f"`ignore_index` must be None or an integer, got {ignore_index!r}.")
+        check_ignored(ignore_index)
         declared = self._declared_options()
         own = {name: options.pop(name) for name in declared if name in options}
         super().__init__(**{"dist_sync_fn": all_reduce, **options})
@@ -223,13 +220,14 @@ class RankingTally(BaseMetric, ABC):
         """Raise where this metric cannot be updated with the ranking."""
         if ranking.device != self.held.device:
             raise ValueError(
-                f"{self!r} is on {self.state.device} and its input on {ranking.device}; move the "
-                "metric with `.to(device)`, or make it an attribute of the module that you move."
+                f"{short(self)} is on {self.state.device} and its input on {ranking.device}; "
+                "move the metric with `.to(device)`, or make it an attribute of the module that "
+                "you move."
             )
         if self.ignore_index is not None and ranking.ignore_index != self.ignore_index:
             raise ValueError(
-                f"`ignore_index` is {self.ignore_index} for {self!r} and {ranking.ignore_index} "
-                "for its Ranking; give both the same."
+                f"`ignore_index` is {self.ignore_index} for {short(self)} and "
+                f"{ranking.ignore_index} for its Ranking; give both the same."
             )
         if self.top and self.best_only:
             _ = ranking.best  # which raises where it was not kept
@@ -237,8 +235,8 @@ class RankingTally(BaseMetric, ABC):
             ranking.first_places(self.top)
         if ranking.depth is not None and (self.depth is None or self.depth > ranking.depth):
             raise ValueError(
-                f"{self!r} looks at {self.depth or 'all'} places, and its Ranking was made for the "
-                f"first {ranking.depth}; make it with `depth={self.depth}`."
+                f"{short(self)} looks at {self.depth or 'all'} places, and its Ranking was made "
+                f"for the first {ranking.depth}; make it with `depth={self.depth}`."
             )
 
     @property
@@ -249,8 +247,8 @@ class RankingTally(BaseMetric, ABC):
     def estimate(self) -> intervals.Estimate:
         """Return the mean of the scores in the state, and how sure it is."""
         raise TypeError(
-            f"{self!r} is no mean of scores, and its sums do not tell how sure it is; repeat the "
-            "evaluation on samples of the queries."
+            f"{short(self)} is no mean of scores, and its sums do not tell how sure it is; repeat "
+            "the evaluation on samples of the queries."
         )
 
     def standard_error(self) -> Tensor:
@@ -336,7 +334,7 @@ class RankingTally(BaseMetric, ABC):
                 missing_keys.append(key)
         elif found.dtype != torch.int64 or found.shape != self.state.shape:
             error_msgs.append(
-                f"the state `{key}` must be {describe(self.state)}, got {describe(found)}."
+                f"the state `{clip(key)}` must be {describe(self.state)}, got {describe(found)}."
             )
         else:
             setattr(self, self.state_name, found.to(self.state.device, copy=True))
@@ -426,8 +424,8 @@ class RankingTally(BaseMetric, ABC):
         """Raise for an option that is set past `RankingTally.__init__`, and not in the name."""
         if name in self._options:
             raise AttributeError(
-                f"`{name}` of {self!r} is fixed, since its state was counted with it; make a new "
-                f"{type(self).__name__} instead."
+                f"`{name}` of {short(self)} is fixed, since its state was counted with it; make a "
+                f"new {type(self).__name__} instead."
             )
         raise AttributeError(
             f"`{name}` is an option of {type(self).__name__} that the name of its state must hold; "
@@ -636,7 +634,8 @@ def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
                 low, high = float(row.amin()), float(row.amax())
                 if metric.validate_args and not _are_scores(low, high):
                     raise ValueError(
-                        f"`score` of {metric!r} must return values in [0, 1], got {low} to {high}."
+                        f"`score` of {short(metric)} must return values in [0, 1], got {low} to "
+                        f"{high}."
                     )
 
 
@@ -645,8 +644,8 @@ def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
     shape = ranking.num_relevant.shape
     if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
         raise ValueError(
-            f"`score` of {metric!r} must return real numbers of shape ({len(ranking)},), one a "
-            f"query, got {describe(scores)}."
+            f"`score` of {short(metric)} must return real numbers of shape ({len(ranking)},), one "
+            f"a query, got {describe(scores)}."
         )
     return scores.detach().double()
 
@@ -693,21 +692,28 @@ def _are_scores(low: float, high: float) -> bool:
 
 def check_choice(name: str, value: object, choices: Any) -> None:
     """Raise where an option is none of the strings of a `Literal`."""
-    if value not in get_args(choices):
-        raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
+    if not isinstance(value, str) or value not in get_args(choices):
+        raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {short(value)}.")
 
 
 def check_bool(name: str, value: object) -> bool:
     """Return a bool, raise for anything else."""
     if not isinstance(value, bool):
-        raise ValueError(f"`{name}` must be True or False, got {value!r}.")
+        raise ValueError(f"`{name}` must be True or False, got {short(value)}.")
     return value
+
+
+def check_ignored(ignore_index: object) -> None:
+    """Raise where the id or label to leave out is none."""
+    is_id = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
+    if ignore_index is not None and not is_id:
+        raise ValueError(f"`ignore_index` must be None or an integer, got {short(ignore_index)}.")
 
 
 def check_positive(name: str, value: object) -> int:
     """Return a positive integer, raise for anything else."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+        raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
     return value
 
 

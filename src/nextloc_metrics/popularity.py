@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import describe, read_row
 from nextloc_metrics.metric import check_choice, check_positive
 from nextloc_metrics.targets import is_integer
 
@@ -125,7 +125,7 @@ class PopularityBins(torch.nn.Module):
 
 
 def _read_row(name: str, values: Tensor | Sequence[int]) -> Tensor:
-    row = torch.as_tensor(values)
+    row = read_row(name, values)
     if row.ndim != 1 or not row.numel() or not is_integer(row):
         raise ValueError(f"`{name}` must be one row of integers, got {describe(row)}.")
     row = row.long().clone()

@@ -30,6 +30,7 @@ from nextloc_metrics.deciles import (
     DecilePredictionShare,
 )
 from nextloc_metrics.location_f1 import LocationF1
+from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally, check_positive
 from nextloc_metrics.metrics import (
     MRR,
@@ -89,10 +90,12 @@ def next_location_metrics(
         f1 0.5000
     """
     common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
+    _check_separator(separator)
     members: dict[str, RankingTally] = {
         f"acc{separator}{cut}": AccuracyAtK(cut, **common) for cut in _cut_offs(k)
     }
     members["mrr"] = MRR(**common)
+    check_positive("ndcg_k", ndcg_k)
     members[f"ndcg{separator}{ndcg_k}"] = NDCGAtK(ndcg_k, **common)
     members["f1"] = LocationF1(num_locations, **common)
     return RankingCollection(members, prefix=prefix, postfix=postfix)
@@ -134,6 +137,7 @@ def recommendation_metrics(
         map_at_2 0.5000
         ndcg_at_2 0.6131
     """
+    _check_separator(separator)
     members: dict[str, RankingTally] = {}
     for cut in _cut_offs(k):
         at_cut = {
@@ -281,6 +285,7 @@ def click_through_metrics(
         f1 0.5000
         mcc 0.0000
     """
+    _check_thresholds(threshold, thresholds)
     common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
     members: dict[str, Metric] = {
         "log_loss": LogLoss(**common),
@@ -360,8 +365,35 @@ def decile_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
+def _check_thresholds(threshold: float, thresholds: int | list[float] | Tensor | None) -> None:
+    if not _is_probability(threshold):
+        raise ValueError(f"`threshold` must be a float in [0, 1], got {short(threshold)}.")
+    if isinstance(thresholds, Tensor):
+        are_thresholds = thresholds.ndim == 1 and bool(
+            ((thresholds >= 0) & (thresholds <= 1)).all()
+        )
+    elif isinstance(thresholds, list):
+        are_thresholds = all(map(_is_probability, thresholds))
+    else:
+        are_thresholds = thresholds is None or (type(thresholds) is int and thresholds > 1)
+    if not are_thresholds:
+        raise ValueError(
+            "`thresholds` must be None, an integer of at least 2, or a tensor or list of floats in "
+            f"[0, 1], got {short(thresholds)}."
+        )
+
+
+def _is_probability(value: object) -> bool:
+    return isinstance(value, float) and 0 <= value <= 1
+
+
+def _check_separator(separator: str) -> None:
+    if not isinstance(separator, str):
+        raise TypeError(f"`separator` must be a string, got {short(separator)}.")
+
+
 def _cut_offs(k: int | Sequence[int]) -> list[int]:
     cuts = [check_positive("k", cut) for cut in (k if isinstance(k, Sequence) else [k])]
     if not cuts or len(set(cuts)) < len(cuts):
-        raise ValueError(f"`k` must be one or several different positive integers, got {k!r}.")
+        raise ValueError(f"`k` must be one or several different positive integers, got {short(k)}.")
     return cuts

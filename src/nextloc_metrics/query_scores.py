@@ -9,7 +9,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics import exact, plotting
 from nextloc_metrics.base import BaseMetric
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import got, short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.targets import is_integer
@@ -64,9 +64,9 @@ class PerQueryScores(BaseMetric):
 
     def __init__(self, metric: RankingMetric, **kwargs: Any) -> None:
         if not isinstance(metric, RankingMetric):
-            raise TypeError(f"`metric` must be a RankingMetric, got {metric!r}.")
+            raise TypeError(f"`metric` must be a RankingMetric, got {short(metric)}.")
         if not metric.averages_scores:
-            raise TypeError(f"`metric` must be the mean of a score, and {metric!r} is not.")
+            raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
         super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
         self.metric = metric
         # of the metric's name, so that a MetricCollection merges none that keep other scores
@@ -146,8 +146,8 @@ class PerQueryScores(BaseMetric):
             or query_ids.shape != ranking.shape
         ):
             raise ValueError(
-                f"`query_ids` must be an integer tensor of shape {tuple(ranking.shape)}, one id a "
-                f"query, such as its row in the test set, got {describe(query_ids)}."
+                f"`query_ids` must be an integer tensor of shape {short(ranking.shape)}, one id "
+                f"a query, such as its row in the test set, {got('query_ids', query_ids)}."
             )
         scores, counted = self.metric.score_queries(ranking)
         fixed = exact.to_fixed_point(scores)

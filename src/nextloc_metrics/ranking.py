@@ -23,7 +23,7 @@ from nextloc_metrics.first_places import (
     first_places_of_scores,
     look_up,
 )
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.places import UNLISTED, UNRETRIEVED
 from nextloc_metrics.rows import BEYOND, argsort_rows
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
@@ -137,8 +137,13 @@ class Ranking:
         """
         if not isinstance(preds, Tensor) or not preds.is_floating_point():
             raise TypeError(
-                f"`preds` must be a floating tensor of scores, got {describe(preds)}; "
-                "pass integer scores as `.float()`, lists of ids to `Ranking.from_lists`."
+                "`preds` must be a floating tensor of scores, "
+                + got(
+                    "preds",
+                    preds,
+                    "pass integer scores as `.float()`, lists of ids to `Ranking.from_lists`",
+                )
+                + "."
             )
         _check_places(top, depth, best_only)
         _check_candidates(preds)
@@ -281,10 +286,11 @@ class Ranking:
         number = _places_to_find(top, best_only)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
-                f"`local_scores` must be a floating tensor of scores, got {describe(local_scores)}."
+                "`local_scores` must be a floating tensor of scores, "
+                f"{got('local_scores', local_scores)}."
             )
         if not isinstance(target, Tensor) or not is_integer(target):
-            raise TypeError(f"`target` must be an integer tensor of ids, got {describe(target)}.")
+            raise TypeError(f"`target` must be an integer tensor of ids, {got('target', target)}.")
         relevant = read_target(
             local_scores,
             target,
@@ -356,7 +362,7 @@ class Ranking:
                     relevant_tied=[[1, 1]])
         """
         if not isinstance(preds, Tensor) or not is_integer(preds):
-            raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(preds)}.")
+            raise TypeError(f"`preds` must be an integer tensor of ids, {got('preds', preds)}.")
         _check_places(top, depth, best_only)
         _check_candidates(preds)
         relevant = read_target(
@@ -386,8 +392,10 @@ class Ranking:
     @classmethod
     def from_predictions(cls, preds: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Ranking:
         """Rank by scores where `preds` is floating, by lists of ids where it is integer."""
-        form = cls.from_lists if isinstance(preds, Tensor) and is_integer(preds) else None
-        return (form or cls.from_scores)(preds, target, *args, **kwargs)
+        if not isinstance(preds, Tensor):
+            raise TypeError(f"`preds` must be a tensor of scores or of ids, {got('preds', preds)}.")
+        form = cls.from_lists if is_integer(preds) else cls.from_scores
+        return form(preds, target, *args, **kwargs)
 
     @classmethod
     def from_places(
@@ -450,11 +458,11 @@ class Ranking:
             ... )
             Ranking(above=[[2]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        if ties == "expected":
+        if isinstance(ties, str) and ties == "expected":
             return self
-        if ties not in ("optimistic", "pessimistic"):
+        if not isinstance(ties, str) or ties not in ("optimistic", "pessimistic"):
             raise ValueError(
-                f"`ties` must be 'expected', 'optimistic' or 'pessimistic', got {ties!r}."
+                f"`ties` must be 'expected', 'optimistic' or 'pessimistic', got {short(ties)}."
             )
         retrieved = self.above < UNRETRIEVED
         column = torch.arange(self.above.shape[1], device=self.above.device).expand_as(self.above)
@@ -490,8 +498,8 @@ class Ranking:
             return self
         if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != self.shape:
             raise ValueError(
-                f"`groups` must be an integer tensor of shape {tuple(self.shape)}, one group a "
-                f"query, got {describe(groups)}."
+                f"`groups` must be an integer tensor of shape {short(self.shape)}, one group a "
+                f"query, {got('groups', groups)}."
             )
         return replace(self, groups=groups.reshape(-1).to(torch.int64, copy=True))
 
@@ -720,7 +728,7 @@ def _check_embeddings(
 ) -> None:
     for name, value in (("queries", queries), ("table", table)):
         if not isinstance(value, Tensor) or not value.is_floating_point():
-            raise TypeError(f"`{name}` must be a floating tensor, got {describe(value)}.")
+            raise TypeError(f"`{name}` must be a floating tensor, {got(name, value)}.")
     if table.ndim != 2 or queries.ndim == 0 or queries.shape[-1] != table.shape[1]:
         raise ValueError(
             "`queries` [..., D] and `table` [C, D] must agree on D, "
@@ -731,10 +739,10 @@ def _check_embeddings(
             "`queries` and `table` must have one dtype and `table` at least one row, "
             f"got {describe(queries)} and {describe(table)}."
         )
-    if bias is not None and bias.shape != table.shape[:1]:
-        raise ValueError(f"`bias` must have shape ({len(table)},), got {describe(bias)}.")
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise ValueError(f"`chunk_size` must be a positive integer, got {chunk_size!r}.")
+    if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
+        raise ValueError(f"`bias` must be a tensor of shape ({len(table)},), {got('bias', bias)}.")
+    if chunk_size is not None and (type(chunk_size) is not int or chunk_size < 1):
+        raise ValueError(f"`chunk_size` must be a positive integer, got {short(chunk_size)}.")
 
 
 def _places_to_find(top: int, best_only: bool) -> int:
@@ -748,11 +756,11 @@ def _keep(first: FirstPlaces | None, top: int) -> FirstPlaces | None:
 
 def _check_places(top: int, depth: int | None = None, best_only: bool = False) -> None:
     if type(top) is not int or top < 0:
-        raise ValueError(f"`top` must be an integer of at least 0, got {top!r}.")
+        raise ValueError(f"`top` must be an integer of at least 0, got {short(top)}.")
     if depth is not None and (type(depth) is not int or depth < 1):
-        raise ValueError(f"`depth` must be None or a positive integer, got {depth!r}.")
+        raise ValueError(f"`depth` must be None or a positive integer, got {short(depth)}.")
     if not isinstance(best_only, bool):
-        raise ValueError(f"`best_only` must be True or False, got {best_only!r}.")
+        raise ValueError(f"`best_only` must be True or False, got {short(best_only)}.")
 
 
 def _check_candidates(preds: Tensor) -> None:

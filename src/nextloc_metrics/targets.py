@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nextloc_metrics.counting import are_looked_up, loops_over_places
 from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.rows import count_true, fill_slots, slots_of_sizes, sort_ids
 
 # Queries that tell how many others have.
@@ -127,8 +127,8 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
         return torch.ones(queries.numel(), dtype=torch.bool, device=device)
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != queries:
         raise ValueError(
-            f"`mask` must be a bool tensor of shape {tuple(queries)}, one value a query, "
-            f"got {describe(mask)}."
+            f"`mask` must be a bool tensor of shape {short(queries)}, one value a query, "
+            f"{got('mask', mask)}."
         )
     if mask.device != device:
         raise ValueError(f"`mask` must be on the device of `target`, {device}, got {mask.device}.")
@@ -158,7 +158,7 @@ def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor
 def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> None:
     if not isinstance(target, Tensor) or target.is_complex():
         raise TypeError(
-            f"`target` must be an integer, bool or floating tensor, got {describe(target)}."
+            f"`target` must be an integer, bool or floating tensor, {got('target', target)}."
         )
     if target.device != preds.device:
         raise ValueError(
@@ -169,9 +169,9 @@ def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> No
     if is_integer(target):
         if target.shape != queries and (target.ndim != preds.ndim or target.shape[:-1] != queries):
             raise ValueError(
-                f"an integer `target` must have the shape of the queries, {tuple(queries)}, or one "
-                f"more dimension for several ids a query, got {describe(target)} for `preds` "
-                f"{describe(preds)}."
+                "an integer `target` must have the shape of the queries, "
+                f"{short(queries)}, or one more dimension for several ids a query, got "
+                f"{describe(target)} for `preds` {describe(preds)}."
             )
     elif (
         target.ndim != preds.ndim
@@ -179,10 +179,10 @@ def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> No
         or num_candidates not in (None, target.shape[-1])
     ):
         width = "C" if num_candidates is None else num_candidates
-        shape = ", ".join(map(str, (*queries, width)))
+        shape = short((*queries, width)).replace("'", "")
         raise ValueError(
             "a bool or floating `target` is the relevance of every candidate and must have shape "
-            f"({shape}), got {describe(target)}; pass ids as integers."
+            f"{shape}, got {describe(target)}; pass ids as integers."
         )
 
 
@@ -194,7 +194,7 @@ def _check_not_relevance(preds: Tensor, target: Tensor) -> None:
         if lowest >= 0 and highest <= 1:
             raise ValueError(
                 "an integer `target` holds ids, but this one is all zeros and ones in the shape "
-                f"of `preds`, {tuple(preds.shape)}; pass relevance of candidates as `.bool()`."
+                f"of `preds`, {short(preds.shape)}; pass relevance of candidates as `.bool()`."
             )
 
 

@@ -1,0 +1,317 @@
+"""Error messages stay short whatever was passed, and name the argument, the value and a remedy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nextloc_metrics
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    Grouped,
+    LocationF1,
+    PerQueryScores,
+    PopularityBins,
+    Ranking,
+    RankingCollection,
+    RankingMetric,
+    analysis,
+    click_through_metrics,
+    decile_metrics,
+    functional,
+    libcity_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+)
+
+LONGEST = 300
+Wrong = (TypeError, ValueError)
+LONG: dict[str, Any] = {
+    "list": list(range(100_000)),
+    "nested list": [[0.5] * 300] * 300,
+    "tuple": (True,) * 100_000,
+    "string": "x" * 100_000,
+    "array": np.linspace(0, 1, 100_000),
+    "small array": np.arange(900.0),
+    "dict": {f"name {i}": i for i in range(10_000)},
+    "set": set(range(10_000)),
+    "number": -(10**4000),
+    "tensor": torch.zeros(100_000),
+    "tensor of many dimensions": torch.zeros([1] * 60),
+    "module": torch.nn.Sequential(*[torch.nn.Linear(1, 1) for _ in range(200)]),
+    "metric": AccuracyAtK(1),
+}
+SCORES = torch.tensor([[0.1, 0.9, 0.3], [0.2, 0.7, 0.1]])
+TARGET, MASK = torch.tensor([1, 2]), torch.tensor([True, True])
+
+by_value = pytest.mark.parametrize("value", LONG.values(), ids=LONG.keys())
+
+
+def message_of(call: Callable[[], Any], name: str) -> str:
+    """The message of the error that a call raises, short and with the argument's name."""
+    with pytest.raises(Wrong) as raised:
+        call()
+    message = str(raised.value)
+    assert len(message) <= LONGEST, (len(message), message[:400])
+    assert (f"`{name}`" if name else "`") in message, message
+    assert "\n" not in message
+    return message
+
+
+# Arguments of update -----------------------------------------------------------------------------
+
+UPDATES: dict[str, Callable[..., Any]] = {
+    "update": lambda **batch: AccuracyAtK(1).update(**batch),
+    "forward": lambda **batch: MRR()(**batch),
+    "LocationF1": lambda **batch: LocationF1(3).update(**batch),
+    "collection": lambda **batch: next_location_metrics(3).update(**batch),
+    "function": lambda **batch: functional.mrr(**batch),
+    "from_scores": Ranking.from_scores,
+    "from_lists": lambda preds, **batch: Ranking.from_lists(
+        SCORES.argsort(descending=True) if preds is SCORES else preds, **batch
+    ),
+    "from_predictions": Ranking.from_predictions,
+    "from_embeddings": lambda preds, **batch: Ranking.from_embeddings(preds, torch.eye(3), **batch),
+    "from_sharded_scores": lambda preds, **batch: Ranking.from_sharded_scores(
+        preds, offset=0, **batch
+    ),
+}
+
+
+@pytest.mark.parametrize("way", UPDATES)
+@pytest.mark.parametrize("name", ["preds", "target", "mask"])
+def test_messages_on_batches_are_short(name: str, way: str) -> None:
+    """Whatever stands in the place of a tensor, on every way to rank."""
+    names = {"from_embeddings": "queries", "from_sharded_scores": "local_scores"}
+    named = names.get(way, name) if name == "preds" else name
+    for value in LONG.values():
+        batch = {"preds": SCORES, "target": TARGET, "mask": MASK, name: value}
+        # a tensor of another shape does not fit the others, which the message may name instead
+        either = "" if isinstance(value, torch.Tensor) else named
+        message_of(lambda batch=batch: UPDATES[way](**batch), either)
+
+
+@by_value
+def test_messages_on_groups_and_ids_are_short(value: Any) -> None:
+    """`groups` and `query_ids` are tensors of integers, one a query."""
+    batch = SCORES, TARGET
+    message_of(lambda: Grouped(MRR(), 3).update(*batch, groups=value), "groups")
+    message_of(lambda: Ranking.from_scores(*batch).with_groups(value), "groups")
+    collection = RankingCollection({"by_user": Grouped(MRR(), 3)})
+    message_of(lambda: collection.update(*batch, groups=value), "groups")
+    message_of(lambda: PerQueryScores(MRR()).update(*batch, query_ids=value), "query_ids")
+
+
+@pytest.mark.parametrize(
+    ("make", "remedy"),
+    [
+        (lambda tensor: tensor.numpy(), "use `torch.from_numpy({name})`"),
+        (lambda tensor: tensor.tolist(), "use `torch.tensor({name})`"),
+        (lambda tensor: tuple(tensor.tolist()), "use `torch.tensor({name})`"),
+        (lambda tensor: list(tensor), "use `torch.stack({name})`"),
+        (
+            lambda tensor: pytest.importorskip("pandas").DataFrame(tensor.numpy()),
+            "use `torch.tensor({name}.to_numpy())`",
+        ),
+        (lambda tensor: "scores", "pass a tensor"),
+    ],
+)
+def test_the_remedy_fits_what_was_passed(make: Callable[[Any], Any], remedy: str) -> None:
+    """An array, a list, a table: each has a way to become a tensor."""
+    batch = {"preds": SCORES, "target": TARGET, "mask": MASK}
+    for name, tensor in batch.items():
+        value = make(tensor)
+        message = message_of(lambda b={**batch, name: value}: MRR().update(**b), name)
+        assert remedy.format(name=name) in message
+    groups = make(TARGET)
+    message = message_of(lambda: Grouped(MRR(), 3).update(SCORES, TARGET, groups=groups), "groups")
+    assert remedy.format(name="groups") in message
+    by_query = PerQueryScores(MRR())
+    message = message_of(lambda: by_query.update(SCORES, TARGET, query_ids=groups), "query_ids")
+    assert remedy.format(name="query_ids") in message
+
+
+def test_an_array_is_named_with_its_dtype_and_shape() -> None:
+    """As a tensor is."""
+    series = pytest.importorskip("pandas").Series([1, 2])
+    message = message_of(lambda: MRR().update(SCORES.numpy(), TARGET), "preds")
+    assert "got ndarray float32 (2, 3); " in message
+    message = message_of(lambda: MRR().update(SCORES, series), "target")
+    assert "got Series int64 (2,); use `torch.tensor(target.to_numpy())`" in message
+    message = message_of(lambda: MRR().update(SCORES, TARGET.tolist()), "target")
+    assert "got list [1, 2]; use `torch.tensor(target)`" in message
+
+
+def test_integer_scores_keep_their_remedy() -> None:
+    """A tensor of the wrong kind is another mistake than no tensor."""
+    with pytest.raises(TypeError, match=r"pass integer scores as `\.float\(\)`"):
+        Ranking.from_scores(torch.tensor([[1, 2]]), torch.tensor([1]))
+
+
+# Options -----------------------------------------------------------------------------------------
+
+BINS = PopularityBins([1, 2, 1])
+#: what else a constructor needs
+NEEDED = {
+    "k": 1,
+    "num_locations": 3,
+    "bins": BINS,
+    "min_recall": 0.5,
+    "bin_of": [1, 2],
+    "metric": MRR(),
+    "num_groups": 3,
+}
+COMMON = ["ignore_index", "validate_args", "ties", "empty_target_action"]
+
+
+def constructors() -> list[tuple[Callable[..., Any], str]]:
+    """Every public constructor and preset, with each of its options."""
+    found: list[tuple[Callable[..., Any], str]] = []
+    for name in nextloc_metrics.__all__:
+        made = getattr(nextloc_metrics, name)
+        if made in (Ranking, RankingMetric, RankingCollection):
+            continue  # a record, an abstract class, and one with tests of its own below
+        if inspect.isclass(made) or name.endswith("_metrics"):
+            options = [
+                option.name
+                for option in inspect.signature(made).parameters.values()
+                if option.kind is not option.VAR_KEYWORD
+            ]
+            if inspect.isclass(made) and issubclass(made, RankingMetric):
+                options += COMMON
+            found += [(made, option) for option in dict.fromkeys(options)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("make", "option"), constructors(), ids=lambda part: getattr(part, "__name__", part)
+)
+def test_messages_on_options_are_short(make: Callable[..., Any], option: str) -> None:
+    """A constructor takes the value, or raises a short error that names the option."""
+    needed = {
+        name: NEEDED[name]
+        for name, parameter in inspect.signature(make).parameters.items()
+        if parameter.default is parameter.empty and name in NEEDED
+    }
+    for kind, value in LONG.items():
+        taken = {
+            "bin_of": ["list"],
+            "separator": ["string"],
+            "prefix": ["string"],
+            "postfix": ["string"],
+            "thresholds": ["tensor"],
+            "metric": ["metric"],
+            "ignore_index": ["number"],
+        }
+        if kind in taken.get(option, []):
+            make(**{**needed, option: value})
+        elif option in ("prefix", "postfix"):
+            with pytest.raises(Wrong, match=option) as raised:  # which torchmetrics checks
+                make(**{**needed, option: value})
+            assert len(str(raised.value)) <= LONGEST
+        else:
+            message_of(lambda v=value: make(**{**needed, option: v}), option)
+
+
+@by_value
+def test_messages_of_functions_are_short(value: Any) -> None:
+    """Analysis, tables and collections name what they cannot use."""
+    batch = SCORES, TARGET
+    message_of(lambda: functional.mrr(*batch, reduction=value), "reduction")
+    message_of(lambda: functional.accuracy_at_k(*batch, value), "k")
+    ranking = Ranking.from_scores(*batch, top=1)
+    message_of(lambda: ranking.break_ties(value), "ties")
+    for name in ("top", "depth", "best_only"):
+        message_of(lambda name=name: Ranking.from_scores(*batch, **{name: value}), name)
+    if not isinstance(value, torch.Tensor):
+        message_of(lambda: ranking.look_up(value, 0.0), "table")
+        message_of(lambda: Ranking.from_embeddings(SCORES, value, TARGET), "table")
+    message_of(lambda: Ranking.from_embeddings(SCORES, torch.eye(3), TARGET, bias=value), "bias")
+    message_of(
+        lambda: Ranking.from_embeddings(SCORES, torch.eye(3), TARGET, chunk_size=value),
+        "chunk_size",
+    )
+    message_of(lambda: MRR().interval(value), "confidence")
+    message_of(lambda: analysis.chance(MRR(), num_candidates=value), "num_candidates")
+    message_of(lambda: analysis.most_frequent([1, 2], value), "num_queries")
+    if not isinstance(value, torch.Tensor) or value.ndim != 1:
+        message_of(lambda: analysis.compare(value, value), "a")
+    message_of(lambda: analysis.compare(SCORES[0], SCORES[1], groups=value), "groups")
+    message_of(lambda: nextloc_metrics.distributed.padding_mask(value, 2, 0), "num_rows")
+    message_of(lambda: nextloc_metrics.distributed.padding_mask(2, 2, value), "rank")
+
+
+@by_value
+def test_messages_of_collections_are_short(value: Any) -> None:
+    """A member that is no metric is named shortly."""
+    if isinstance(value, AccuracyAtK):
+        return
+    with pytest.raises(TypeError, match="RankingCollection") as raised:
+        RankingCollection({"a": value})
+    assert len(str(raised.value)) <= LONGEST
+
+
+class WithTable(RankingMetric):
+    """A metric with an option of any length."""
+
+    def __init__(self, table: Any = None, **kwargs: Any) -> None:
+        super().__init__(table=table, **kwargs)
+
+    def score(self, ranking: Ranking) -> torch.Tensor:
+        """Return what is no score."""
+        return torch.full((len(ranking),), 2.0)
+
+
+@pytest.mark.parametrize("table", [list(range(50_000)), {i: i for i in range(20_000)}])
+def test_messages_that_name_a_metric_are_short(table: Any) -> None:
+    """Its options may be long, and its `repr` and the name of its state with them."""
+    metric = WithTable(table=table, ignore_index=0)
+    ranking = Ranking.from_scores(SCORES, TARGET, ignore_index=1)
+    calls: list[Callable[[], Any]] = [
+        lambda: metric.update(SCORES, TARGET),
+        lambda: metric.update(ranking),
+        lambda: setattr(metric, "table", []),
+        lambda: metric.update(Ranking.from_scores(SCORES, TARGET, ignore_index=0, depth=1)),
+        lambda: RankingCollection({"a": WithTable(table), "b": MRR()}, compute_groups=[["a", "b"]]),
+        lambda: analysis.chance(WithTopThree(table), num_candidates=3),
+        lambda: Grouped(WithTopThree, 3),
+        lambda: metric.load_state_dict({metric.state_name: torch.zeros(2)}),
+    ]
+    for call in calls:
+        with pytest.raises((*Wrong, AttributeError, RuntimeError)) as raised:
+            call()
+        assert len(str(raised.value)) <= LONGEST, str(raised.value)[:400]
+
+
+class WithTopThree(WithTable):
+    """A metric that reads ids."""
+
+    top = 3
+
+
+def test_thresholds_are_checked_by_name() -> None:
+    """Of the curves and of decisions, before torchmetrics prints all of them."""
+    for thresholds in ([0.5, 2.0] * 5000, torch.tensor([0.5, -1.0]), 1, "many", [[0.5]], True):
+        message_of(lambda t=thresholds: click_through_metrics(thresholds=t), "thresholds")
+    for threshold in (2.0, "x" * 1000, [0.5] * 1000):
+        message_of(lambda t=threshold: click_through_metrics(threshold=t), "threshold")
+    click_through_metrics(thresholds=[0.0, 0.5, 1.0], threshold=0.25)
+    click_through_metrics(thresholds=torch.linspace(0, 1, 5))
+
+
+@pytest.mark.parametrize("preset", [recommendation_metrics, libcity_metrics])
+def test_a_long_list_of_k_is_shortened(preset: Any) -> None:
+    """Where one of them is wrong, and where one is there twice."""
+    message_of(lambda: preset(k=[*range(1, 50_000), 1]), "k")
+    message_of(lambda: preset(k=[*range(50_000)]), "k")
+
+
+def test_deciles_name_their_options() -> None:
+    """A decile that does not exist, and bins that are none."""
+    message_of(lambda: decile_metrics(list(range(100_000))), "bins")  # type: ignore[arg-type]
