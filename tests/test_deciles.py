@@ -616,7 +616,6 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
     too_wide, lists = torch.rand(2, 10), torch.tensor([[0, 1, 2]])
     wrong: list[tuple[tuple[Any, ...], str]] = [
         ((too_wide, torch.tensor([0, 1])), r"`bins` must hold every location, got 9 .* id 9"),
-        ((lists + 9, torch.tensor([0])), r"`bins` must hold every location, got 9"),
         ((lists, torch.tensor([9])), r"`bins` must hold every location, got 9 .* id 9"),
         ((lists, torch.tensor([[0, 77]])), r"`bins` must hold every location, got 9 .* id 77"),
         ((preds, target[:3]), r"`target` must"),
@@ -630,6 +629,23 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
             with pytest.raises(ValueError, match=message):
                 way(*arguments)
             assert equal_states(state(metric), before)
+
+
+@every_class
+@pytest.mark.parametrize("wrong", [9, 77, 1 << 40])
+def test_an_invented_id_is_a_wrong_answer_that_keeps_its_rank(
+    name: str, options: Options, wrong: int
+) -> None:
+    """It is in no bin, moves the others down by one, and is counted."""
+    bins, target = some_bins(), torch.tensor([1, 5])
+    lists = torch.tensor([[0, wrong, 1, 2], [wrong, 5, 3, -1]])
+    metric = updated(make(name, bins, options), lists, target)
+    padded = updated(make(name, bins, options), lists.masked_fill(lists == wrong, -1), target)
+    if isinstance(metric, DecilePredictionShare):
+        assert metric.num_invented == int((lists[:, : metric.k] == wrong).sum())
+        assert padded.num_invented == 0
+        metric.state[-2] = 0
+    assert equal_states(state(metric), state(padded))
 
 
 @every_class

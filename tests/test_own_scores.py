@@ -28,6 +28,7 @@ from nextloc_metrics import (
     RankingMetric,
     RecallAtK,
     analysis,
+    next_location_metrics,
     scoring,
 )
 
@@ -536,12 +537,11 @@ def test_a_tally_of_ones_own_counts_what_it_says() -> None:
     assert alone.num_queries == together["f1"].num_queries == 2
 
 
-@pytest.mark.parametrize("lists", [[[1], [7]], [[1], [2]]])
 @ON_THE_CPU
 @pytest.mark.usefixtures("each_path")
-def test_ids_beyond_the_locations_change_no_state(lists: list[list[int]]) -> None:
+def test_targets_beyond_the_locations_change_no_state() -> None:
     """Without validation too: they would be counted for other locations."""
-    wrong = torch.tensor(lists), torch.tensor([1, 99 if lists[1] == [2] else 3])
+    wrong = torch.tensor([[1], [2]]), torch.tensor([1, 99])
     f1 = LocationF1(5, validate_args=False)
     metrics = RankingCollection(
         {"hit": AccuracyAtK(1, validate_args=False), "f1": LocationF1(5, validate_args=False)}
@@ -552,6 +552,24 @@ def test_ids_beyond_the_locations_change_no_state(lists: list[list[int]]) -> Non
             with pytest.raises(ValueError, match="must be below `num_locations`, 5, got"):
                 call(*wrong)
     assert [f1.num_queries, *(m.num_queries for m in metrics.values())] == [2, 2, 2]
+
+
+@pytest.mark.usefixtures("each_path")
+def test_an_invented_id_is_a_wrong_decision() -> None:
+    """A list that begins with an id of no location counts in support, wherever others end."""
+    lists, target = torch.tensor([[1, 7], [7, 1], [1 << 40, 1], [2, 1]]), torch.tensor([1, 1, 1, 2])
+    for average, expected in (
+        ("weighted", (3 * 1 / 2 + 1) / 4),  # of 1: one decision, support 3; of 2: all right
+        ("macro", (1 / 2 + 1) / 2),
+        ("micro", 2 / 4),
+    ):
+        f1 = LocationF1(4, average=average)  # type: ignore[arg-type]
+        f1.update(lists, target)
+        assert f1.compute().item() == pytest.approx(expected)
+        assert (f1.num_queries, f1.num_invented) == (4, 2)
+    metrics = next_location_metrics(4)
+    metrics.update(lists, target)
+    assert metrics.compute()["acc_at_5"].item() == 1
 
 
 def test_what_follows_from_a_ranking_cannot_be_set() -> None:

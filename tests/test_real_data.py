@@ -26,9 +26,11 @@ from nextloc_metrics import (
     LocationF1,
     MAPAtK,
     NDCGAtK,
+    PopularityBins,
     PrecisionAtK,
     RecallAtK,
     analysis,
+    decile_metrics,
     functional,
     libcity_metrics,
     next_location_metrics,
@@ -266,3 +268,20 @@ def test_unknown_locations_left_out(markov: tuple[Tensor, Tensor]) -> None:
     removed = next_location_metrics(LOCATIONS)(scores[known], target[known])
     assert all(torch.equal(ignoring[key], removed[key]) for key in removed)
     assert ignoring["acc_at_10"] > next_location_metrics(LOCATIONS)(scores, target)["acc_at_10"]
+
+
+def test_invented_ids_of_a_language_model_are_counted(
+    lists: tuple[Tensor, Tensor], data: Path
+) -> None:
+    """The stored lists hold one id that is no location, and are measured by decile all the same."""
+    preds, targets = lists
+    train = read(data / "foursquare_nyc" / "foursquare_train.csv.gz")
+    visits = torch.tensor([place for places in train.values() for place in places])
+    bins = PopularityBins.from_counts(visits.bincount(minlength=LOCATIONS))
+    invented = int((preds >= LOCATIONS).sum())
+    assert invented > 0
+    metrics = decile_metrics(bins, k=10)
+    metrics.update(preds, targets)
+    (share,) = {m.state_name: m for m in metrics.values() if hasattr(m, "num_invented")}.values()
+    assert share.num_invented == invented
+    assert 0 < metrics.compute()["precision_at_10_decile_10"] < 1

@@ -38,7 +38,8 @@ class DecileMetric(RankingTally):
         options: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
-        ValueError: an option is out of range; in `update`, an id is not in `bins`.
+        ValueError: an option is out of range; in `update`, a relevant id or a candidate with a
+            score is not in `bins`.
     """
 
     plot_legend_name = "popularity decile (1 = rarest)"
@@ -88,12 +89,7 @@ class DecileMetric(RankingTally):
         super().check(ranking)
         highest = (ranking.num_candidates or 0) - 1
         if ranking.num_candidates is None and self.validate_args and len(ranking):
-            listed = ranking.first_places(self.top).ids[ranking.counted]
-            highest = max(
-                int(ids.max())
-                for ids in (ranking.relevant, listed, torch.tensor([-1]))
-                if ids.numel()
-            )
+            highest = int(ranking.relevant.max())
         if highest >= len(self.bins):
             raise ValueError(
                 f"`bins` must hold every location, got {len(self.bins)} of them and id {highest}."
@@ -377,7 +373,8 @@ class DecilePredictionShare(DecileMetric):
 
     The predictions are the first `k` places of each of N queries. A place without a candidate
     is in no bin, and neither is, by the ids kept, a block of tied candidates that crosses place
-    `k`: the shares then add up to less than 1.
+    `k`: the shares then add up to less than 1. So do they where a list holds ids of no location,
+    such as a language model's inventions; `num_invented` counts these.
 
     Args:
         bins: every location's bin.
@@ -411,22 +408,28 @@ class DecilePredictionShare(DecileMetric):
         return min(self.k, self.candidates)
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for every bin's predictions, and for those of all together."""
-        return torch.zeros(self.bins.num_bins + 2, dtype=torch.int64)
+        """Return zeros for every bin's predictions, for invented ids, and for all places."""
+        return torch.zeros(self.bins.num_bins + 3, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count the predictions in every bin."""
         ids = ranking.first_places(self.top).ids.masked_fill(~ranking.counted[:, None], -1)
         bins = self.bins.of(ids).flatten()
-        counts = torch.zeros(self.bins.num_bins + 2, dtype=torch.int64, device=bins.device)
+        counts = torch.zeros(self.bins.num_bins + 3, dtype=torch.int64, device=bins.device)
         counts.index_add_(0, bins, torch.ones_like(bins))
+        counts[-2] = (ids >= len(self.bins)).sum()  # and not the padding of lists
         counts[-1] = ranking.counted.sum() * self.k
         return counts
 
     def values(self) -> Tensor:
         """Return the share of every bin."""
         counts = exact.float64(self.state)
-        return (counts[:-1] / counts[-1]).float().to(self.state.device).roll(-1)
+        return (counts[:-2] / counts[-1]).float().to(self.state.device).roll(-1)
+
+    @property
+    def num_invented(self) -> int:
+        """How many predictions of this process are ids that are no location."""
+        return int(self.state[-2])
 
 
 class DecileCoverage(DecileMetric):

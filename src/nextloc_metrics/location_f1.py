@@ -19,11 +19,12 @@ class LocationF1(RankingTally):
 
     For a location, F1 = 2 TP / (P + S): of the P queries that decided for it and the S queries
     whose target it is (its support), TP are the same. The average is over the locations that
-    occur, as scikit-learn's `f1_score` takes it; the memory is three integers a location.
+    occur, as scikit-learn's `f1_score` takes it; the memory is three integers per location.
 
     Of tied best candidates the lowest id is the decision, as in `argmax`; it is the only metric
     here that depends on ids under ties. A row whose scores contain NaN, or nothing above -inf,
-    decides nothing: it counts in support only.
+    decides nothing: it counts in support only. So does a list that begins with an id of no
+    location, such as a language model's invention; `num_invented` counts these.
 
     Weighting by support lets frequent locations dominate; `"macro"` keeps them from it.
 
@@ -78,8 +79,8 @@ class LocationF1(RankingTally):
         return f"F1, {self.average}" if self.average else "F1"
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for true positives, decisions and support of every location."""
-        return torch.zeros(3, self.num_locations, dtype=torch.int64)
+        """Return zeros for true positives, decisions and support of every location, and of none."""
+        return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
@@ -100,13 +101,10 @@ class LocationF1(RankingTally):
         # whatever may be looked at is: an id too large would be counted for another location
         waits = waits_to_look(ranking.above)
         if len(ranking) and (not waits or (self.validate_args and candidates is None)):
-            target, best = self._decisions(ranking)
-            if candidates is None:  # or the best is one of these
-                target = torch.where(target < 0, target, torch.maximum(target, best))
-            highest = int(target.max())
+            highest = int(ranking.relevant.max())
             if highest >= self.num_locations:
                 raise ValueError(
-                    f"ids must be below `num_locations`, {self.num_locations}, got {highest}."
+                    f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."
                 )
 
     def tally(self, ranking: Ranking) -> Tensor:
@@ -133,21 +131,23 @@ class LocationF1(RankingTally):
 
     def _count(self, state: Tensor, target: Tensor, decided: Tensor) -> None:
         """Write decisions into a state."""
+        decided = decided.clamp(max=self.num_locations)
         loops = loops_over_places(state)
         if loops is not None:
             loops.count_decisions(state, target, decided)
             return
         decided = torch.where(target >= 0, decided, -1)
         ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
-        row = torch.arange(3, device=ids.device)[:, None] * self.num_locations
+        row = torch.arange(3, device=ids.device)[:, None] * state.shape[1]
         cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
         state.view(-1).index_add_(0, cells, known)
 
     def compute(self) -> Tensor:
         """Return the averaged F1, or that of every location; NaN without a query."""
-        true_positives, decisions, support = exact.float64(self.state).unbind()
+        state = exact.float64(self.state)
+        true_positives, decisions, support = state[:, : self.num_locations].unbind()
         if self.average == "micro":
-            score = 2 * true_positives.sum() / (decisions.sum() + support.sum())
+            score = 2 * true_positives.sum() / state[1:].sum()  # invented decisions are wrong ones
         else:
             score = 2 * true_positives / (decisions + support)
         if self.average == "weighted":
@@ -160,6 +160,11 @@ class LocationF1(RankingTally):
     def num_queries(self) -> int:
         """How many queries this process has counted."""
         return int(self.state[2].sum())
+
+    @property
+    def num_invented(self) -> int:
+        """How many lists of this process begin with an id that is no location."""
+        return int(self.state[1, self.num_locations])
 
     @staticmethod
     def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:

@@ -447,7 +447,7 @@ class RankingTally(BaseMetric, ABC):
     def _describe(self, options: Iterable[str]) -> str:
         declared = self._declared_options()
         shown = (
-            f"{name}={_describe_option(self._options[name])}"
+            f"{name}={describe_option(self._options[name])}"
             for name in options
             if not _is_default(self._options[name], declared[name])
         )
@@ -723,7 +723,7 @@ def _is_default(value: object, default: object) -> bool:
     )
 
 
-def _describe_option(value: Any) -> str:
+def describe_option(value: Any) -> str:
     """Write an option so that options of different content differ; tables as a digest.
 
     Raises:
@@ -741,12 +741,12 @@ def _describe_option(value: Any) -> str:
     if type(value) in _KNOWN_BY_REPR:
         return repr(value)
     if isinstance(value, Mapping):
-        items = (f"{_describe_option(key)}: {_describe_option(value[key])}" for key in value)
+        items = (f"{describe_option(key)}: {describe_option(value[key])}" for key in value)
         return f"{kind}({', '.join(items)})"
     if isinstance(value, list | tuple):
-        return f"{kind}({', '.join(map(_describe_option, value))})"
+        return f"{kind}({', '.join(map(describe_option, value))})"
     if isinstance(value, set | frozenset):
-        return f"{kind}({', '.join(sorted(map(_describe_option, value)))})"
+        return f"{kind}({', '.join(sorted(map(describe_option, value)))})"
     if isinstance(value, torch.nn.Module):
         return f"{kind}({_describe_attributes(_content_of_module(value))})"
     if is_dataclass(value) and not isinstance(value, type):
@@ -754,7 +754,7 @@ def _describe_option(value: Any) -> str:
         return f"{kind}({_describe_attributes(content)})"
     if isinstance(value, partial):
         parts = value.func, value.args, value.keywords
-        return f"{kind}({', '.join(map(_describe_option, parts))})"
+        return f"{kind}({', '.join(map(describe_option, parts))})"
     if isinstance(value, Tensor):
         value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         digest = _digest(value.flatten().view(torch.uint8).numpy())
@@ -776,7 +776,7 @@ def _describe_option(value: Any) -> str:
 
 
 def _describe_attributes(attributes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_describe_option(x)}" for name, x in attributes.items())
+    return ", ".join(f"{name}={describe_option(x)}" for name, x in attributes.items())
 
 
 def _content_of_module(module: torch.nn.Module) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.messages import describe, read_row
-from nextloc_metrics.metric import check_choice, check_positive
+from nextloc_metrics.metric import check_choice, check_positive, describe_option
 from nextloc_metrics.targets import is_integer
 
 By = Literal["mass", "items"]
@@ -102,8 +102,13 @@ class PopularityBins(torch.nn.Module):
         return int((self.bin_of > 0).sum())
 
     def of(self, ids: Tensor) -> Tensor:
-        """Return the bins of ids, and `num_bins` + 1 for padding (-1)."""
-        return self.bin_of[ids.clamp(min=0)].masked_fill(ids < 0, self.num_bins + 1)
+        """Return the bins of ids; `num_bins` + 1 for padding (-1) and for ids of no location."""
+        inside = (ids >= 0) & (ids < len(self))
+        return self.bin_of[torch.where(inside, ids, 0)].masked_fill(~inside, self.num_bins + 1)
+
+    def state_key(self) -> str:
+        """Return what tells bins apart in the names of states: the table, and how many there are."""
+        return f"num_bins={self.num_bins}, bin_of={describe_option(self.bin_of)}"
 
     def __len__(self) -> int:
         """Return the number of locations."""

@@ -60,7 +60,7 @@ class Shortcut:
         if not all(state.is_cpu and state.dtype == torch.int64 for state in states):
             return False
         decisions = states.pop() if self._f1 else None
-        if decisions is not None and preds.shape[1] > decisions.shape[1]:
+        if decisions is not None and preds.shape[1] > self._f1[0].num_locations:
             return False
         ignored = self.metrics[0].ignore_index
         added: bool = loops.add_one_relevant(preds, target, ignored, formulas, states, decisions)
