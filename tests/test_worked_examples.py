@@ -304,6 +304,14 @@ def test_location_f1_of_rows_that_decide_nothing() -> None:
         (7, 3000, 2, 2000),
         (300, 2999, 3, 900),
         (0, 6000, 3, None),
+        (0, 257, 257, None),
+        (2, 300, 43, None),
+        (2, 300, 44, None),
+        (0, 400, 390, 200),
+        (1, 5000, 60, 4999),
+        (50, 20_000, 1500, None),
+        (0, 100_000, 2, 99_990),
+        (0, 100_000, 300, None),
     ],
 )
 def test_the_first_of_several_in_a_long_block_of_ties(

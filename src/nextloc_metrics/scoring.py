@@ -37,7 +37,6 @@ Denominator = Literal["k", "retrieved"]
 Weight = Literal["count", "harmonic", "discount"]
 Locations = Literal["first", "all", "precision"]
 Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal"]
-Rows = Tensor | slice
 
 _WEIGHTS, _LOCATIONS = get_args(Weight), get_args(Locations)
 
@@ -49,6 +48,13 @@ _MOST_TABLED = 1 << 10
 
 # Places of a tied block that are weighted one by one when several of its locations are relevant.
 _SUMMED_PLACES = 1 << 8
+
+# From here on Stirling's expansion has all digits.
+_SMALLEST_IN_SERIES = 16
+
+# Numbers of float64 in each of the few tensors that queries with several relevant locations in the
+# first block take: half a megabyte, and what fills a device.
+_NUMBERS, _NUMBERS_ON_DEVICES = 1 << 16, 1 << 22
 
 # More than anyone ranks.
 _MOST_CANDIDATES = 1 << 31
@@ -195,21 +201,20 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
     The chance that none of the `r` relevant ones of the first block takes one of its first `m`
     places is C(e - r, m) / C(e, m), a product of `r` fractions.
     """
-    ranking = _retrieved(ranking)
-    one_relevant = _chance_within(ranking, k)[:, 0].clone()  # what is kept may not be changed
-    most = ranking.above.shape[1]
+    most = _retrieved(ranking).above.shape[1]
+    first = _first_column(ranking)
+    one_relevant = _chance_within(first, k)[:, 0].clone()  # what is kept may not be changed
     if most == 1:
         return one_relevant
-    tied, relevant_tied = ranking.tied[:, 0], ranking.relevant_tied[:, 0]
-    outside = tied - _places_within(ranking, k)[:, 0]
-    step = torch.arange(most, device=tied.device)
 
-    def of_several(rows: Rows) -> Tensor:
-        left, places = (of_rows[rows, None] - step for of_rows in (outside, tied))
-        missed = left.clamp(min=0).double() / places.clamp(min=1)
-        return 1 - row_product(torch.where(step < relevant_tied[rows, None], missed, 1.0))
+    def of_several(tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor) -> Tensor:
+        number = most if waits_to_look(tied) else int(relevant.max())
+        step = torch.arange(number, device=tied.device)
+        missed = (tied - within).double()[:, None].sub(step).clamp_(min=0)
+        missed.div_(tied.double()[:, None].sub(step).clamp_(min=1))
+        return 1 - row_product(missed.masked_fill_(step >= relevant[:, None], 1))
 
-    return _where_several(relevant_tied, one_relevant, of_several)
+    return _where_several(first, k, one_relevant, of_several, most)
 
 
 def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
@@ -218,25 +223,19 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
     q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
     """
-    ranking = _retrieved(ranking)
-    score = (_harmonic_within(ranking, k) / _tied(ranking))[:, 0]
-    most = ranking.above.shape[1]
-    if most == 1:
+    first = _first_column(ranking)
+    score = (_harmonic_within(first, k) / _tied(first))[:, 0]
+    if _retrieved(ranking).above.shape[1] == 1:
         return score
-    above, tied, relevant_tied = (
-        places[:, 0] for places in (ranking.above, ranking.tied, ranking.relevant_tied)
-    )
-    within = _places_within(ranking, k)[:, 0].double()
 
-    def of_several(rows: Rows) -> Tensor:
-        blocks = above[rows], tied[rows], relevant_tied[rows], within[rows]
-        if waits_to_look(above):
-            longest = min(_last(k, ranking.num_candidates), _MOST_CANDIDATES)
-            return _first_of_several(*blocks, most, longest)
-        longest = int(torch.minimum(blocks[3], blocks[1] - blocks[2] + 1).max())
-        return _first_of_several(*blocks, int(blocks[2].max()), longest)
+    def of_several(tied: Tensor, relevant: Tensor, within: Tensor, above: Tensor) -> Tensor:
+        longest = min(_last(k, ranking.num_candidates), _MOST_CANDIDATES)
+        if not waits_to_look(tied):
+            longest = int(torch.minimum(within, tied - relevant + 1).max())
+        above, tied, relevant, within = (x.double() for x in (above, tied, relevant, within))
+        return _first_of_several(above, tied, relevant, within, longest)
 
-    return _where_several(relevant_tied, score, of_several)
+    return _where_several(first, k, score, of_several, _SUMMED_PLACES)
 
 
 def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
@@ -333,11 +332,23 @@ def _retrieved(ranking: Ranking) -> Ranking:
     return ranking if kept is None else kept
 
 
+def _first_column(ranking: Ranking) -> Ranking:
+    """Return the ranking of the first column, of which scores of the first one are made."""
+    if ranking.above.shape[1] == 1:
+        return ranking
+    return ranking.once("first column", lambda: _columns(ranking, 1))
+
+
 def _first_columns(ranking: Ranking) -> Ranking | None:
     """Return the ranking of the first columns, None where all are needed."""
-    most = max(1, int((ranking.above < UNRETRIEVED).sum(1).max()))
+    retrieved = ranking.above.amin(0) < UNRETRIEVED
+    most = max(1, int(retrieved.sum()))
     if most == ranking.above.shape[1]:
         return None
+    return _columns(ranking, most)
+
+
+def _columns(ranking: Ranking, most: int) -> Ranking:
     names = ["above", "tied", "relevant_above", "relevant_tied", "relevant"]
     names += [] if ranking.grades is None else ["grades"]
     return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
@@ -438,51 +449,63 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _where_several(
-    relevant_tied: Tensor, score: Tensor, of_several: Callable[[Rows], Tensor]
+    first: Ranking, k: int | None, score: Tensor, of_several: Callable[..., Tensor], width: int
 ) -> Tensor:
-    """Replace the scores of queries whose first block has several relevant locations."""
+    """Replace the scores of queries whose first block has several relevant locations.
+
+    Args:
+        first: the first column.
+        k: how many places count.
+        score: float64 `[N]`, right for those with one.
+        of_several: scores queries by `e`, `r`, `m` and `A` of their first blocks, int64 `[n]`.
+        width: how many numbers a query takes meanwhile, which bounds the queries done at once.
+    """
+    tied, relevant_tied = first.tied[:, 0], first.relevant_tied[:, 0]
+    blocks = tied, relevant_tied, _places_within(first, k)[:, 0], first.above[:, 0]
     several = relevant_tied > 1
     if waits_to_look(score):
-        return torch.where(several, of_several(slice(None)), score)
+        at_once = max(1, _NUMBERS_ON_DEVICES // width)
+        chunks = zip(*(torch.split(x, at_once) for x in blocks), strict=True)
+        return torch.where(several, torch.cat([of_several(*chunk) for chunk in chunks]), score)
     rows = several.nonzero()[:, 0]
-    return score.index_copy(0, rows, of_several(rows)) if rows.numel() else score
+    if not rows.numel():
+        return score
+    parts = torch.split(rows, max(1, _NUMBERS // width))
+    new = [of_several(*(x[part] for x in blocks)) for part in parts]
+    return score.index_copy(0, rows, torch.cat(new))
 
 
 def _first_of_several(
-    above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor, most: int, longest: int
+    above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor, longest: int
 ) -> Tensor:
     """Expect 1 / (above + q), q the first of `relevant` random places in a block of `tied`.
 
     The sum over q <= `within` of f(q) = C(tied - q, relevant - 1) / C(tied, relevant) / (above + q)
     is taken place by place up to 256. Beyond, f is smooth, and its sum the integral by Gauss and
     Legendre over lengths that double, corrected by f' at both ends (Euler and Maclaurin); the error
-    is below 10^-13.
+    is below 10^-13. The memory needed for a row does not depend on the number of places.
 
     Args:
-        above: int64 `[N]`.
-        tied: int64 `[N]`.
-        relevant: int64 `[N]`, of the tied ones.
+        above: float64 `[N]`.
+        tied: float64 `[N]`.
+        relevant: float64 `[N]`, of the tied ones.
         within: float64 `[N]`, how many places of the block count.
-        most: a bound on `relevant`.
         longest: a bound on the places at which the first relevant one can be.
     """
-    chance = relevant.double() / tied  # that q = 1
+    chance = relevant / tied  # that q = 1
     summed = min(_SUMMED_PLACES, 1 << (longest - 1).bit_length())
-    place = torch.arange(1, summed + 1, device=above.device)
+    place = torch.arange(1, summed + 1, device=above.device).double()
     missed = (tied - relevant + 1)[:, None] - place
-    missed = missed.clamp(min=0).double() / (tied[:, None] - place).clamp(min=1)
-    chances = torch.cat([chance[:, None], chance[:, None] * missed.cumprod(1)[:, :-1]], 1)
-    total = row_sum(chances * (place <= within[:, None]) / (above[:, None] + place))
+    missed = missed.clamp_(min=0) / (tied[:, None] - place).clamp_(min=1)
+    chances = torch.cat([torch.ones_like(chance)[:, None], missed[:, :-1]], 1).cumprod(1)
+    chances = chances.mul_(chance[:, None]).masked_fill_(place > within[:, None], 0)
+    total = row_sum(chances / (above[:, None] + place))
     if longest <= _SUMMED_PLACES:
         return total
-    factor = torch.arange(most - 1, device=above.device)
-    counted = factor < (relevant - 1)[:, None, None]
-    divisor = (tied[:, None, None] - 1 - factor).clamp(min=1)
 
     def summand(place: Tensor) -> Tensor:
-        left = (tied[:, None, None] - place[:, :, None] - factor).clamp(min=0)
-        fractions = row_product(torch.where(counted, left / divisor, 1.0))
-        return chance[:, None] * fractions / (above[:, None] + place)
+        missed = _chance_of_none(tied[:, None], relevant[:, None] - 1, place - 1)
+        return chance[:, None] * missed / (above[:, None] + place)
 
     last = torch.minimum(within, tied - relevant + 1).clamp(min=_SUMMED_PLACES)
     nodes, weights = _quadrature(above.device).T
@@ -496,6 +519,33 @@ def _first_of_several(
     edges = summand(torch.stack([first, first + 1, last, last + 1], 1))
     slopes = (edges[:, 3] - edges[:, 2]) - (edges[:, 1] - edges[:, 0])
     return total - slopes / 24
+
+
+def _chance_of_none(size: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """The chance that of `size` - 1 things none of `one` random ones is among `other` of them.
+
+    C(x - 1 - t, s) / C(x - 1, s) for whole numbers; for others its gamma functions,
+    G(x - s) G(x - t) / (G(x) G(x - s - t)), by Stirling's expansion in an order in which nothing
+    large cancels; 0 where x - s - t is not positive.
+    """
+    few, many = torch.minimum(one, other), torch.maximum(one, other)
+    left = size - few - many
+    logarithm = (
+        few * torch.log1p(-many / size)
+        + (size - few - 0.5) * torch.log1p(-few / size)
+        - (left - 0.5) * torch.log1p(-few / (size - many))
+        + (_beyond_stirling(size - many) - _beyond_stirling(size))
+        - (_beyond_stirling(left) - _beyond_stirling(size - few))
+    )
+    return torch.where(left > 0, logarithm.exp(), 0.0)
+
+
+def _beyond_stirling(x: Tensor) -> Tensor:
+    """The logarithm of the gamma function less (x - 1/2) log(x) - x + log(2 pi) / 2."""
+    inverse = 1 / (x * x)
+    series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / x
+    main = (x - 0.5) * torch.log(x) - x + math.log(2 * math.pi) / 2
+    return torch.where(x < _SMALLEST_IN_SERIES, torch.lgamma(x) - main, series)
 
 
 def _gauss_legendre() -> Tensor:
