@@ -420,3 +420,55 @@ def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[
         timeout=100,
     )
     assert together.stdout == alone, together.stderr
+
+
+# Forks --------------------------------------------------------------------------------------------
+
+FORKED = """
+import os, sys, torch
+from nextloc_metrics import MRR, accelerate
+
+torch.set_num_threads(2)
+if sys.argv[1] == "accelerated":
+    accelerate()
+scores = torch.randn(256, 4000, generator=torch.Generator().manual_seed(0))
+target = torch.arange(256)
+
+def value():
+    return float(MRR()(scores, target))
+
+expected = value()  # on two threads
+(scores * 2).sum()
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+    def __getitem__(self, row):
+        return value()
+
+options = {"num_workers": 1, "multiprocessing_context": "fork", "timeout": 20}
+(of_worker,) = torch.utils.data.DataLoader(Rows(), **options)
+assert float(of_worker) == expected
+child = os.fork()
+if not child:
+    torch.set_num_threads(1)
+    os._exit(0 if value() == expected else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.parametrize("path", ["plain", "accelerated"])
+def test_a_fork_of_a_process_with_threads_evaluates_on_one(path: str):
+    """The workers of a loader do so by themselves; starting Python takes most of the time."""
+    if path == "accelerated":
+        pytest.importorskip("numba", reason="the compiled loops need numba")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, path],
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
