@@ -91,6 +91,7 @@ class PerQueryScores(BaseMetric):
         _ranking, rows = self._score(preds, target, mask, query_ids)
         getattr(self, self.state_name).append(rows)
 
+    @torch.jit.unused
     def forward(
         self,
         preds: Tensor | Ranking,
