@@ -753,6 +753,15 @@ def rank_slices(rank: int, widths: list[int]) -> dict[str, Any]:
 WRONG_IDS = [-1, LOCATIONS, 10**12]
 
 
+def rank_slices_that_do_not_fit(rank: int) -> list[str]:
+    """Rank slices of three candidates each that overlap, are swapped or leave a gap."""
+    scores = torch.tensor([[0.9, 0.1, 0.2, 0.3, 0.4, 0.5]])[:, 3 * rank : 3 * rank + 3]
+    return [
+        _error(partial(Ranking.from_sharded_scores, scores, torch.tensor([1]), offsets[rank]))
+        for offsets in ([0, 0], [0, 4], [1, 4], [0, 2])
+    ]
+
+
 def sharded_metrics() -> RankingCollection:
     """Make metrics that need places, and the candidates on the first places."""
     table = bins()

@@ -472,3 +472,20 @@ def test_a_fork_of_a_process_with_threads_evaluates_on_one(path: str):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_slices_that_overlap_or_leave_a_gap_are_an_error_everywhere() -> None:
+    """With a wrong offset two processes would hold one id, and their scores would be added."""
+    for errors in work.run(work.rank_slices_that_do_not_fit, 2):
+        assert len(errors) == 4
+        for error in errors:
+            assert "`offset` must be the number of candidates on the processes before" in error
+
+
+@pytest.mark.parametrize("offset", [-1, 1.5, True])
+def test_an_offset_is_a_number_of_candidates(offset: Any) -> None:
+    """Errors name the argument, the rule and the value."""
+    with pytest.raises(
+        ValueError, match=f"`offset` must be an integer of at least 0, got {offset}"
+    ):
+        Ranking.from_sharded_scores(torch.zeros(1, 3), torch.tensor([0]), offset)

@@ -15,11 +15,13 @@ from nextloc_metrics import (
     MRR,
     AccuracyAtK,
     F1AtK,
+    Grouped,
     LocationF1,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
     Ranking,
+    RankingCollection,
     RecallAtK,
     functional,
     libcity_metrics,
@@ -367,3 +369,64 @@ def test_reduction_is_mean_or_none(reduction: Any) -> None:
     """The functions know two reductions."""
     with pytest.raises(Wrong, match=rf"`reduction`.*{re.escape(repr(reduction))}"):
         functional.mrr(SCORES, IDS, reduction=reduction)
+
+
+@pytest.mark.parametrize("name", ["k", "num_locations", "num_groups"])
+def test_numbers_beyond_any_memory_are_refused(name: str) -> None:
+    """When a metric is made, and not by an overflow in its update."""
+    makers: dict[str, Callable[[int], Any]] = {
+        "k": F1AtK,
+        "num_locations": LocationF1,
+        "num_groups": lambda number: Grouped(MRR(), number),
+    }
+    for number in (2**40 + 1, 2**63, 10**30):
+        with pytest.raises(ValueError, match=rf"`{name}` must be at most 2\^40, got 1"):
+            makers[name](number)
+    with pytest.raises(ValueError, match="`ignore_index` must be None or an integer of 64 bits"):
+        MRR(ignore_index=10**30)
+
+
+def test_scores_and_groups_that_cannot_be_read() -> None:
+    """Sparse scores and groups on another device are named, with the remedy."""
+    with pytest.raises(TypeError, match=r"`preds` must be a dense tensor, .*`preds.to_dense\(\)`"):
+        MRR().update(SCORES.to_sparse(), IDS)
+    with pytest.raises(ValueError, match="`groups` must be on the device of the scores, cpu, got"):
+        Grouped(MRR(), 3).update(SCORES, IDS, groups=IDS.to("meta"))
+
+
+@pytest.mark.usefixtures("each_path")
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: torch.stack([x, x], -1)[..., 0],
+        lambda x: torch.cat([x, x], 1).view(4, 2, -1)[:, 1],
+        lambda x: x.T.contiguous().T,
+        lambda x: x.repeat_interleave(2, 1)[:, ::2],
+    ],
+)
+def test_relevance_may_be_a_view(view: Callable[[Tensor], Tensor]) -> None:
+    """Of any strides, for scores and for lists."""
+    relevance = torch.rand(4, 6) > 0.6
+    for preds in (SCORES, SCORES.argsort(1, descending=True)):
+        expected = updated(RecallAtK(2), preds, relevance.clone()).compute()
+        assert same(updated(RecallAtK(2), preds, view(relevance)).compute(), expected)
+
+
+def test_padding_inside_a_list_is_no_part_of_its_length() -> None:
+    """Precision over what was retrieved counts the written entries, alone and beside others."""
+    preds, target = torch.tensor([[0, 9, -1, 2]]), torch.tensor([0])
+    alone = PrecisionAtK(3, "retrieved")
+    beside = RankingCollection({"p": alone.clone(), "q": PrecisionAtK(4, "retrieved")})
+    for metric in (alone, beside):
+        metric.update(preds, target)
+    assert alone.compute() == beside.compute()["p"] == torch.tensor(1 / 3)
+
+
+def test_a_refused_first_update_is_none() -> None:
+    """`compute` then warns that there was no update, as TorchMetrics does."""
+    metric = MRR()
+    with pytest.raises(ValueError, match="`target`"):
+        metric.update(SCORES, IDS + 9)
+    assert not metric.update_called
+    with pytest.warns(UserWarning, match="before the ``update`` method"):
+        assert metric.compute().isnan()

@@ -18,12 +18,12 @@ class _Unsqueezed:
 
 
 class BaseMetric(Metric):
-    """TorchMetrics' `Metric`, mended in three ways.
+    """TorchMetrics' `Metric`, mended in four ways.
 
     An error in `forward` or `compute` leaves the state as it was: TorchMetrics resets the state in
     `forward`, replaces it by that of all processes in `compute`, and puts it back only without an
-    error. A value has the shape that `compute` returned, also with one element. And it can be
-    scripted.
+    error. An update that raises is not counted as one. A value has the shape that `compute`
+    returned, also with one element. And it can be scripted.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -52,6 +52,20 @@ class BaseMetric(Metric):
             if self._is_synced and not was_synced:
                 self.unsync()
             raise
+
+    def _wrap_update(self, update: Any) -> Any:
+        wrapped = super()._wrap_update(update)
+
+        @wraps(update)
+        def count_unless_refused(*args: Any, **kwargs: Any) -> None:
+            number = self._update_count
+            try:
+                wrapped(*args, **kwargs)
+            except BaseException:
+                self._update_count = number
+                raise
+
+        return count_unless_refused
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(compute)

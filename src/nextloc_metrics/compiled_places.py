@@ -172,7 +172,7 @@ def compile_loops_over_places() -> None:
 
 def find_true(values: Tensor) -> Tensor:
     """Find where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
-    flat = values.numpy().reshape(-1).view(np.uint8)
+    flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
     number = np.count_nonzero(flat)
     found = np.empty(number + 1, np.int64)
     _find_true(flat[: len(flat) // WORD * WORD].view(np.int64), flat, found)

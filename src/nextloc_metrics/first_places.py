@@ -277,4 +277,6 @@ def first_places_of_lists(lists: Tensor, top: int) -> FirstPlaces:
     """Take the candidates from lists of ids `[N, K]`."""
     ids = lists[:, :top].clone()
     above = torch.arange(ids.shape[1], device=lists.device).expand_as(ids)
-    return FirstPlaces(top, (ids >= 0).sum(1), ids[:, 0], ids, above)
+    # the length of a list, in which padding may also be written between ids
+    retrieved = (lists >= 0).sum(1).clamp(max=top)
+    return FirstPlaces(top, retrieved, ids[:, 0], ids, above)

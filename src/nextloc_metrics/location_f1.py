@@ -95,8 +95,8 @@ class LocationF1(RankingTally):
             most = int(ranking.num_relevant.max())
             if most > 1:
                 raise ValueError(
-                    f"LocationF1 scores one relevant location a query, got up to {most}; use F1AtK "
-                    "for several."
+                    "`target` must hold one relevant location per query for "
+                    f"{type(self).__name__}, got up to {most}; use F1AtK for several."
                 )
         # whatever may be looked at is: an id too large would be counted for another location
         waits = waits_to_look(ranking.above)

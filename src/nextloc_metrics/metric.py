@@ -33,6 +33,9 @@ _KNOWN_BY_REPR = frozenset(
     | {torch.dtype, torch.device, torch.Size}
 )
 
+# More candidates, groups or locations than fit into any memory; sums of as many still fit 64 bits.
+_LARGEST = 1 << 40
+
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
@@ -706,14 +709,18 @@ def check_bool(name: str, value: object) -> bool:
 def check_ignored(ignore_index: object) -> None:
     """Raise where the id or label to leave out is none."""
     is_id = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
-    if ignore_index is not None and not is_id:
-        raise ValueError(f"`ignore_index` must be None or an integer, got {short(ignore_index)}.")
+    if ignore_index is not None and not (is_id and -(2**63) <= ignore_index < 2**63):  # type: ignore[operator]
+        raise ValueError(
+            f"`ignore_index` must be None or an integer of 64 bits, got {short(ignore_index)}."
+        )
 
 
 def check_positive(name: str, value: object) -> int:
     """Return a positive integer, raise for anything else."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
+    if value > _LARGEST:
+        raise ValueError(f"`{name}` must be at most 2^40, got {short(value)}.")
     return value
 
 

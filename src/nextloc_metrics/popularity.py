@@ -107,7 +107,7 @@ class PopularityBins(torch.nn.Module):
         return self.bin_of[torch.where(inside, ids, 0)].masked_fill(~inside, self.num_bins + 1)
 
     def state_key(self) -> str:
-        """Return what tells bins apart in the names of states: the table, and how many there are."""
+        """Return what tells bins apart in the names of states: their number and the table."""
         return f"num_bins={self.num_bins}, bin_of={describe_option(self.bin_of)}"
 
     def __len__(self) -> int:

@@ -280,7 +280,8 @@ class Ranking:
 
         Raises:
             TypeError: `local_scores` is not floating, or `target` no integer tensor.
-            ValueError: shapes do not fit, or a value of `target` is out of range.
+            ValueError: shapes do not fit, a value of `target` is out of range, or the slices of the
+                processes overlap or leave a gap.
         """
         _check_places(top, best_only=best_only)
         number = _places_to_find(top, best_only)
@@ -289,6 +290,8 @@ class Ranking:
                 "`local_scores` must be a floating tensor of scores, "
                 f"{got('local_scores', local_scores)}."
             )
+        if type(offset) is not int or offset < 0:
+            raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
         if not isinstance(target, Tensor) or not is_integer(target):
             raise TypeError(f"`target` must be an integer tensor of ids, {got('target', target)}.")
         relevant = read_target(
@@ -500,6 +503,11 @@ class Ranking:
             raise ValueError(
                 f"`groups` must be an integer tensor of shape {short(self.shape)}, one group a "
                 f"query, {got('groups', groups)}."
+            )
+        if groups.device != self.device:
+            raise ValueError(
+                f"`groups` must be on the device of the scores, {self.device}, got "
+                f"{groups.device}; move it with `.to(device)`."
             )
         return replace(self, groups=groups.reshape(-1).to(torch.int64, copy=True))
 
@@ -764,6 +772,10 @@ def _check_places(top: int, depth: int | None = None, best_only: bool = False) -
 
 
 def _check_candidates(preds: Tensor) -> None:
+    if preds.layout != torch.strided:
+        raise TypeError(
+            f"`preds` must be a dense tensor, got layout {preds.layout}; pass `preds.to_dense()`."
+        )
     if preds.ndim == 0 or preds.shape[-1] == 0:
         raise ValueError(
             "`preds` must hold at least one candidate in its last dimension, "

@@ -9,6 +9,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics.counting import best_candidate, highest
 from nextloc_metrics.first_places import Highest, merge
+from nextloc_metrics.messages import short
 
 
 def sum_over_processes(counts: Tensor, process_group: Any) -> Tensor:
@@ -45,13 +46,13 @@ def exchange_scores(
         if first is not None:
             missing = (0, top + 1 - first[0].shape[1])
             columns += [pad(first[0], missing, value=-torch.inf), pad(first[1], missing)]
-    # float64 holds every score and id exactly, and one message carries them all; its last row, the
-    # number of candidates
-    message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 1))
-    message[-1] = num_local
+    # float64 holds every score and id exactly, and one message carries them all; its last rows, the
+    # first id and the number of candidates
+    message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
+    message[-2], message[-1] = offset, num_local
     gathered = _all_gather(message, process_group)
-    num_candidates = int(gathered[:, -1, 0].sum())
-    slices = torch.split(gathered[:, :-1], [column.shape[1] for column in columns], 2)
+    num_candidates = _check_slices(gathered[:, -2:, 0].long().tolist())
+    slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
     found = None
     if top:
         # [S, N, T] -> [N, S * T]
@@ -63,6 +64,20 @@ def exchange_scores(
         first = pairs[1] if len(pairs) > 1 else None
         found = merge(pairs[0], first, min(top, num_candidates - 1))
     return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, found
+
+
+def _check_slices(slices: list[list[int]]) -> int:
+    """Return the number of all candidates, or raise where slices overlap or leave a gap."""
+    end = 0
+    for offset, number in sorted((offset, number) for offset, number in slices if number):
+        if offset != end:
+            raise ValueError(
+                "`offset` must be the number of candidates on the processes before, so that each "
+                f"has one place, got a slice from {offset} on where {end} is due; slices are "
+                f"(offset, candidates) {short(slices)}."
+            )
+        end += number
+    return end
 
 
 def _all_gather(message: Tensor, process_group: Any) -> Tensor:
