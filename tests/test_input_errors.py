@@ -277,14 +277,12 @@ def test_an_ignored_query_is_no_empty_query() -> None:
 
 
 def test_location_f1_knows_its_locations() -> None:
-    """More locations scored, or listed, than there are is an error with both numbers."""
+    """More locations scored, or visited, than there are is an error with both numbers."""
     metric = updated(LocationF1(10), torch.rand(4, 10), torch.tensor([0, 3, 9, 9]))
     before = state(metric)
     for way in (metric.update, metric):
         with pytest.raises(ValueError, match=r"(?s)(11.*10|10.*11)"):
             way(torch.rand(4, 11), torch.tensor([0, 1, 2, 3]))
-        with pytest.raises(ValueError, match=r"(?s)(12.*10|10.*12)"):
-            way(torch.tensor([[12, 3], [1, 2]]), torch.tensor([1, 2]))
         with pytest.raises(ValueError, match=r"(?s)(12.*10|10.*12)"):
             way(torch.tensor([[2, 3], [1, 2]]), torch.tensor([1, 12]))
         assert same(state(metric), before)
@@ -380,7 +378,7 @@ def test_numbers_beyond_any_memory_are_refused(name: str) -> None:
         "num_groups": lambda number: Grouped(MRR(), number),
     }
     for number in (2**40 + 1, 2**63, 10**30):
-        with pytest.raises(ValueError, match=rf"`{name}` must be at most 2\^40, got 1"):
+        with pytest.raises(ValueError, match=rf"`{name}` must be at most 2\^40, got [19]"):
             makers[name](number)
     with pytest.raises(ValueError, match="`ignore_index` must be None or an integer of 64 bits"):
         MRR(ignore_index=10**30)

@@ -239,6 +239,60 @@ def test_compute_groups_by_hand():
         )
 
 
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [["decile_1", "decile_2", "a1"]],
+        [["a1", "decile_1", "decile_2"]],
+        [["decile_1", "a1", "decile_2"]],
+        [["decile_1", "decile_2"], ["a1", "a5"]],
+        [["a1"], ["mrr", "mrr_at_5"]],
+        [["a1", "same_but_ignoring_ties"]],
+        [["decile_1", "of_other_bins"]],
+        [["decile_1", "of_fewer_bins"]],
+    ],
+    ids=str,
+)
+def test_a_member_that_counts_otherwise_is_refused(groups: list[list[str]]):
+    """Wherever it stands in its group, and in whichever group, before and after the others."""
+    bins = PopularityBins([1, 1, 2])
+
+    def make() -> dict[str, Any]:
+        return {
+            "decile_1": DecileNDCG(bins, 1, decile=1),
+            "decile_2": DecileNDCG(bins, 1, decile=2),
+            "of_other_bins": DecileNDCG(PopularityBins([2, 1, 2]), 1, decile=1),
+            "of_fewer_bins": DecileNDCG(PopularityBins([1, 1, 2], 3), 1, decile=1),
+            "a1": AccuracyAtK(1),
+            "a5": AccuracyAtK(5),
+            "same_but_ignoring_ties": AccuracyAtK(1, ties="optimistic"),
+            "mrr": MRR(),
+            "mrr_at_5": MRR(5),
+        }
+
+    with pytest.raises(ValueError, match="members of a compute group must count the same, got"):
+        RankingCollection(make(), compute_groups=groups)
+    metrics = RankingCollection(make(), compute_groups=[["decile_1", "decile_2"], ["a1"]])
+    assert metrics.compute_groups[0] == ["decile_1", "decile_2"]
+
+
+def test_members_are_added_all_or_none():
+    """Where a name is taken, or a group refused, the collection is as it was."""
+    metrics = RankingCollection([AccuracyAtK(1)])
+    metrics.update(*_batch(1))
+    with pytest.raises(ValueError, match="AccuracyAtK"):
+        metrics.add_metrics([MRR(), AccuracyAtK(2)])
+    assert list(metrics) == ["AccuracyAtK"]
+    metrics.update(*_batch(0))
+    assert metrics.compute() == {"AccuracyAtK": 0.5}
+    grouped = RankingCollection({"one": MRR()}, compute_groups=[["one"]])
+    grouped._enable_compute_groups = [["one", "two"]]
+    with pytest.raises(ValueError, match=r"MRR\(\) and MRR\(k=2\)"):
+        grouped.add_metrics({"two": MRR(2)})
+    assert list(grouped) == ["one"]
+    assert grouped.compute_groups == {0: ["one"]}
+
+
 def test_a_member_updated_by_itself():
     """An update of one member alone counts for that one, also where it shares a state."""
     bins = PopularityBins([1, 1, 2])

@@ -87,14 +87,16 @@ class RankingCollection(MetricCollection):
                 "the members of a RankingCollection must agree on `ignore_index`, got "
                 f"{short(sorted(ignored, key=str))}; give all of them the same."
             )
-        before = dict(self._modules), getattr(self, "_groups", {})
+        before, attributes = dict(self._modules), dict(vars(self))
         try:
             super().add_metrics(metrics, *additional_metrics)
             if isinstance(self._enable_compute_groups, list):
                 for group in self._enable_compute_groups:
                     _check_group([self._modules[name] for name in group])
         except BaseException:
-            self._modules, self._groups = before
+            vars(self).update(attributes)
+            self._modules.clear()
+            self._modules.update(before)
             raise
         if isinstance(metrics, Mapping):
             for name in metrics:  # MetricCollection sorts them

@@ -22,9 +22,8 @@ _MOST_RELEVANT = 1 << 6
 
 def find_true(values: Tensor) -> Tensor:
     """Find where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
-    flat = (
-        values.contiguous().numpy().reshape(-1).view(np.uint8)
-    )  # a true one may be another byte than 1
+    # a true one may be another byte than 1
+    flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
     # few are true: find the words that are not all false, and look into these
     words = flat[: len(flat) // WORD * WORD].view(np.int64)
     some = np.flatnonzero(words != 0)
