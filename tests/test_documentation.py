@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import pydoc
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torchmetrics
 
 import nextloc_metrics
 
@@ -123,6 +126,65 @@ def test_the_api_page_has_every_public_name(site: Path) -> None:
         full = f"nextloc_metrics.{name}"
         assert any(anchor == full or anchor.startswith(f"{full}.") for anchor in anchors), name
     assert "<blockquote>" not in html  # of `>>>` that was not seen to be code
+
+
+# Members that have no underscore since the classes of this library use each other's, and which are
+# no part of what is promised.
+INNER = {
+    "what collections do with their members": {
+        "add", "has_own_score", "has_own_update", "held", "own_state", "prepare", "readings",
+        "tally_key", "tally_once", "will_all_reduce",
+    },
+    "how rankings are made, and what is kept beside them": {"cut", "from_places", "once"},
+    "how decile metrics differ from each other": {
+        "deciles", "key", "name", "values",
+        "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
+    },
+}  # fmt: skip
+
+
+def is_ours(kind: type) -> bool:
+    """Whether a class is defined in this library."""
+    return kind.__module__.split(".")[0] == "nextloc_metrics"
+
+
+def test_the_api_page_has_every_public_member(site: Path) -> None:
+    """What a class defines or inherits has an entry there, or is an attribute of a docstring.
+
+    A member counts as shown where a class it comes from, or that comes from it, shows it.
+    """
+    html = (site / "api" / "index.html").read_text()
+    anchors = set(re.findall(r'id="(nextloc_metrics[\w.]*)"', html))
+    found = {anchor: pydoc.locate(anchor) for anchor in anchors}
+    shown = {anchor: kind for anchor, kind in found.items() if inspect.isclass(kind)}
+    assert len(shown) > 20
+    flags = set(vars(torchmetrics.Metric)) | {"plot_lower_bound", "plot_upper_bound"}
+    inner = {member for members in INNER.values() for member in members}
+    missing = set()
+    for kind in shown.values():
+        ours = [base for base in kind.__mro__ if is_ours(base)]
+        written = " ".join(inspect.cleandoc(vars(base)["__doc__"] or "") for base in ours)
+        for base in ours:
+            for name in {*vars(base), *inspect.get_annotations(base)}:
+                member = vars(base).get(name)
+                is_flag = name in flags and not callable(member)  # TorchMetrics has the same
+                if name.startswith("_") or is_flag or name == "set_dtype":
+                    continue
+                if inner & {name, f"{base.__name__}.{name}"}:
+                    continue
+                showing = [
+                    anchor
+                    for anchor, other in shown.items()
+                    if issubclass(kind, other) or issubclass(other, base)
+                ]
+                by_entry = any(f"{anchor}.{name}" in anchors for anchor in showing)
+                is_method = callable(member) or isinstance(
+                    member, property | classmethod | staticmethod
+                )
+                in_docstring = not is_method and re.search(rf"\b{name}(`|:)", written)
+                if not by_entry and not in_docstring:
+                    missing.add(f"{base.__name__}.{name}")
+    assert not missing, sorted(missing)
 
 
 def test_the_notebook_is_stored_without_outputs() -> None:

@@ -452,10 +452,16 @@ def _portions(num_rows: int, num_columns: int) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of one model: their mean, standard deviation (n - 1) and number."""
+    """The runs of one model.
+
+    Attributes:
+        mean: the mean of their values.
+        std: the standard deviation (n - 1), NaN for a single run.
+        num_runs: how many there are.
+    """
 
     mean: float
-    std: float  #: NaN for a single run
+    std: float
     num_runs: int
 
 

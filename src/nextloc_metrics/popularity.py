@@ -26,6 +26,12 @@ class PopularityBins(torch.nn.Module):
         bin_of: integer `[C]`, every location's bin, 0 to `num_bins`.
         num_bins: how many bins there are; None for the highest in `bin_of`.
 
+    Attributes:
+        bin_of: int64 `[C]`.
+        num_bins: how many bins there are.
+        counts: int64 `[C]`, the visits that `from_counts` was given, else None.
+        by: as `from_counts` was given it, else None.
+
     Raises:
         ValueError: `bin_of` is not one row of integers, or holds a bin out of range.
 

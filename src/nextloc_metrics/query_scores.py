@@ -16,10 +16,15 @@ from nextloc_metrics.targets import is_integer
 
 
 class QueryScores(NamedTuple):
-    """Queries by their ids, in rising order, and their scores."""
+    """Queries by their ids, and their scores.
 
-    ids: Tensor  #: int64 `[N]`, each once
-    scores: Tensor  #: float64 `[N]`
+    Attributes:
+        ids: int64 `[N]`, each once, in rising order.
+        scores: float64 `[N]`.
+    """
+
+    ids: Tensor
+    scores: Tensor
 
 
 def gather_rows(rows: Tensor, group: Any = None) -> list[Tensor]:

@@ -67,6 +67,12 @@ class Formula(NamedTuple):
     (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond place `k`. The score is that of
     the first one, the sum of all, or the sum of all in which each is multiplied by the number of
     relevant locations that far (`"precision"`); over a divisor that depends on n alone.
+
+    Attributes:
+        weight: what a place is worth.
+        k: the last place that counts; None for no cut-off.
+        of: of which relevant locations.
+        over: the divisor.
     """
 
     weight: Weight
