@@ -136,8 +136,8 @@ def test_a_missing_state_is_no_error_where_that_is_asked_for():
         (
             "LocationF1(num_locations=8)",
             torch.zeros(3, 9, dtype=torch.int64),
-            "int64 (3, 8)",
             "int64 (3, 9)",
+            "int64 (3, 10)",
         ),
     ],
 )

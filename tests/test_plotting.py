@@ -164,7 +164,7 @@ def grouped(num_groups: int, **options: Any) -> Grouped:
     return metric
 
 
-@pytest.mark.parametrize("num_groups", [2, 12, 24, 30])
+@pytest.mark.parametrize("num_groups", [1, 2, 12, 24, 30])
 def test_few_groups_are_bars_in_order(num_groups: int) -> None:
     """A bar a group, its interval, and a word where a group has no data."""
     metric = grouped(num_groups)
@@ -180,14 +180,6 @@ def test_few_groups_are_bars_in_order(num_groups: int) -> None:
     assert axes.get_xlabel() == "group"
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert labels == [str(number) for number in range(0, num_groups, 1 if num_groups < 15 else 5)]
-
-
-def test_a_single_group_is_a_dot() -> None:
-    """TorchMetrics makes its value a scalar."""
-    metric = grouped(1)
-    _, axes = drawn(metric.plot())
-    assert close(dots(axes), [[float(metric.compute())]])
-    assert "95 % interval" in written(axes)
 
 
 @pytest.mark.parametrize("num_groups", [31, 500, 100_000])
