@@ -135,7 +135,7 @@ def test_a_missing_state_is_no_error_where_that_is_asked_for():
         ("MRR()", torch.zeros(3), "int64 (3,)", "float32 (3,)"),
         (
             "LocationF1(num_locations=8)",
-            torch.zeros(3, 9, dtype=torch.int64),
+            torch.zeros(3, 10, dtype=torch.int64),
             "int64 (3, 9)",
             "int64 (3, 10)",
         ),
