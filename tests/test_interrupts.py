@@ -47,7 +47,10 @@ def interrupted(run: Callable[[], None], seconds: float) -> bool:
 
 @pytest.mark.usefixtures("each_path")
 def test_a_value_is_never_older_than_the_state() -> None:
-    """After an interrupt at any moment, a metric and its collection give the value of the state."""
+    """After an interrupt at any moment, a metric and its collection give the value of the state.
+
+    All members of the collection have the batch, or none.
+    """
     scores = torch.rand(300, 4000)
     target = scores.argmin(1)
     first = torch.tensor([[1.0, 0.0]]), torch.tensor([0])
@@ -64,6 +67,7 @@ def test_a_value_is_never_older_than_the_state() -> None:
                 metric.update(scores, target)
 
             number += interrupted(update, generator.uniform(1e-5, 4e-3))
+        assert len({one.num_queries for one in metrics.values(copy_state=False)}) == 1
         member = metrics["hit"]
         assert isinstance(member, AccuracyAtK)
         for one, value in ((alone, alone.compute()), (member, metrics.compute()["hit"])):

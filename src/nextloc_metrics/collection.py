@@ -1,6 +1,5 @@
 """Several metrics of one batch, ranked once."""
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -12,12 +11,11 @@ from torchmetrics import MetricCollection
 
 from nextloc_metrics import plotting
 from nextloc_metrics.base import unchanged_by_errors
-from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingTally, all_reduce, check_bool, prepare_all, rank
+from nextloc_metrics.metric import RankingTally, all_reduce, check_bool
+from nextloc_metrics.plan import Plan
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.shortcut import Shortcut
 from nextloc_metrics.tables import Reading, Table, tabulate
 
 # Larger states are summed by themselves rather than copied into a buffer.
@@ -54,7 +52,7 @@ class RankingCollection(MetricCollection):
         {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
     """
 
-    _shortcut = Shortcut([])
+    _plan: Plan | None = None
 
     def __init__(
         self,
@@ -118,23 +116,18 @@ class RankingCollection(MetricCollection):
             mask: as for `RankingMetric.update`.
             groups: every query's group, for members that are `Grouped`.
         """
-        members = self._rankers()
-        for member in members:  # first: an interrupt may leave a state that was added to
-            vars(member)["_computed"] = None
-        updated: list[Any] = [self._modules[names[0]] for names in self._groups.values()]
-        needs_ranking = mask is not None or groups is not None or not self._groups_checked
-        if needs_ranking or not self._shortcut_to(updated).add(preds, target):
-            ranking = self._checked(preds, target, mask, groups)
-            if not self._groups_checked or any(member.has_own_update for member in members):
-                super().update(ranking)  # which finds, the first time, who can share a state
-                return
-            for member in updated:
-                member.add(ranking)
-        for member in updated:
-            vars(member)["_update_count"] += 1  # without a search for parameters of that name
-        vars(self)["_state_is_copy"] = False
-        if len(updated) < len(members):
-            self._compute_groups_create_state_ref()
+        own = [member for member in self._rankers() if member.has_own_update]
+        self._form_groups()
+        if not own:
+            self.plan.update(preds, target, mask, groups, count=True)
+            return
+        # what such an update adds cannot be found beforehand, and is undone where it raises
+        with unchanged_by_errors(self._rankers()):
+            ranking = self.rank(preds, target, mask, groups)
+            for member in own:
+                member.update(ranking)
+            others = [member for member in self._rankers() if not member.has_own_update]
+            Plan(others).update(ranking, None, None, count=True)
 
     def forward(
         self,
@@ -144,7 +137,7 @@ class RankingCollection(MetricCollection):
         groups: Tensor | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the batch's own values."""
-        ranking = self._checked(preds, target, mask, groups)
+        ranking = self.rank(preds, target, mask, groups)
         with unchanged_by_errors(self._rankers()):
             return super().forward(ranking)
 
@@ -361,21 +354,12 @@ class RankingCollection(MetricCollection):
                 member.dist_sync_fn = all_reduce
 
     @property
-    def top(self) -> int:
-        """How many of the first places a `Ranking` must keep for all members."""
-        return max((member.top for member in self._rankers()), default=0)
-
-    @property
-    def best_only(self) -> bool:
-        """Whether, of the first places, no member reads more than `Ranking.best`."""
-        return all(member.best_only for member in self._rankers() if member.top)
-
-    @property
-    def depth(self) -> int | None:
-        """How many of the first places the members look at; None for all."""
-        depths = [member.depth for member in self._rankers()]
-        known = [depth for depth in depths if depth is not None]
-        return max(known, default=None) if len(known) == len(depths) else None
+    def plan(self) -> Plan:
+        """What the members ask of a batch; made anew where they are others than before."""
+        members = self._rankers()
+        if self._plan is None or not self._plan.serves(members):
+            self._plan = Plan(members)
+        return self._plan
 
     def rank(
         self,
@@ -388,52 +372,37 @@ class RankingCollection(MetricCollection):
 
         The ranking serves every member, and other metrics and collections that need no more places.
         """
-        members = self._rankers()
-        ranking = rank(
-            preds,
-            target,
-            mask,
-            ignore_index=next((member.ignore_index for member in members), None),
-            validate_args=any(member.validate_args for member in members),
-            top=self.top,
-            depth=self.depth,
-            best_only=self.best_only,
-        )
-        return ranking.with_groups(groups)
+        return self.plan.rank(preds, target, mask, groups)
 
-    def _checked(self, *args: Any) -> Ranking:
-        """Rank a batch, and raise here where any member would in `update`."""
-        ranking = self.rank(*args)
-        if ranking.groups is not None:
-            _check_groups(self._rankers())
-        # members of one name check and tally alike
-        different = {(type(member), member.state_name): member for member in self._rankers()}
-        for member in different.values():
-            member.check(ranking)
-        prepare_all(different.values(), ranking)
-        return ranking
+    def _form_groups(self) -> None:
+        """Let members whose states have one name and are equal share a state from now on."""
+        if self._groups_checked and not self._state_is_copy:
+            return
+        if not self._groups_checked and self._enable_compute_groups:
+            groups: list[list[str]] = []
+            for name, member in zip(self._modules, self._rankers(), strict=True):
+                alike = (group for group in groups if _share(self._modules[group[0]], member))
+                group = next(alike, None)
+                if group is None:
+                    groups.append([name])
+                else:
+                    group.append(name)
+            self._groups = dict(enumerate(groups))
+            self._groups_checked = True
+        self._compute_groups_create_state_ref()
+        self._state_is_copy = False
 
-    def _shortcut_to(self, members: Sequence[RankingTally]) -> Shortcut:
-        """Return the shortcut to these members, made anew where it was to others."""
-        known = self._shortcut.metrics
-        if len(known) != len(members) or not all(map(operator.is_, known, members)):
-            is_plain = type(self) is RankingCollection  # others may rank otherwise
-            self._shortcut = Shortcut(members if is_plain else [])
-        return self._shortcut
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of; it makes a plan of its own."""
+        return {**self.__dict__, "_plan": None}
 
     def _rankers(self) -> list[RankingTally]:
         return list(self._modules.values())  # type: ignore[arg-type]
 
 
-def _check_groups(members: list[RankingTally]) -> None:
-    """Raise where one `groups` cannot be meant for all members."""
-    numbers = {member.num_groups for member in members if isinstance(member, Grouped)}
-    if len(numbers) > 1:
-        raise ValueError(
-            "one `groups` serves all `Grouped` members of a collection, which must have the same "
-            f"`num_groups`, got {' and '.join(map(str, sorted(numbers)))}; put members of other "
-            "groups into a collection of their own."
-        )
+def _share(one: Any, other: RankingTally) -> bool:
+    """Tell whether two members count the same and have counted the same."""
+    return one.state_name == other.state_name and torch.equal(one.state, other.state)
 
 
 def _check_group(members: list[Any]) -> None:

@@ -5,7 +5,6 @@ The loops are in `compiled_loops`; what becomes of the counts is in `compiled_pl
 
 import ctypes
 import time
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,7 +26,6 @@ from nextloc_metrics.first_places import FirstPlaces
 
 __all__ = [
     "MOST_RELEVANT",
-    "add_one_relevant",
     "arrange",
     "compile_loops",
     "count_decisions",
@@ -35,11 +33,11 @@ __all__ = [
     "find_in_lists",
     "find_places",
     "find_true",
-    "read_formulas",
     "supports",
     "supports_first",
     "survey",
     "tally",
+    "tally_scores",
 ]
 
 #: up to here one pass over a block for each relevant location is cheaper than a search among them
@@ -123,51 +121,44 @@ def find_places(scores: Tensor, ids: Tensor, top: int) -> tuple[Tensor, Tensor, 
     return counts[0], counts[1], first
 
 
-class Formulas(NamedTuple):
-    """How to score queries with one relevant location each."""
-
-    fields: dict[str, int]  #: of a `Job`
-    arrays: tuple[Any, ...]  #: whose addresses these are
-
-
 @lru_cache
-def read_formulas(formulas: tuple[scoring.Formula, ...], num_candidates: int) -> Formulas | None:
-    """Write formulas down for the loops; None where places lie beyond the tables."""
+def _read_formulas(formulas: tuple[scoring.Formula, ...], num_candidates: int) -> Any:
+    """Write formulas down for the loops, and the table of weights; None beyond the table."""
     constants = scoring.make_arrays(formulas, num_candidates)
     if constants is None:
         return None
     table, last, start, _, divisors = constants
     numbers = zip(start.tolist(), last.tolist(), divisors[:, 1].tolist(), strict=True)
-    array = (Formula * len(formulas))(*(Formula(*of_one) for of_one in numbers))
-    fields = {
-        "formulas": ctypes.addressof(array),
-        "num_formulas": len(formulas),
-        "table": table.ctypes.data,
-        "table_length": len(table),
-    }
-    return Formulas(fields, (array, table))
+    return (Formula * len(formulas))(*(Formula(*of_one) for of_one in numbers)), table
 
 
-def add_one_relevant(
+def tally_scores(
     scores: Tensor,
     target: Tensor,
     ignored: int | None,
-    formulas: Formulas,
-    states: Sequence[Tensor],
-    decisions: Tensor | None,
-) -> bool:
-    """Add queries with one relevant location each to states; False where one is no candidate.
+    kinds: tuple[scoring.Formula | int, ...],
+) -> list[Tensor] | None:
+    """Tally queries with one relevant location each; None where a target is no candidate.
 
     Args:
         scores: floating `[N, C]`, adjacent in every row.
         target: int64 `[N]`, the relevant ones.
         ignored: an id that is never relevant.
-        formulas: how to score.
-        states: of every formula, int64 `[3]`.
-        decisions: the state of a `LocationF1`, int64 `[3, L]`.
+        kinds: how to score, or of how many locations to count decisions.
+
+    Returns:
+        Of every formula the sums int64 `[3]`, and of decisions the counts int64 `[3, L + 1]`.
     """
+    formulas = tuple(kind for kind in kinds if not isinstance(kind, int))
+    constants = _read_formulas(formulas, scores.shape[1])
+    if constants is None:
+        return None
+    array, table = constants
+    tallies = [_zeros(3, kind + 1) if isinstance(kind, int) else _zeros(3) for kind in kinds]
+    sums = [tally for tally in tallies if tally.ndim == 1]
+    decisions = next((tally for tally in tallies if tally.ndim == 2), None)
     ids = target.contiguous()
-    addresses = (ctypes.c_int64 * len(states))(*[state.data_ptr() for state in states])
+    addresses = (ctypes.c_int64 * len(sums))(*[tally.data_ptr() for tally in sums])
     try:
         _run(
             scores,
@@ -179,11 +170,14 @@ def add_one_relevant(
             find_best=decisions is not None,
             decisions=0 if decisions is None else decisions.data_ptr(),
             locations=0 if decisions is None else decisions.shape[1],
-            **formulas.fields,
+            formulas=ctypes.addressof(array),
+            num_formulas=len(formulas),
+            table=table.ctypes.data,
+            table_length=len(table),
         )
     except IndexError:
-        return False
-    return True
+        return None
+    return tallies
 
 
 def find_first(scores: Tensor, number: int) -> tuple[Tensor, Tensor]:

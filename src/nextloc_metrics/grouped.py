@@ -120,18 +120,7 @@ class Grouped(RankingTally):
             mask: as for `RankingMetric.update`.
             groups: integer, one group a query; what `mask` leaves out is not looked at.
         """
-        super().update(self.rank(preds, target, mask, groups))
-
-    @torch.jit.unused
-    def forward(
-        self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        groups: Tensor | None = None,
-    ) -> Any:
-        """Add a batch of queries and return its own value."""
-        return super().forward(self.rank(preds, target, mask, groups))
+        self.plan.update(preds, target, mask, groups, count=False)
 
     def rank(
         self,
@@ -141,7 +130,7 @@ class Grouped(RankingTally):
         groups: Tensor | None = None,
     ) -> Ranking:
         """Find where the relevant locations landed, in queries of these groups."""
-        return super().rank(preds, target, mask).with_groups(groups)
+        return self.plan.rank(preds, target, mask, groups)
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""

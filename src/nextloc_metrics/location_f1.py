@@ -113,21 +113,10 @@ class LocationF1(RankingTally):
         self._count(state, *self._decisions(ranking))
         return state
 
-    def prepare(self, ranking: Ranking) -> None:
-        """Do nothing: what may fail was checked, and a second table of counts would be large."""
-        if self._has_own_tally:
-            super().prepare(ranking)
-
-    def add(self, ranking: Ranking) -> None:
-        """Add a batch that was checked to the state."""
-        if self._has_own_tally:
-            super().add(ranking)
-        else:
-            self._count(self.own_state(), *self._decisions(ranking))
-
     @property
-    def _has_own_tally(self) -> bool:
-        return type(self).tally is not LocationF1.tally
+    def one_pass(self) -> int | None:
+        """The number of locations, where a subclass counts nothing else."""
+        return self.num_locations if type(self) is LocationF1 else None
 
     def _count(self, state: Tensor, target: Tensor, decided: Tensor) -> None:
         """Write decisions into a state."""

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -21,6 +21,7 @@ from torch import Tensor
 from nextloc_metrics import exact, intervals, plotting, scoring
 from nextloc_metrics.base import BaseMetric
 from nextloc_metrics.messages import clip, describe, short
+from nextloc_metrics.plan import Plan
 from nextloc_metrics.ranking import Ranking, Ties
 
 # What TorchMetrics and `update` set for every batch.
@@ -74,7 +75,7 @@ class RankingTally(BaseMetric, ABC):
     ignore_index: int | None
     validate_args: bool
 
-    _own: Tensor | None = None
+    _plan: Plan | None
 
     _names: ClassVar[dict[str, int]] = {}
     _namesake: ClassVar[str] = ""
@@ -97,6 +98,7 @@ class RankingTally(BaseMetric, ABC):
         own.update(ignore_index=ignore_index, validate_args=validate_args)
         for name, value in own.items():
             setattr(self, name, value)
+        self._plan = None
         self._options = {name: own[name] for name in declared if name in own}
         self._declared = frozenset(declared)
         for name in self._declared & self.__dict__.keys() - self._options.keys():
@@ -142,32 +144,18 @@ class RankingTally(BaseMetric, ABC):
         return None
 
     @property
-    def state(self) -> Tensor:
-        """The integer tensor that this process has summed up so far."""
-        vars(self)["_own"] = None
-        return self.held
+    def one_pass(self) -> scoring.Formula | int | None:
+        """What a batch adds, where scores of one relevant location per query decide it alone.
 
-    @property
-    def held(self) -> Tensor:
-        """The state, for a look at it: who asks for `state` may keep it, and it must not change."""
-        return vars(self)[self.state_name]  # type: ignore[no-any-return]
-
-    @property
-    def metric_state(self) -> dict[str, Any]:
-        """The state, under its name."""
-        return {self.state_name: self.state}
-
-    def own_state(self) -> Tensor:
-        """Return the state to write into it: of what others may hold, a copy.
-
-        Where members of a group share it, the others must be handed it again.
+        A formula of scores that are averaged; or a number of locations, of which decisions are
+        counted. None for anything else.
         """
-        held = self.held
-        unwritable = held.is_inference() and not torch.is_inference_mode_enabled()
-        if held is not self._own or unwritable:
-            held = held.clone(memory_format=torch.contiguous_format)
-            vars(self).update({self.state_name: held, "_own": held})
-        return held
+        return None
+
+    @property
+    def state(self) -> Tensor:
+        """The integer tensor that this process has summed up so far; an update makes a new one."""
+        return vars(self)[self.state_name]  # type: ignore[no-any-return]
 
     @abstractmethod
     def empty_tally(self) -> Tensor:
@@ -176,6 +164,11 @@ class RankingTally(BaseMetric, ABC):
     @abstractmethod
     def tally(self, ranking: Ranking) -> Tensor:
         """Return what a batch adds to the state, int64 and of its shape."""
+
+    @staticmethod
+    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
+        """Return what a batch adds to each of several metrics with this method."""
+        return [metric.tally(ranking) for metric in metrics]
 
     def update(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
@@ -189,39 +182,25 @@ class RankingTally(BaseMetric, ABC):
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
             mask: bool `[...]`, False leaves the query out.
         """
-        ranking = self.rank(preds, target, mask)
-        self.check(ranking)
-        self.add(ranking)
-
-    @torch.jit.unused
-    def forward(
-        self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
-    ) -> Any:
-        """Add a batch of queries and return its own value."""
-        # TorchMetrics sets the state aside before `update`, and an error there would lose it
-        ranking = self.rank(preds, target, mask)
-        self.check(ranking)
-        self.prepare(ranking)
-        return super().forward(ranking)
+        self.plan.update(preds, target, mask, count=False)
 
     def rank(
         self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
     ) -> Ranking:
         """Find where the relevant locations landed; the arguments are those of `update`."""
-        return rank(
-            preds,
-            target,
-            mask,
-            self.ignore_index,
-            self.validate_args,
-            self.top,
-            self.depth,
-            self.best_only,
-        )
+        return self.plan.rank(preds, target, mask)
+
+    @property
+    def plan(self) -> Plan:
+        """What this metric asks of a batch."""
+        own = vars(self)
+        if own["_plan"] is None:
+            own["_plan"] = Plan([self])
+        return own["_plan"]  # type: ignore[no-any-return]
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
-        if ranking.device != self.held.device:
+        if ranking.device != self.state.device:
             raise ValueError(
                 f"{short(self)} is on {self.state.device} and its input on {ranking.device}; "
                 "move the metric with `.to(device)`, or make it an attribute of the module that "
@@ -348,34 +327,13 @@ class RankingTally(BaseMetric, ABC):
         )
 
     @property
-    def tally_key(self) -> Hashable:
-        """What metrics have in common whose tallies are the same."""
-        return type(self), self.state_name
-
-    def tally_once(self, ranking: Ranking) -> Tensor:
-        """Return `tally`, made by the first of the metrics whose tallies are the same."""
-        return ranking.once(self.tally_key, lambda: self.tally(ranking))
-
-    @property
     def has_own_update(self) -> bool:
-        """Whether `update` is none of this library's, and may do more than `add`."""
+        """Whether a user's subclass overrides `update`, and may do more than this library's."""
         return not type(self).update.__module__.startswith("nextloc_metrics.")
 
-    def prepare(self, ranking: Ranking) -> None:
-        """Compute what `add` needs, once: a score of one's own may raise before states change.
-
-        In a collection, means of scores are prepared together, and not by this method.
-        """
-        self.tally_once(ranking)
-
-    def add(self, ranking: Ranking) -> None:
-        """Add a batch that was checked to the state."""
-        setattr(self, self.state_name, self.held + self.tally_once(ranking))
-
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy is made of; a shallow one holds the same state."""
-        vars(self)["_own"] = None
-        return super().__getstate__()
+        """Return what a copy is made of; it makes a plan of its own."""
+        return {**super().__getstate__(), "_plan": None}
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
         """Keep the integers of the state, whatever dtype is asked for."""
@@ -523,6 +481,12 @@ class RankingMetric(RankingTally):
         """
         return None
 
+    @property
+    def one_pass(self) -> scoring.Formula | None:
+        """The formula, where it is all that a metric of this library needs."""
+        plain = type(self).__module__.startswith("nextloc_metrics.") and not self.has_own_score
+        return self.formula if plain and self.averages_scores and self.ties == "expected" else None
+
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
         scores, counted = score_queries([self], ranking)
@@ -535,6 +499,21 @@ class RankingMetric(RankingTally):
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up the scores of a batch, exactly."""
         return tally_together([self], ranking)[0]
+
+    @staticmethod
+    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
+        """Sum up the scores of metrics that take ties and empty targets alike together."""
+        together: dict[Any, list[int]] = {}
+        for number, metric in enumerate(metrics):
+            alike = metric.ties, metric.empty_target_action
+            key = alike if metric.averages_scores else number
+            together.setdefault(key, []).append(number)
+        found: dict[int, Tensor] = {}
+        for key, numbers in together.items():
+            group = [metrics[number] for number in numbers]
+            sums = [group[0].tally(ranking)] if key in numbers else tally_together(group, ranking)
+            found.update(zip(numbers, sums, strict=True))
+        return [found[number].contiguous() for number in range(len(metrics))]
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
@@ -565,35 +544,6 @@ class RankingMetric(RankingTally):
     def num_queries(self) -> int:
         """How many queries this process has counted."""
         return int(self.state[2])
-
-
-def rank(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
-    mask: Tensor | None,
-    ignore_index: int | None,
-    validate_args: bool,
-    top: int,
-    depth: int | None,
-    best_only: bool,
-) -> Ranking:
-    """Return `preds` where it is a `Ranking`, or make one of `preds` and `target`."""
-    if isinstance(preds, Ranking):
-        if target is not None or mask is not None:
-            raise ValueError("a Ranking holds its targets and mask; pass it alone.")
-        return preds
-    if target is None:
-        raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
-    return Ranking.from_predictions(
-        preds,
-        target,
-        mask,
-        ignore_index=ignore_index,
-        validate_args=validate_args,
-        top=top,
-        depth=depth,
-        best_only=best_only,
-    )
 
 
 def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
@@ -674,19 +624,6 @@ def _formulas(metrics: Sequence[RankingMetric]) -> list[scoring.Formula]:
     formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
     return known if len(known) == len(metrics) else []
-
-
-def prepare_all(metrics: Iterable[RankingTally], ranking: Ranking) -> None:
-    """Prepare every metric for a batch; means of scores are summed up together."""
-    together: dict[tuple[str, str], list[RankingMetric]] = {}
-    for metric in metrics:
-        if isinstance(metric, RankingMetric) and metric.averages_scores:
-            together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
-        else:
-            metric.prepare(ranking)
-    for group in together.values():
-        for metric, tally in zip(group, tally_together(group, ranking), strict=True):
-            ranking.once(metric.tally_key, tally.contiguous)
 
 
 def _are_scores(low: float, high: float) -> bool:

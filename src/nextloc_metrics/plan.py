@@ -1,0 +1,182 @@
+"""What a set of metrics asks of a batch: found once, and used for every batch."""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.counting import compiled_loops
+from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.scoring import Formula
+
+if TYPE_CHECKING:
+    from nextloc_metrics.metric import RankingTally
+
+# Other kinds of tensors may keep their values elsewhere.
+_PLAIN = Tensor, torch.nn.Parameter
+
+
+class Plan:
+    """How to rank a batch once for several metrics, and to update all of them or none.
+
+    Metrics whose states have the same name count the same. Each such *kind* is checked and tallied
+    once per batch.
+
+    Args:
+        members: metrics that agree on `ignore_index`.
+    """
+
+    def __init__(self, members: Sequence[RankingTally]) -> None:
+        self.members = tuple(members)
+        kinds = {member.state_name: member for member in members}
+        self.kinds = tuple(kinds.values())
+        numbers = {name: number for number, name in enumerate(kinds)}
+        self._kind_of = [numbers[member.state_name] for member in members]
+        self.ignore_index = next((member.ignore_index for member in members), None)
+        self.validate_args = any(member.validate_args for member in members)
+        self.top = max((member.top for member in members), default=0)
+        self.best_only = all(member.best_only for member in members if member.top)
+        groups = (getattr(member, "num_groups", 0) for member in members)
+        self._numbers_of_groups = sorted({number for number in groups if number})
+        self._formulas = _read_formulas(self.kinds)
+        depths = [member.depth for member in members]
+        known = [depth for depth in depths if depth is not None]
+        self.depth = max(known, default=None) if len(known) == len(depths) else None
+
+    def serves(self, members: Sequence[RankingTally]) -> bool:
+        """Whether the plan was made for these very metrics, in this order."""
+        return len(members) == len(self.members) and all(map(operator.is_, members, self.members))
+
+    def rank(
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None,
+        mask: Tensor | None,
+        groups: Tensor | None = None,
+    ) -> Ranking:
+        """Return `preds` where it is a `Ranking`, or make one that serves all metrics."""
+        if isinstance(preds, Ranking):
+            if target is not None or mask is not None:
+                raise ValueError("a Ranking holds its targets and mask; pass it alone.")
+            return self._with_groups(preds, groups)
+        if target is None:
+            raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
+        ranking = Ranking.from_predictions(
+            preds,
+            target,
+            mask,
+            ignore_index=self.ignore_index,
+            validate_args=self.validate_args,
+            top=self.top,
+            depth=self.depth,
+            best_only=self.best_only,
+        )
+        return self._with_groups(ranking, groups)
+
+    def _with_groups(self, ranking: Ranking, groups: Tensor | None) -> Ranking:
+        ranking = ranking.with_groups(groups)
+        if ranking.groups is not None and len(self._numbers_of_groups) > 1:
+            raise ValueError(
+                "one `groups` serves all `Grouped` members of a collection, which must have the "
+                f"same `num_groups`, got {' and '.join(map(str, self._numbers_of_groups))}; put "
+                "members of other groups into a collection of their own."
+            )
+        return ranking
+
+    def update(
+        self,
+        preds: Tensor | Ranking,
+        target: Tensor | None,
+        mask: Tensor | None,
+        groups: Tensor | None = None,
+        *,
+        count: bool,
+    ) -> None:
+        """Add a batch to all metrics, or raise and change none.
+
+        Args:
+            preds: as for `RankingMetric.update`.
+            target: as for `RankingMetric.update`.
+            mask: as for `RankingMetric.update`.
+            groups: every query's group.
+            count: whether to count an update of each metric, and to drop its cached value.
+        """
+        tallies = None
+        if mask is None and groups is None:
+            tallies = self._tally_scores(preds, target)
+        if tallies is None:
+            tallies = self.tally(self.rank(preds, target, mask, groups))
+        self._add(tallies, count)
+
+    def tally(self, ranking: Ranking) -> list[Tensor]:
+        """Return what a batch adds to the state of each kind, or raise where one cannot take it."""
+        for member in self.kinds:
+            member.check(ranking)
+        families: dict[Any, list[int]] = {}
+        for number, member in enumerate(self.kinds):
+            families.setdefault(type(member).tallies, []).append(number)
+        found: dict[int, Tensor] = {}
+        for tallies, numbers in families.items():
+            of_kinds = tallies([self.kinds[number] for number in numbers], ranking)
+            found.update(zip(numbers, of_kinds, strict=True))
+        return [found[number] for number in range(len(self.kinds))]
+
+    def _tally_scores(self, preds: Any, target: Any) -> list[Tensor] | None:
+        """Tally scores with one relevant location per query, where a backend does it in one pass.
+
+        Whatever else is asked for, errors included, is left to a `Ranking`.
+        """
+        if not self._formulas or type(preds) not in _PLAIN or type(target) not in _PLAIN:
+            return None
+        loops = compiled_loops(preds)
+        if (
+            loops is None
+            or preds.ndim != 2
+            or not loops.supports(preds)
+            or target.dtype != torch.int64
+            or target.shape != preds.shape[:1]
+            or not target.is_cpu
+            or preds.is_neg()
+            or target.is_neg()
+            or not all(vars(member)[member.state_name].is_cpu for member in self.kinds)
+        ):
+            return None
+        numbers = [formula for formula in self._formulas if isinstance(formula, int)]
+        if numbers and preds.shape[1] > numbers[0]:
+            return None
+        tallies: list[Tensor] | None = loops.tally_scores(
+            preds, target, self.ignore_index, self._formulas
+        )
+        return tallies
+
+    def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
+        """Add the kinds' tallies to the states of all metrics."""
+        changes: list[dict[str, Any]] = []
+        made: dict[tuple[int, int], Tensor] = {}  # members that share a state go on sharing it
+        for member, kind in zip(self.members, self._kind_of, strict=True):
+            own = vars(member)
+            held = own[member.state_name]
+            if (id(held), kind) not in made:
+                made[id(held), kind] = held + tallies[kind]
+            change: dict[str, Any] = {member.state_name: made[id(held), kind]}
+            if count:
+                change |= {"_update_count": own["_update_count"] + 1, "_computed": None}
+            changes.append(change)
+        # in one call of C, which an interrupt cannot leave half done
+        deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
+
+
+def _read_formulas(kinds: Sequence[RankingTally]) -> tuple[Formula | int, ...]:
+    """Return each kind's formula, or its number of locations where it counts decisions.
+
+    Nothing where one kind has neither, where two count decisions, or where all do.
+    """
+    formulas = [member.one_pass for member in kinds]
+    known = tuple(formula for formula in formulas if formula is not None)
+    decisions = sum(isinstance(formula, int) for formula in known)
+    return known if len(known) == len(kinds) > decisions <= 1 else ()
