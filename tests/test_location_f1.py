@@ -1,0 +1,82 @@
+"""Which counts the F1 over locations keeps, on every path."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from nextloc_metrics import LocationF1, RankingCollection
+
+
+def by_loops(
+    decisions: list[int | None], targets: list[int | None], locations: int
+) -> list[list[int]]:
+    """True positives, decisions and support of every location, one query after the other."""
+    counts = [[0] * locations for _ in range(3)]
+    for decided, target in zip(decisions, targets, strict=True):
+        if target is None:
+            continue
+        counts[2][target] += 1
+        if decided is not None:
+            counts[1][decided] += 1
+            counts[0][decided] += decided == target
+    return counts
+
+
+def scored(decisions: list[int | None], candidates: int) -> Tensor:
+    """Scores whose best candidate is the decision, and NaN where there is none."""
+    scores = torch.rand(len(decisions), candidates)
+    for row, decided in zip(scores, decisions, strict=True):
+        if decided is None:
+            row[int(torch.randint(candidates, ()))] = math.nan
+        else:
+            row[decided] = 2.0
+    return scores
+
+
+def listed(decisions: list[int | None]) -> Tensor:
+    """Lists of one id, and padding where there is no decision."""
+    return torch.tensor([[-1 if decided is None else decided] for decided in decisions])
+
+
+def some_ids(number: int, locations: int) -> list[int | None]:
+    """Random ids, the first and the last often, and at times none."""
+    drawn = torch.randint(-1, locations + 2, (number,)).tolist()
+    return [None if i < 0 else 0 if i == locations else min(i, locations - 1) for i in drawn]
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("form", ["scores", "lists"])
+@pytest.mark.parametrize(("candidates", "locations"), [(1, 1), (2, 2), (3, 5), (7, 7)])
+@pytest.mark.usefixtures("each_path")
+def test_every_decision_is_counted_at_its_location(
+    candidates: int, locations: int, form: str, together: bool
+) -> None:
+    """Row by row and location by location, also with more locations than candidates."""
+    metric = LocationF1(locations, average=None)
+    updated = RankingCollection({"f1": metric}) if together else metric
+    decisions: list[int | None] = []
+    targets: list[int | None] = []
+    for number in (1, 5, 40):
+        decided, wanted = some_ids(number, candidates), some_ids(number, candidates)
+        preds = scored(decided, candidates) if form == "scores" else listed(decided)
+        target = torch.tensor([[-1 if i is None else i, -1] for i in wanted])
+        updated.update(preds, target)
+        decisions += decided
+        targets += wanted
+        assert metric.state.tolist() == by_loops(decisions, targets, locations)
+    counts = zip(*by_loops(decisions, targets, locations), strict=True)
+    expected = [2 * hit / (got + had) if got + had else math.nan for hit, got, had in counts]
+    assert metric.compute().flatten().tolist() == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.usefixtures("each_path")
+def test_one_relevant_location_a_query_is_counted_alike() -> None:
+    """Integer targets without padding, as next-location models have them."""
+    decided, wanted = some_ids(50, 9), [i or 0 for i in some_ids(50, 9)]
+    metric = LocationF1(11)
+    metric.update(scored(decided, 9), torch.tensor(wanted))
+    assert metric.state.tolist() == by_loops(decided, list(wanted), 11)
