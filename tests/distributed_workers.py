@@ -41,6 +41,8 @@ from nextloc_metrics import (
     F1AtK,
     Grouped,
     LocationF1,
+    LocationPrecision,
+    LocationRecall,
     MAPAtK,
     NDCGAtK,
     PerQueryScores,
@@ -56,6 +58,7 @@ from nextloc_metrics import (
     recommendation_metrics,
 )
 from nextloc_metrics.distributed import PaddedDataset
+from nextloc_metrics.location_f1 import LocationTally
 from nextloc_metrics.metric import RankingTally, all_reduce
 
 TIME_OUT = timedelta(seconds=60)
@@ -261,6 +264,8 @@ def single_metrics() -> dict[str, RankingTally]:
         LocationF1(LOCATIONS),
         LocationF1(LOCATIONS, average="macro"),
         LocationF1(LOCATIONS, average=None),
+        LocationPrecision(LOCATIONS),
+        LocationRecall(LOCATIONS, average="macro"),
         DecilePrecision(bins(), 2),
         DecilePrecision(bins(), 2, scope="global"),
         DecileNDCG(bins(), 2),
@@ -323,7 +328,7 @@ def add(metric: Any, batch: dict[str, Tensor]) -> None:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    return not (several and any(isinstance(member, LocationF1) for member in members))
+    return not (several and any(isinstance(member, LocationTally) for member in members))
 
 
 def evaluated(several: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -294,19 +294,31 @@ def decision(row: Sequence[float] | Sequence[int], *, by_scores: bool) -> int | 
     return list(row).index(max(row))
 
 
-def location_f1(
-    decisions: Sequence[int | None], targets: Sequence[int], average: str = "weighted"
+def location_score(
+    name: str,
+    decisions: Sequence[int | None],
+    targets: Sequence[int],
+    average: str = "weighted",
 ) -> float:
-    """F1 of every location that was visited or decided for, averaged."""
+    """F1, precision or recall of every location that was visited or decided for, averaged."""
+    divisors: dict[str, Callable[[int, int], float]] = {
+        "LocationF1": lambda visits, decided: (visits + decided) / 2,
+        "LocationPrecision": lambda visits, decided: decided,
+        "LocationRecall": lambda visits, decided: visits,
+    }
+
+    def score(hits: int, visits: int, decided: int) -> float:
+        return hits / divisors[name](visits, decided) if hits else 0.0
+
     if not targets:
         return math.nan
     right = Counter(t for d, t in zip(decisions, targets, strict=True) if d == t)
     visited = Counter(targets)
     decided = Counter(d for d in decisions if d is not None)
     if average == "micro":
-        return 2 * sum(right.values()) / (sum(visited.values()) + sum(decided.values()))
+        return score(sum(right.values()), sum(visited.values()), sum(decided.values()))
     labels = sorted({*visited, *decided})
-    each = {label: 2 * right[label] / (visited[label] + decided[label]) for label in labels}
+    each = {label: score(right[label], visited[label], decided[label]) for label in labels}
     if average == "macro":
         return sum(each.values()) / len(labels)
     return sum(visited[label] * each[label] for label in labels) / len(targets)

@@ -91,10 +91,16 @@ RANKING_CASES = [
     Case("F1AtK", {"k": 3, "empty_target_action": "neg"}),
 ]
 LOCATIONS = 6
-LOCATION_F1_CASES = [
+LOCATION_CASES = [
     Case("LocationF1", {"num_locations": LOCATIONS}),
     Case("LocationF1", {"num_locations": LOCATIONS, "average": "macro"}),
     Case("LocationF1", {"num_locations": LOCATIONS, "average": "micro"}),
+    Case("LocationPrecision", {"num_locations": LOCATIONS}),
+    Case("LocationPrecision", {"num_locations": LOCATIONS, "average": "macro"}),
+    Case("LocationPrecision", {"num_locations": LOCATIONS, "average": "micro"}),
+    Case("LocationRecall", {"num_locations": LOCATIONS}),
+    Case("LocationRecall", {"num_locations": LOCATIONS, "average": "macro"}),
+    Case("LocationRecall", {"num_locations": LOCATIONS, "average": "micro"}),
 ]
 # `ignore_index` belongs to a batch, so the tables above leave it out.
 IGNORING_CASES = [
@@ -102,8 +108,9 @@ IGNORING_CASES = [
     Case("MRR", {"ignore_index": 1}),
     Case("NDCGAtK", {"k": 3, "ignore_index": 0}),
     Case("LocationF1", {"num_locations": LOCATIONS, "ignore_index": 0}),
+    Case("LocationRecall", {"num_locations": LOCATIONS, "ignore_index": 0}),
 ]
-CASES = [*RANKING_CASES, *LOCATION_F1_CASES, *IGNORING_CASES]
+CASES = [*RANKING_CASES, *LOCATION_CASES, *IGNORING_CASES]
 
 
 def same(one: Any, other: Any) -> bool:

@@ -15,7 +15,7 @@ import oracle
 from nextloc_metrics import LocationF1, Ranking, functional, scoring
 from strategies import (
     DIRTY,
-    LOCATION_F1_CASES,
+    LOCATION_CASES,
     RANKING_CASES,
     Case,
     graded_relevant,
@@ -193,10 +193,10 @@ def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
     )
 
 
-@pytest.mark.parametrize("case", LOCATION_F1_CASES, ids=str)
+@pytest.mark.parametrize("case", LOCATION_CASES, ids=str)
 @pytest.mark.parametrize("by_scores", [True, False])
-def test_location_f1_over_a_few_batches(case: Case, by_scores: bool) -> None:
-    """F1 per location from scores with ties and oddities, and from lists, masked rows left out."""
+def test_location_metrics_over_a_few_batches(case: Case, by_scores: bool) -> None:
+    """From scores with ties and oddities, and from lists, masked rows left out."""
     metric = case.make()
     decisions: list[int | None] = []
     targets: list[int] = []
@@ -218,9 +218,32 @@ def test_location_f1_over_a_few_batches(case: Case, by_scores: bool) -> None:
             if counts:
                 decisions.append(oracle.decision(row, by_scores=by_scores))
                 targets.append(wanted)
-    expected = oracle.location_f1(decisions, targets, case.options.get("average", "weighted"))
+    average = case.options.get("average", "weighted")
+    expected = oracle.location_score(case.name, decisions, targets, average)
     assert metric.compute().item() == pytest.approx(expected, abs=1e-6)
     assert metric.num_queries == len(targets)
+
+
+@pytest.mark.parametrize("case", LOCATION_CASES, ids=str)
+def test_functions_of_decisions_are_those_of_classes(case: Case) -> None:
+    """Of scores, lists and rankings, masked or not, and checked alike."""
+    options = dict(case.options)
+    locations = options.pop("num_locations")
+    name = f"location_{case.name.removeprefix('Location').lower()}"
+    function = getattr(functional, name)
+    preds, target, mask = torch.rand(9, 6), torch.randint(6, (9,)), torch.rand(9) < 0.8
+    expected = updated(case.make(), preds, target, mask=mask).compute()
+    assert function(preds, target, locations, mask, **options) == expected
+    ranking = Ranking.from_scores(preds, target, mask, top=1)
+    assert function(ranking, None, locations, **options) == expected
+    lists = preds.argsort(descending=True)[:, :2]
+    assert function(lists, target, locations, mask=mask, **options) == expected
+    with pytest.raises(ValueError, match="`num_locations` must be at least"):
+        function(preds, target, 5, **options)
+    with pytest.raises(
+        ValueError, match=rf"one relevant location .* for {case.name}, .*use \w+AtK for"
+    ):
+        function(preds, torch.tensor([[0, 1]]).expand(9, -1), locations, **options)
 
 
 def test_location_f1_of_each_location() -> None:

@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import average_precision_score, f1_score, ndcg_score, top_k_accuracy_score
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    ndcg_score,
+    precision_score,
+    recall_score,
+    top_k_accuracy_score,
+)
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
@@ -33,6 +40,8 @@ from nextloc_metrics import (
     AccuracyAtK,
     F1AtK,
     LocationF1,
+    LocationPrecision,
+    LocationRecall,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
@@ -111,21 +120,38 @@ def test_sklearn_top_k_accuracy_score_of_ties_differs() -> None:
     assert ours == {0.25}
 
 
+OF_DECISIONS: list[tuple[Callable[..., Metric], Callable[..., Any]]] = [
+    (LocationF1, f1_score),
+    (LocationPrecision, precision_score),
+    (LocationRecall, recall_score),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), OF_DECISIONS)
 @pytest.mark.parametrize("average", ["weighted", "macro", "micro"])
 @pytest.mark.parametrize("levels", [3, 10_000])
-def test_sklearn_f1_score(average: str, levels: int) -> None:
-    """`LocationF1` is `f1_score` of the decisions, over all labels visited or decided for."""
+def test_sklearn_scores_of_decisions(
+    average: str, levels: int, ours: Callable[..., Metric], theirs: Callable[..., Any]
+) -> None:
+    """Of the decisions, over all labels visited or decided for; 0 where it is 0 / 0."""
     preds, target = torch.randint(levels, (N, C)).float(), torch.randint(C // 2, (N,))
-    theirs = f1_score(target, preds.argmax(-1), average=average, zero_division=0)
-    assert value(LocationF1(C, average=average), preds, target) == pytest.approx(theirs, abs=1e-6)
+    preds[:, 0] = -1  # is never decided for
+    expected = theirs(target, preds.argmax(-1), average=average, zero_division=0)
+    got = value(ours(C, average=average), preds, target)
+    assert got == pytest.approx(expected, abs=1e-6)
 
 
-def test_sklearn_f1_score_of_each_location() -> None:
-    """Without an average, the F1 of every location that occurs."""
-    preds, target = torch.rand(200, 5), torch.randint(5, (200,))
-    ours = updated(LocationF1(5, average=None), preds, target).compute()
-    theirs = f1_score(target, preds.argmax(-1), average=None)
-    np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-6)
+@pytest.mark.parametrize(("ours", "theirs"), OF_DECISIONS)
+def test_sklearn_scores_of_each_location(
+    ours: Callable[..., Metric], theirs: Callable[..., Any]
+) -> None:
+    """Without an average, the score of every location that occurs."""
+    preds, target = torch.rand(200, 7), torch.randint(5, (200,))
+    preds[:, 0] = preds[:, 6] = -1  # the first is a target alone, the last does not occur
+    got = updated(ours(7, average=None), preds, target).compute()
+    expected = theirs(target, preds.argmax(-1), average=None, zero_division=0)
+    np.testing.assert_allclose(got[:6].numpy(), expected, rtol=1e-6)
+    assert got[6].isnan()
 
 
 def test_sklearn_average_precision_score() -> None:

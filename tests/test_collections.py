@@ -23,6 +23,8 @@ from nextloc_metrics import (
     AccuracyAtK,
     F1AtK,
     LocationF1,
+    LocationPrecision,
+    LocationRecall,
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
@@ -144,10 +146,44 @@ def test_separator_prefix_and_postfix() -> None:
     assert list(values) == [f"val/{key}_nyc" for key in expected]
 
 
+@pytest.mark.usefixtures("each_path")
+@pytest.mark.parametrize("kind", [MetricCollection, RankingCollection])
+def test_scores_of_decisions_share_one_state(kind: type[MetricCollection]) -> None:
+    """F1, precision and recall count the same; a subclass with a tally of its own does not."""
+
+    class FirstOnly(LocationF1):
+        def tally(self, ranking: Ranking) -> Tensor:
+            return super().tally(ranking[:1])
+
+    makes: dict[str, Callable[[], Any]] = {
+        "f1": lambda: LocationF1(LOCATIONS, average="macro"),
+        "precision": lambda: LocationPrecision(LOCATIONS, average=None),
+        "recall": lambda: LocationRecall(LOCATIONS),
+        "other": lambda: LocationRecall(LOCATIONS + 1),
+        "own": lambda: FirstOnly(LOCATIONS),
+    }
+    together = kind({name: make() for name, make in makes.items()})
+    alone = {name: make() for name, make in makes.items()}
+    for _ in range(3):
+        preds, target = batch()
+        together.update(preds, target)
+        for metric in alone.values():
+            metric.update(preds, target)
+    groups = sorted(sorted(names) for names in together.compute_groups.values())
+    assert groups == [["f1", "precision", "recall"], ["other"], ["own"]]
+    values = together.compute()
+    assert all(same(values[name], metric.compute()) for name, metric in alone.items())
+
+
 def test_choice_of_k() -> None:
-    """The keys follow k and ndcg_k."""
+    """The keys follow k and ndcg_k; no number is there that nobody asked for."""
     metrics = next_location_metrics(LOCATIONS, (20, 3), ndcg_k=5)
     assert list(metrics.keys()) == ["acc_at_20", "acc_at_3", "mrr", "ndcg_at_5", "f1"]
+    metrics = next_location_metrics(LOCATIONS, (3, 20, 5), separator="@")
+    assert list(metrics.keys())[-2:] == ["ndcg@20", "f1"]
+    assert list(next_location_metrics(LOCATIONS, 20)) == ["acc_at_20", "mrr", "ndcg_at_20", "f1"]
+    with pytest.raises(ValueError, match="`ndcg_k` must be a positive integer, got 0"):
+        next_location_metrics(LOCATIONS, ndcg_k=0)
 
 
 @PRESETS

@@ -27,6 +27,7 @@ from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
     LocationF1,
+    LocationRecall,
     NDCGAtK,
     PerQueryScores,
     Ranking,
@@ -439,8 +440,8 @@ def test_without_validation_the_numbers_are_the_same(case: Case) -> None:
 def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
     """One candidate, three places."""
     preds, target = torch.zeros(2, 1), torch.zeros(2, dtype=torch.long)
-    if case.name == "LocationF1":
-        case = Case("LocationF1", {"num_locations": 1})
+    if case.name.startswith("Location"):
+        case = Case(case.name, {"num_locations": 1})
     value = updated(case.make(ignore_index=None), preds, target).compute()
     divisor = case.options["k"] if case.name in ("PrecisionAtK", "F1AtK") else 1
     expected = {"PrecisionAtK": 1 / divisor, "F1AtK": 2 / (divisor + 1)}.get(case.name, 1.0)
@@ -462,6 +463,7 @@ def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
         (lambda: MRR(), "MRR()"),
         (lambda: MRR(5), "MRR(k=5)"),
         (lambda: LocationF1(7), "LocationF1(num_locations=7)"),
+        (lambda: LocationRecall(7), "LocationRecall(num_locations=7)"),
     ],
 )
 def test_repr_is_the_call(make: Callable[[], Metric], text: str) -> None:
@@ -481,8 +483,9 @@ def test_repr_shows_what_was_chosen(case: Case) -> None:
 
 def may_merge(one: Case, other: Case) -> bool:
     """Whether two metrics update alike, so that torchmetrics may well share their state."""
-    read_by_compute = {"average"} if one.name == "LocationF1" else set()
-    return one.name == other.name and all(
+    of_decisions = one.name.startswith("Location") and other.name.startswith("Location")
+    read_by_compute = {"average"} if of_decisions else set()
+    return (one.name == other.name or of_decisions) and all(
         one.options.get(option) == other.options.get(option)
         for option in {*one.options, *other.options} - read_by_compute
     )

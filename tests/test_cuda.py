@@ -79,7 +79,7 @@ def update_twice(metric: Any, *args: Tensor, **kwargs: Tensor) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_update_without_validation_reads_no_value(case: Case, form: str) -> None:
     """Whatever would wait for a device cannot run on tensors without values."""
-    if case.name == "LocationF1" and form == "many":
+    if case.name.startswith("Location") and form == "many":
         pytest.skip("more candidates than locations")
     update_twice(case.make(validate_args=False).to("meta"), *without_values(form))
 

@@ -132,8 +132,8 @@ def test_the_api_page_has_every_public_name(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add", "has_own_score", "has_own_update", "held", "own_state", "prepare", "readings",
-        "tally_key", "tally_once", "will_all_reduce",
+        "add_state", "has_own_score", "has_own_update", "one_pass", "plan", "readings", "state_key",
+        "sync_context", "tallies", "will_all_reduce",
     },
     "how rankings are made, and what is kept beside them": {"cut", "from_places", "once"},
     "how decile metrics differ from each other": {

@@ -207,7 +207,6 @@ def test_messages_on_options_are_short(make: Callable[..., Any], option: str) ->
             "postfix": ["string"],
             "thresholds": ["tensor"],
             "metric": ["metric"],
-            "ignore_index": ["number"],
         }
         if kind in taken.get(option, []):
             make(**{**needed, option: value})

@@ -112,7 +112,8 @@ def test_a_value_is_a_dot_with_its_interval(case: Case) -> None:
     figure, axes = drawn(metric.plot())
     assert figure.axes == [axes]
     name, k = LABELS.get(case.name, case.name.removesuffix("AtK")), case.options.get("k")
-    expected = f"F1, {metric.average}" if case.name == "LocationF1" else name
+    is_of_decisions = case.name.startswith("Location")
+    expected = f"{case.name[8:]}, {metric.average}" if is_of_decisions else name
     assert axes.get_ylabel() == (expected if k is None else f"{name}@{k}")
     assert axes.get_ylim() == (0, 1)
     assert close(dots(axes), [[value]])
@@ -425,7 +426,7 @@ def test_models_side_by_side() -> None:
     }
     _, axes = drawn(plotting.side_by_side(models, confidence=0.9))
     rows = [text.get_text() for text in axes.get_yticklabels()]
-    assert rows == ["acc_at_1", "acc_at_2", "mrr", "ndcg_at_10", "f1", "new"]
+    assert rows == ["acc_at_1", "acc_at_2", "mrr", "ndcg_at_2", "f1", "new"]
     assert axes.get_xlabel() == "value and 90 % interval"
     lines = [line for line in axes.lines if line.get_marker() in "os" and line.get_marker()]
     assert [line.get_marker() for line in lines] == ["o", "s"]

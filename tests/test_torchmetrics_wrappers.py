@@ -160,7 +160,7 @@ def test_tasks():
         {"location": preds, "category": other}, {"location": target, "category": other_target}
     )
     value = tasks.compute()
-    assert list(value["location"]) == ["acc_at_1", "mrr", "ndcg_at_10", "f1"]
+    assert list(value["location"]) == ["acc_at_1", "mrr", "ndcg_at_1", "f1"]
     assert float(value["location"]["mrr"]) == 3 / 4
     assert float(value["category"]["MRR"]) == pytest.approx(1 / 3)
 

@@ -12,6 +12,8 @@ from nextloc_metrics import (
     F1AtK,
     HitRateAtK,
     LocationF1,
+    LocationPrecision,
+    LocationRecall,
     MAPAtK,
     NDCGAtK,
     PerQueryScores,
@@ -54,6 +56,8 @@ def metrics() -> list[Metric]:
         F1AtK(10, average="pooled"),
         LocationF1(100, average=None),
         LocationF1(num_locations=100, average="macro", ignore_index=-100),
+        LocationPrecision(100, average="micro"),
+        LocationRecall(100, average=None),
         Surely(),
     ]
 
@@ -153,4 +157,7 @@ def functions(preds: Tensor, target: Tensor) -> list[Tensor]:
         functional.precision_at_k(preds, target, 5, denominator="k"),
         functional.recall_at_k(preds, target, 5, normalized=False, ignore_index=0),
         functional.f1_at_k(preds, target, 5, empty_target_action="neg"),
+        functional.location_f1(preds, target, 100, average="macro"),
+        functional.location_precision(preds, target, 100, target > 0, ignore_index=0),
+        functional.location_recall(preds, target, 100, average=None),
     ]

@@ -15,7 +15,7 @@ from nextloc_metrics.deciles import (
     DecilePredictionShare,
 )
 from nextloc_metrics.grouped import Grouped
-from nextloc_metrics.location_f1 import LocationF1
+from nextloc_metrics.location_f1 import LocationF1, LocationPrecision, LocationRecall
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
     MRR,
@@ -50,6 +50,8 @@ __all__ = [
     "Grouped",
     "HitRateAtK",
     "LocationF1",
+    "LocationPrecision",
+    "LocationRecall",
     "MAPAtK",
     "NDCGAtK",
     "PerQueryScores",

@@ -70,9 +70,9 @@ def chance(
     H(C) = 1 + 1/2 + ... + 1/C, and so on for every k, without drawing or summing anything. A score
     of your own is averaged over the C places one by one.
 
-    Tied scores are not what chance means, so `ties` is not looked at. `LocationF1` and the decile
-    metrics have no such value, since it depends on how often each location is visited: a dict or a
-    collection leaves them out.
+    Tied scores are not what chance means, so `ties` is not looked at. Metrics over locations, such
+    as `LocationF1`, and the decile metrics have no such value, since it depends on how often each
+    location is visited: a dict or a collection leaves them out.
 
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.

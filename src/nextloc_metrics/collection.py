@@ -262,7 +262,7 @@ class RankingCollection(MetricCollection):
         Example:
             >>> from torch import tensor
             >>> from nextloc_metrics import next_location_metrics
-            >>> metrics = next_location_metrics(num_locations=2, k=1)
+            >>> metrics = next_location_metrics(num_locations=2, k=1, ndcg_k=10)
             >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
             >>> metrics.table(intervals=True)
             percent     value  95 % interval

@@ -2,7 +2,7 @@
 
 Each takes what its class takes, and returns the mean over the batch's queries
 (`reduction="mean"`), or with `reduction="none"` one score a query, in the shape of the queries, NaN
-where a query is left out.
+where a query is left out. Those over locations have an `average` in the place of the reduction.
 
 Example:
     >>> from torch import tensor
@@ -19,7 +19,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.metric import RankingMetric, check_choice
+from nextloc_metrics.location_f1 import Average, LocationF1, LocationPrecision, LocationRecall
+from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice
 from nextloc_metrics.metrics import (
     MRR,
     AccuracyAtK,
@@ -125,6 +126,45 @@ def f1_at_k(
     return _evaluate(F1AtK(k, **options), preds, target, mask, reduction)
 
 
+def location_f1(
+    preds: Tensor | Ranking,
+    target: Tensor | None,
+    num_locations: int,
+    mask: Tensor | None = None,
+    *,
+    average: Average | None = "weighted",
+    **options: Any,
+) -> Tensor:
+    """F1 over locations, of the best candidates as decisions; see `LocationF1`."""
+    return _compute(LocationF1(num_locations, average, **options), preds, target, mask)
+
+
+def location_precision(
+    preds: Tensor | Ranking,
+    target: Tensor | None,
+    num_locations: int,
+    mask: Tensor | None = None,
+    *,
+    average: Average | None = "weighted",
+    **options: Any,
+) -> Tensor:
+    """Precision over locations, of the best candidates as decisions; see `LocationPrecision`."""
+    return _compute(LocationPrecision(num_locations, average, **options), preds, target, mask)
+
+
+def location_recall(
+    preds: Tensor | Ranking,
+    target: Tensor | None,
+    num_locations: int,
+    mask: Tensor | None = None,
+    *,
+    average: Average | None = "weighted",
+    **options: Any,
+) -> Tensor:
+    """Recall over locations, of the best candidates as decisions; see `LocationRecall`."""
+    return _compute(LocationRecall(num_locations, average, **options), preds, target, mask)
+
+
 def _evaluate(
     metric: RankingMetric,
     preds: Tensor | Ranking,
@@ -133,14 +173,25 @@ def _evaluate(
     reduction: Reduction,
 ) -> Tensor:
     check_choice("reduction", reduction, Reduction)
+    if reduction == "mean":
+        return _compute(metric, preds, target, mask)
     with torch.no_grad():
         ranking = metric.rank(preds, target, mask)
         metric = metric.to(ranking.device)
         metric.check(ranking)
-        if reduction == "mean":
-            metric.update(ranking)
-            metric._to_sync = False
-            return metric.compute()
         scores, counted = metric.score_queries(ranking)
         scores = scores.masked_fill(~counted, torch.nan).float()
         return scores.reshape(ranking.shape).to(ranking.device)
+
+
+def _compute(
+    metric: RankingTally, preds: Tensor | Ranking, target: Tensor | None, mask: Tensor | None
+) -> Tensor:
+    """Return the value of one batch, of this process alone."""
+    with torch.no_grad():
+        ranking = metric.rank(preds, target, mask)
+        metric = metric.to(ranking.device)
+        metric.update(ranking)
+        metric._to_sync = False
+        value: Tensor = metric.compute()
+        return value

@@ -1,6 +1,7 @@
-"""F1 over locations, of the best candidate as a decision."""
+"""F1, precision and recall over locations, of the best candidate as a decision."""
 
-from typing import Any, Literal
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -13,18 +14,153 @@ from nextloc_metrics.ranking import Ranking
 
 Average = Literal["weighted", "macro", "micro"]
 
+#: what the state of all these metrics is named after
+COUNTED_AS = "LocationTally"
 
-class LocationF1(RankingTally):
+
+class LocationTally(RankingTally):
+    """What `LocationF1`, `LocationPrecision` and `LocationRecall` share: the decisions, counted.
+
+    For every location: the true positives TP, the decisions P, the support S. In a collection one
+    state serves all three classes, whatever their `average`.
+
+    Args:
+        num_locations: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        kwargs: as for [`LocationF1`][nextloc_metrics.LocationF1].
+    """
+
+    plot_legend_name = "location"
+    computed_options = frozenset({"average"})
+
+    num_locations: int
+    average: Average | None
+
+    _label: ClassVar[str]
+    _for_several: ClassVar[str]
+
+    def __init__(
+        self, num_locations: int, average: Average | None = "weighted", **kwargs: Any
+    ) -> None:
+        if average is not None:
+            check_choice("average", average, Average)
+        super().__init__(
+            num_locations=check_positive("num_locations", num_locations), average=average, **kwargs
+        )
+
+    @abstractmethod
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return by what the true positives are divided, float64."""
+
+    @property
+    def top(self) -> int:
+        """The best candidate is the decision."""
+        return 1
+
+    @property
+    def best_only(self) -> bool:
+        """A tie for the first place is decided, for the lowest id."""
+        return True
+
+    @property
+    def plot_label(self) -> str:
+        """Which score, and which average of it."""
+        return f"{self._label}, {self.average}" if self.average else self._label
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for true positives, decisions and support of every location, and of none."""
+        return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        candidates = ranking.num_candidates
+        if candidates is not None and candidates > self.num_locations:
+            raise ValueError(
+                f"`num_locations` must be at least the number of candidates, got "
+                f"{self.num_locations} for {candidates} candidates."
+            )
+        if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
+            most = int(ranking.num_relevant.max())
+            if most > 1:
+                raise ValueError(
+                    "`target` must hold one relevant location per query for "
+                    f"{type(self).__name__}, got up to {most}; use {self._for_several} for several."
+                )
+        # whatever may be looked at is: an id too large would be counted for another location
+        waits = waits_to_look(ranking.above)
+        if len(ranking) and (not waits or (self.validate_args and candidates is None)):
+            highest = int(ranking.relevant.max())
+            if highest >= self.num_locations:
+                raise ValueError(
+                    f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."
+                )
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count true positives, decisions and support of every location."""
+        state = self.empty_tally().to(ranking.device)
+        self._count(state, *self._decisions(ranking))
+        return state
+
+    @property
+    def one_pass(self) -> int | None:
+        """The number of locations, where a subclass counts nothing else."""
+        return self.num_locations if type(self).__module__ == __name__ else None
+
+    def _count(self, state: Tensor, target: Tensor, decided: Tensor) -> None:
+        """Write decisions into a state."""
+        decided = decided.clamp(max=self.num_locations)
+        loops = loops_over_places(state)
+        if loops is not None:
+            loops.count_decisions(state, target, decided)
+            return
+        decided = torch.where(target >= 0, decided, -1)
+        ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
+        row = torch.arange(3, device=ids.device)[:, None] * state.shape[1]
+        cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
+        state.view(-1).index_add_(0, cells, known)
+
+    def compute(self) -> Tensor:
+        """Return the averaged score, or that of every location; NaN without a query."""
+        state = exact.float64(self.state)
+        true_positives, decisions, support = state[:, : self.num_locations].unbind()
+        if self.average == "micro":
+            true_positives, decisions, support = state.sum(1)  # invented decisions are wrong ones
+        score = (true_positives / self.divisor(decisions, support)).nan_to_num()
+        score = score.masked_fill(decisions + support == 0, torch.nan)
+        if self.average == "weighted":
+            score = (score.nan_to_num() * support).sum() / support.sum()
+        if self.average == "macro":
+            score = score.nanmean()
+        return score.float().to(self.state.device)
+
+    @property
+    def num_queries(self) -> int:
+        """How many queries this process has counted."""
+        return int(self.state[2].sum())
+
+    @property
+    def num_invented(self) -> int:
+        """How many lists of this process begin with an id that is no location."""
+        return int(self.state[1, self.num_locations])
+
+    @staticmethod
+    def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return every query's target and best candidate, -1 where there is none."""
+        return ranking.relevant[:, 0], ranking.best
+
+
+class LocationF1(LocationTally):
     r"""F1 score per location, of the best candidate as the model's decision.
 
     For a location, F1 = 2 TP / (P + S): of the P queries that decided for it and the S queries
     whose target it is (its support), TP are the same. The average is over the locations that
     occur, as scikit-learn's `f1_score` takes it; the memory is three integers per location.
 
-    Of tied best candidates the lowest id is the decision, as in `argmax`; it is the only metric
-    here that depends on ids under ties. A row whose scores contain NaN, or nothing above -inf,
-    decides nothing: it counts in support only. So does a list that begins with an id of no
-    location, such as a language model's invention; `num_invented` counts these.
+    Of tied best candidates the lowest id is the decision, as in `argmax`; the metrics of decisions
+    are the only ones here that depend on ids under ties. A row whose scores contain NaN, or nothing
+    above -inf, decides nothing: it counts in support only. So does a list that begins with an id of
+    no location, such as a language model's invention; `num_invented` counts these.
 
     Weighting by support lets frequent locations dominate; `"macro"` keeps them from it.
 
@@ -48,114 +184,76 @@ class LocationF1(RankingTally):
         tensor(0.5417)
     """
 
-    plot_legend_name = "location"
-    computed_options = frozenset({"average"})
+    counted_as = COUNTED_AS
+    _label, _for_several = "F1", "F1AtK"
 
-    def __init__(
-        self, num_locations: int, average: Average | None = "weighted", **kwargs: Any
-    ) -> None:
-        if average is not None:
-            check_choice("average", average, Average)
-        super().__init__(
-            num_locations=check_positive("num_locations", num_locations), average=average, **kwargs
-        )
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return the mean of decisions and support."""
+        return (decisions + support) / 2
 
-    num_locations: int
-    average: Average | None
 
-    @property
-    def top(self) -> int:
-        """The best candidate is the decision."""
-        return 1
+class LocationPrecision(LocationTally):
+    r"""Precision per location: of the queries that decided for it, the share whose target it is.
 
-    @property
-    def best_only(self) -> bool:
-        """A tie for the first place is decided, for the lowest id."""
-        return True
+    TP / P, and 0 for a location that occurs as a target alone. The averages are over the locations
+    that occur, as scikit-learn's `precision_score` with `zero_division=0` takes them. Decisions,
+    ties and what decides nothing are as for [`LocationF1`][nextloc_metrics.LocationF1], with which
+    it shares its state in a collection.
 
-    @property
-    def plot_label(self) -> str:
-        """F1, and which average of it."""
-        return f"F1, {self.average}" if self.average else "F1"
+    Args:
+        num_locations: how many ids there are, 0 to `num_locations` - 1.
+        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
-    def empty_tally(self) -> Tensor:
-        """Return zeros for true positives, decisions and support of every location, and of none."""
-        return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
+    Raises:
+        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise where this metric cannot be updated with the ranking."""
-        super().check(ranking)
-        candidates = ranking.num_candidates
-        if candidates is not None and candidates > self.num_locations:
-            raise ValueError(
-                f"`num_locations` must be at least the number of candidates, got "
-                f"{self.num_locations} for {candidates} candidates."
-            )
-        if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
-            most = int(ranking.num_relevant.max())
-            if most > 1:
-                raise ValueError(
-                    "`target` must hold one relevant location per query for "
-                    f"{type(self).__name__}, got up to {most}; use F1AtK for several."
-                )
-        # whatever may be looked at is: an id too large would be counted for another location
-        waits = waits_to_look(ranking.above)
-        if len(ranking) and (not waits or (self.validate_args and candidates is None)):
-            highest = int(ranking.relevant.max())
-            if highest >= self.num_locations:
-                raise ValueError(
-                    f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."
-                )
+    Example:
+        >>> from torch import tensor
+        >>> precision = LocationPrecision(num_locations=3)
+        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
+        >>> precision.update(decisions, tensor([0, 1, 1, 1]))
+        >>> precision.compute()  # of 0: 1/2, of 1: 1/1; support 1 and 3
+        tensor(0.8750)
+    """
 
-    def tally(self, ranking: Ranking) -> Tensor:
-        """Count true positives, decisions and support of every location."""
-        state = self.empty_tally().to(ranking.device)
-        self._count(state, *self._decisions(ranking))
-        return state
+    counted_as = COUNTED_AS
+    _label, _for_several = "Precision", "PrecisionAtK"
 
-    @property
-    def one_pass(self) -> int | None:
-        """The number of locations, where a subclass counts nothing else."""
-        return self.num_locations if type(self) is LocationF1 else None
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return the decisions."""
+        return decisions
 
-    def _count(self, state: Tensor, target: Tensor, decided: Tensor) -> None:
-        """Write decisions into a state."""
-        decided = decided.clamp(max=self.num_locations)
-        loops = loops_over_places(state)
-        if loops is not None:
-            loops.count_decisions(state, target, decided)
-            return
-        decided = torch.where(target >= 0, decided, -1)
-        ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
-        row = torch.arange(3, device=ids.device)[:, None] * state.shape[1]
-        cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
-        state.view(-1).index_add_(0, cells, known)
 
-    def compute(self) -> Tensor:
-        """Return the averaged F1, or that of every location; NaN without a query."""
-        state = exact.float64(self.state)
-        true_positives, decisions, support = state[:, : self.num_locations].unbind()
-        if self.average == "micro":
-            score = 2 * true_positives.sum() / state[1:].sum()  # invented decisions are wrong ones
-        else:
-            score = 2 * true_positives / (decisions + support)
-        if self.average == "weighted":
-            score = (score.nan_to_num() * support).sum() / support.sum()
-        if self.average == "macro":
-            score = score.nanmean()
-        return score.float().to(self.state.device)
+class LocationRecall(LocationTally):
+    r"""Recall per location: of the queries whose target it is, the share that decided for it.
 
-    @property
-    def num_queries(self) -> int:
-        """How many queries this process has counted."""
-        return int(self.state[2].sum())
+    TP / S, and 0 for a location that is decided for alone. The averages are over the locations that
+    occur, as scikit-learn's `recall_score` with `zero_division=0` takes them; weighted by support,
+    or `"micro"`, it is the accuracy of the decisions. Decisions, ties and what decides nothing are
+    as for [`LocationF1`][nextloc_metrics.LocationF1], with which it shares its state in a
+    collection.
 
-    @property
-    def num_invented(self) -> int:
-        """How many lists of this process begin with an id that is no location."""
-        return int(self.state[1, self.num_locations])
+    Args:
+        num_locations: how many ids there are, 0 to `num_locations` - 1.
+        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
-    @staticmethod
-    def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return every query's target and best candidate, -1 where there is none."""
-        return ranking.relevant[:, 0], ranking.best
+    Raises:
+        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
+
+    Example:
+        >>> from torch import tensor
+        >>> recall = LocationRecall(num_locations=3, average="macro")
+        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
+        >>> recall.update(decisions, tensor([0, 1, 1, 1]))
+        >>> recall.compute()  # of 0: 1/1, of 1: 1/3, of 2: 0, which nobody went to
+        tensor(0.4444)
+    """
+
+    counted_as = COUNTED_AS
+    _label, _for_several = "Recall", "RecallAtK"
+
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return the support."""
+        return support

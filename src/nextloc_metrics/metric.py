@@ -56,7 +56,8 @@ class RankingTally(BaseMetric, ABC):
     become attributes, the `repr`, and the name of the state: TorchMetrics' `MetricCollection`
     merges metrics whose states have equal names and values, so whatever `update` reads must be
     part of the name. Options in `computed_options` are read by `compute` alone and stay out of it:
-    metrics that differ in nothing else may share one state.
+    metrics that differ in nothing else may share one state. So may classes that count the same and
+    differ in `compute` alone, where each gives the same `counted_as`; it is not inherited.
 
     Args:
         ignore_index: an id that is never relevant; a query all of whose ids are ignored is left
@@ -71,6 +72,7 @@ class RankingTally(BaseMetric, ABC):
     plot_lower_bound: float | None = 0.0
     plot_upper_bound: float | None = 1.0
     computed_options: ClassVar[frozenset[str]] = frozenset()
+    counted_as: ClassVar[str | None] = None
 
     ignore_index: int | None
     validate_args: bool
@@ -106,7 +108,7 @@ class RankingTally(BaseMetric, ABC):
         read_by_update = (name for name in self._options if name not in self.computed_options)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
-        name = owner + self._describe(read_by_update) + self._namesake
+        name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake
         # a dot would part the name in two where modules are looked up by path
         self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
         self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
@@ -405,14 +407,19 @@ class RankingTally(BaseMetric, ABC):
                         declared.setdefault(parameter.name, parameter.default)
         return declared
 
-    def _describe(self, options: Iterable[str]) -> str:
+    @classmethod
+    def _counted_as(cls) -> str:
+        """Name what the state is named after: a class of one's own may count otherwise."""
+        return str(vars(cls).get("counted_as") or cls.__qualname__)
+
+    def _describe(self, options: Iterable[str], kind: str | None = None) -> str:
         declared = self._declared_options()
         shown = (
             f"{name}={describe_option(self._options[name])}"
             for name in options
             if not _is_default(self._options[name], declared[name])
         )
-        return f"{type(self).__qualname__}({', '.join(shown)})"
+        return f"{kind or type(self).__qualname__}({', '.join(shown)})"
 
 
 class RankingMetric(RankingTally):

@@ -128,7 +128,7 @@ def _ends(above: Any, tied: Any, last: int) -> tuple[Any, Any]:
 
 
 def count_decisions(state: Tensor, target: Tensor, decided: Tensor) -> None:
-    """Write true positives, decisions and support into a state of `LocationF1`, int64 `[3, C]`.
+    """Write true positives, decisions and support into a state of `LocationTally`, int64 `[3, C]`.
 
     Args:
         state: what was counted before.

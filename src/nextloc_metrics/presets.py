@@ -50,7 +50,7 @@ def next_location_metrics(
     num_locations: int,
     k: int | Sequence[int] = (1, 5, 10),
     *,
-    ndcg_k: int = 10,
+    ndcg_k: int | None = None,
     separator: str = "_at_",
     prefix: str | None = None,
     postfix: str | None = None,
@@ -66,7 +66,8 @@ def next_location_metrics(
     Args:
         num_locations: how many ids there are.
         k: one or several numbers of places for the accuracy.
-        ndcg_k: how many places NDCG takes into account.
+        ndcg_k: how many places NDCG takes into account; None for the largest `k`, so that it looks
+            at no place that no accuracy looks at, and its name has a number that was asked for.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: in front of every key, such as `"val/"`.
         postfix: behind every key.
@@ -86,17 +87,18 @@ def next_location_metrics(
         acc_at_1 0.5000
         acc_at_2 1.0000
         mrr 0.7500
-        ndcg_at_10 0.8155
+        ndcg_at_2 0.8155
         f1 0.5000
     """
     common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
     _check_separator(separator)
+    cuts = _cut_offs(k)
     members: dict[str, RankingTally] = {
-        f"acc{separator}{cut}": AccuracyAtK(cut, **common) for cut in _cut_offs(k)
+        f"acc{separator}{cut}": AccuracyAtK(cut, **common) for cut in cuts
     }
     members["mrr"] = MRR(**common)
-    check_positive("ndcg_k", ndcg_k)
-    members[f"ndcg{separator}{ndcg_k}"] = NDCGAtK(ndcg_k, **common)
+    of_ndcg = max(cuts) if ndcg_k is None else check_positive("ndcg_k", ndcg_k)
+    members[f"ndcg{separator}{of_ndcg}"] = NDCGAtK(of_ndcg, **common)
     members["f1"] = LocationF1(num_locations, **common)
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
