@@ -154,7 +154,7 @@ class Trained(L.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(()))
-        self.first = next_location_metrics(4, k=(1, 2), prefix="first/")
+        self.first = next_location_metrics(4, k=(1, 2), ndcg_k=10, prefix="first/")
         self.second = MRR()
         self.training_mrr = MRR()
         self.seen: list[dict[str, Tensor]] = []

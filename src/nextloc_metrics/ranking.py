@@ -748,7 +748,7 @@ def _check_embeddings(
             f"got {describe(queries)} and {describe(table)}."
         )
     if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
-        raise ValueError(f"`bias` must be a tensor of shape ({len(table)},), {got('bias', bias)}.")
+        raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
     if chunk_size is not None and (type(chunk_size) is not int or chunk_size < 1):
         raise ValueError(f"`chunk_size` must be a positive integer, got {short(chunk_size)}.")
 
