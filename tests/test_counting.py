@@ -721,7 +721,7 @@ def test_embeddings_of_nan_are_misses() -> None:
         ({"table": torch.ones(4, 5)}, "must agree on D"),
         ({"table": torch.ones(0, 3)}, "at least one row"),
         ({"table": torch.ones(4, 3).double()}, "one dtype"),
-        ({"bias": torch.ones(3)}, r"`bias` must be a tensor of shape \(4,\)"),
+        ({"bias": torch.ones(3)}, r"`bias` must have shape \(4,\)"),
         ({"chunk_size": 0}, "`chunk_size` must be a positive integer, got 0"),
         ({"target": torch.tensor([0, 4])}, "got 4"),
     ],

@@ -369,11 +369,10 @@ def test_reduction_is_mean_or_none(reduction: Any) -> None:
         functional.mrr(SCORES, IDS, reduction=reduction)
 
 
-@pytest.mark.parametrize("name", ["k", "num_locations", "num_groups"])
+@pytest.mark.parametrize("name", ["num_locations", "num_groups"])
 def test_numbers_beyond_any_memory_are_refused(name: str) -> None:
     """When a metric is made, and not by an overflow in its update."""
     makers: dict[str, Callable[[int], Any]] = {
-        "k": F1AtK,
         "num_locations": LocationF1,
         "num_groups": lambda number: Grouped(MRR(), number),
     }

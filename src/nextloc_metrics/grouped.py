@@ -7,7 +7,13 @@ from torch import Tensor
 
 from nextloc_metrics import exact, intervals
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
+from nextloc_metrics.metric import (
+    LARGEST_STATE,
+    RankingMetric,
+    RankingTally,
+    check_choice,
+    check_positive,
+)
 from nextloc_metrics.ranking import Ranking
 
 Average = Literal["groups", "queries"]
@@ -66,7 +72,7 @@ class Grouped(RankingTally):
             raise TypeError(f"`metric` must be a RankingMetric, got {short(metric)}.")
         if not metric.averages_scores:
             raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
-        check_positive("num_groups", num_groups)
+        check_positive("num_groups", num_groups, LARGEST_STATE)
         if average is not None:
             check_choice("average", average, Average)
         if group is not None and (type(group) is not int or not 0 <= group < num_groups):

@@ -9,7 +9,7 @@ from torch import Tensor
 from nextloc_metrics import exact
 from nextloc_metrics.counting import loops_over_places
 from nextloc_metrics.devices import waits_to_look
-from nextloc_metrics.metric import RankingTally, check_choice, check_positive
+from nextloc_metrics.metric import LARGEST_STATE, RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
 Average = Literal["weighted", "macro", "micro"]
@@ -45,7 +45,9 @@ class LocationTally(RankingTally):
         if average is not None:
             check_choice("average", average, Average)
         super().__init__(
-            num_locations=check_positive("num_locations", num_locations), average=average, **kwargs
+            num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
+            average=average,
+            **kwargs,
         )
 
     @abstractmethod
@@ -98,7 +100,7 @@ class LocationTally(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of every location."""
-        state = self.empty_tally().to(ranking.device)
+        state = torch.zeros_like(self.empty_tally(), device=ranking.device)
         self._count(state, *self._decisions(ranking))
         return state
 

@@ -34,8 +34,8 @@ _KNOWN_BY_REPR = frozenset(
     | {torch.dtype, torch.device, torch.Size}
 )
 
-# More candidates, groups or locations than fit into any memory; sums of as many still fit 64 bits.
-_LARGEST = 1 << 40
+#: more groups or locations than fit into any memory
+LARGEST_STATE = 1 << 40
 
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
@@ -659,11 +659,11 @@ def check_ignored(ignore_index: object) -> None:
         )
 
 
-def check_positive(name: str, value: object) -> int:
+def check_positive(name: str, value: object, most: int | None = None) -> int:
     """Return a positive integer, raise for anything else."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
-    if value > _LARGEST:
+    if most is not None and value > most:
         raise ValueError(f"`{name}` must be at most 2^40, got {short(value)}.")
     return value
 
