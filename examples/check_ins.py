@@ -70,46 +70,66 @@ def split_in_time(check_ins: pd.DataFrame, valid: float = 0.6, test: float = 0.8
 def simulate_check_ins(
     num_users: int = 200,
     num_visits: int = 250,
-    num_locations: int = 2000,
-    rho: float = 0.6,
+    num_locations: int = 300,
+    rho: float = 0.3,
     gamma: float = 0.21,
     alpha: float = 0.55,
     beta: float = 0.8,
+    fading: float = 0.03,
+    other_times: float = 0.02,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Simulate check-ins by exploration and preferential return.
+    """Simulate check-ins by exploration and preferential return, with habits.
 
-    A user who knows S places goes to a new one with probability rho S^-gamma, r away with a
-    probability that falls as r^-(1 + alpha). Otherwise the user returns to a known place, chosen
-    in proportion to the visits it has had. Hours between visits fall as t^-(1 + beta), up to 17.
+    A user who knows S locations goes to a new one with probability rho S^-gamma, chosen in
+    proportion to its popularity (Zipf's law) and to r^-(2 + alpha), where r is the distance.
+    Otherwise the user returns to a known location, in proportion to its visits at this time of the
+    week, plus ``other_times`` of all its visits; every visit fades by ``fading`` with each later
+    one. Hours between visits fall as t^-(1 + beta), between 0.5 and 17.
 
-    The next place depends on the user's counts, not on the current place or on the hour: on such
-    data "most visited" is close to the best that any model can do.
+    So the hour, the weekday, the recent visits and what others visit near here all say something
+    of the next location; counts over a user's whole past say less.
 
     C. Song, T. Koren, P. Wang, A.-L. Barabasi, "Modelling the scaling properties of human
-    mobility", Nature Physics 6, 818-823 (2010).
+    mobility", Nature Physics 6, 818-823 (2010). H. Barbosa, F. B. de Lima-Neto, A. Evsukoff,
+    R. Menezes, "The effect of recency to human mobility", EPJ Data Science 4, 21 (2015).
     """
     rng = np.random.default_rng(seed)
     position = rng.random((num_locations, 2))
+    distance = np.linalg.norm(position[:, None] - position, axis=2)
+    # In the plane there are about r times as many locations r away: hence 2, not 1.
+    attraction = np.maximum(distance, 1e-9) ** -(2 + alpha)
+    attraction /= 1 + rng.permutation(num_locations)
     rows = []
     for user in range(num_users):
         here = int(rng.integers(num_locations))
-        visits = np.zeros(num_locations)
+        visits = np.zeros((TIMES_OF_WEEK, num_locations))
         hours = rng.uniform(0, 24)
-        for _ in range(num_visits):
-            visits[here] += 1
-            rows.append((user, here, int(hours // 24), int(hours % 24 * 60)))
-            hours += _waiting_hours(rng, beta)
-            known = np.count_nonzero(visits)
-            if known < num_locations and rng.random() < rho * known**-gamma:
-                # In the plane there are about r times as many places r away: hence 2, not 1.
-                distance = np.linalg.norm(position - position[here], axis=1)
-                weight = np.where(visits > 0, 0.0, np.maximum(distance, 1e-9) ** -(2 + alpha))
+        for number in range(num_visits):
+            day, hour = divmod(hours, 24)
+            now = time_of_week(int(day), int(hour))
+            overall = visits.sum(0)
+            known = np.count_nonzero(overall)
+            if number == 0:
+                pass  # where this user starts
+            elif known < num_locations and rng.random() < rho * known**-gamma:
+                here = _draw(rng, np.where(overall > 0, 0.0, attraction[here]))
             else:
-                weight = visits
-            here = _draw(rng, weight)
+                here = _draw(rng, visits[now] + other_times * overall)
+            visits *= 1 - fading
+            visits[now, here] += 1
+            rows.append((user, here, int(day), int(60 * hour)))
+            hours += _waiting_hours(rng, beta)
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     return table.assign(weekday=table["start_day"] % 7)
+
+
+TIMES_OF_WEEK = 12  # six parts of the day, of working days and of weekends
+
+
+def time_of_week(day: int, hour: int) -> int:
+    """Number the time of the week at which simulated users have habits of their own."""
+    return hour // 4 + (6 if day % 7 >= 5 else 0)
 
 
 def _draw(rng: np.random.Generator, weight: np.ndarray) -> int:

@@ -24,11 +24,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import lightning as L  # noqa: N812  # as Lightning's own documentation has it
+import pytorch_lightning as pl
 import torch
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from lightning.pytorch.utilities import rank_zero_only
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
+from pytorch_lightning.utilities import rank_zero_only
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -180,7 +180,7 @@ class ReturnOrExploreGRU(nn.Module):
         return (chance.scatter_add(2, where, back * match.softmax(-1)) + 1e-9).log()
 
 
-class Evaluation(L.LightningModule):
+class Evaluation(pl.LightningModule):
     """Any model that gives every location a score, under the metrics of this library."""
 
     def __init__(self, model: nn.Module, data: CheckIns) -> None:
@@ -277,7 +277,7 @@ class Training(Evaluation):
         return torch.optim.AdamW(self.parameters(), lr=self.rate)
 
 
-class Loaders(L.LightningDataModule):
+class Loaders(pl.LightningDataModule):
     """Batches that hold the same rows for any number of processes, each of them once."""
 
     def __init__(self, data: CheckIns, length: int, batch_size: int, seed: int) -> None:
@@ -333,9 +333,9 @@ class Loaders(L.LightningDataModule):
         )
 
 
-def make_trainer(name: str, args: argparse.Namespace, **kwargs: Any) -> L.Trainer:
+def make_trainer(name: str, args: argparse.Namespace, **kwargs: Any) -> pl.Trainer:
     """Return a trainer that logs under the model's name."""
-    return L.Trainer(
+    return pl.Trainer(
         accelerator="cpu",
         devices=args.devices,
         strategy="ddp" if args.devices > 1 else "auto",
@@ -373,11 +373,24 @@ def evaluate(data: CheckIns, args: argparse.Namespace) -> dict[str, Results]:
     if args.checkpoint is None:
         say(f"Training: GRU, at most {args.epochs} epochs")
         trainer.fit(training, datamodule=loaders)
+        say(why_training_ended(trainer.current_epoch, args.epochs, stopping))
     say("Testing: GRU")
     weights = args.checkpoint or best.best_model_path
     trainer.test(training, datamodule=loaders, ckpt_path=weights, verbose=False)
     results["GRU"] = training.results
     return results
+
+
+def why_training_ended(epochs: int, at_most: int, stopping: EarlyStopping) -> str:
+    """Tell after how many epochs training ended, and by which rule."""
+    since = stopping.wait_count
+    best = f"The best weights are those of epoch {epochs - since}."
+    if since < stopping.patience:
+        return f"Training ended: all {at_most} epochs are done. {best}"
+    return (
+        f"Training stopped after epoch {epochs} of at most {at_most}: {stopping.monitor} has not "
+        f"improved for {since} epochs. {best}"
+    )
 
 
 def format_table(rows: dict[str, dict[str, float]]) -> str:
@@ -476,8 +489,8 @@ def main(argv: list[str] | None = None) -> dict[str, Results]:
     warnings.filterwarnings("ignore", ".*does not have many workers.*")  # the data is in memory
     warnings.filterwarnings("ignore", ".*LeafSpec.*")  # Lightning is behind torch
     warnings.filterwarnings("ignore", "Checkpoint directory .* exists")  # the best is overwritten
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    L.seed_everything(args.seed, verbose=False)
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    pl.seed_everything(args.seed, verbose=False)
     try:
         data = read_data(args)
     except ValueError as error:

@@ -3,11 +3,13 @@
     python score_lists.py lists.npz                 # arrays `preds` [N, K] and `targets` [N]
     python score_lists.py lists.csv                 # columns `preds` ("3 1 2") and `targets`
     python score_lists.py lists.parquet             # the same, with list columns
+    python score_lists.py lists.npz --padding -100  # where a list without an answer holds -100
     python score_lists.py                           # a dozen embedded lists
 
 Lists hold location ids, padded with -1, and so do targets where a query has several. Lists from
-real models repeat ids, come short or hold no answer, written as another negative number: a repeated
-id counts at its first place and keeps the places of the others; what a list lacks is missed.
+real models repeat ids, come short or hold no answer: a repeated id counts at its first rank and
+keeps the ranks of the others; what a list lacks is missed. Other negative numbers are an error,
+unless `--padding` names them.
 """
 
 from __future__ import annotations
@@ -85,7 +87,6 @@ def read_sample() -> tuple[Tensor, Tensor]:
 def score(preds: Tensor, targets: Tensor, k: list[int]) -> dict[str, float]:
     """Return every metric at every k, as fractions."""
     metrics = recommendation_metrics(k=k)
-    preds = preds.clamp(min=-1)  # the library takes -1 alone for "nothing here"
     for start in range(0, len(preds), 4096):
         rows = slice(start, start + 4096)
         metrics.update(preds[rows], targets[rows])
@@ -125,21 +126,22 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     parser.add_argument("lists", nargs="?", type=Path, help="npz, CSV or parquet file")
     parser.add_argument("--preds", default="preds", help="name of the lists; default: preds")
     parser.add_argument("--targets", default="targets", help="of the targets; default: targets")
+    parser.add_argument(
+        "--padding", type=int, nargs="+", default=[-1], help="ids that stand for no answer"
+    )
     parser.add_argument("-k", type=int, nargs="+", default=[1, 5, 10], help="default: 1 5 10")
     args = parser.parse_args(argv)
-    if args.lists is not None and args.lists.exists():
-        try:
+    try:
+        if args.lists is None:
+            source, (preds, targets) = "embedded sample", read_sample()
+        else:
+            source = args.lists.name
             preds, targets = read_lists(args.lists, args.preds, args.targets)
-        except ValueError as error:
-            sys.exit(f"error: {error}")
-        source = args.lists.name
-    else:
-        if args.lists is not None:
-            print(f"{args.lists} is not there: skipped. Here is the embedded sample instead.")
-        preds, targets = read_sample()
-        source = "embedded sample"
+        preds = preds.masked_fill(torch.isin(preds, torch.tensor(args.padding)), -1)
+        values = score(preds, targets, args.k)
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: {error}")
     print(f"{source}: {describe(preds)}\n")
-    values = score(preds, targets, args.k)
     print(format_table(values))
     return values
 

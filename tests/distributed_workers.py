@@ -68,7 +68,7 @@ _ATTEMPTS = 3
 
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 PROCESSES = multiprocessing.get_context(METHOD)
-PROCESSES.set_forkserver_preload(["torch", "nextloc_metrics", "lightning.pytorch"])
+PROCESSES.set_forkserver_preload(["torch", "nextloc_metrics", "pytorch_lightning"])
 
 # The environment of processes started anew: torch.distributed stays on this machine.
 LOOPBACK = {"OMP_NUM_THREADS": "1"}

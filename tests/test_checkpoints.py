@@ -7,10 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import lightning as L  # noqa: N812  # as Lightning's own documentation has it
 import pytest
+import pytorch_lightning as pl
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
+from pytorch_lightning.callbacks import ModelCheckpoint
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -221,7 +221,7 @@ class Rows(DataLoader[Any]):
         self.done = state["done"]
 
 
-class Counting(L.LightningModule):
+class Counting(pl.LightningModule):
     """A model that evaluates its training data while it trains."""
 
     def __init__(self, stop_after: int | None = None) -> None:
@@ -251,8 +251,8 @@ class Counting(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def _trainer(folder: Path) -> L.Trainer:
-    return L.Trainer(
+def _trainer(folder: Path) -> pl.Trainer:
+    return pl.Trainer(
         accelerator="cpu",
         devices=1,
         max_epochs=1,

@@ -1042,7 +1042,7 @@ def lightning_scores(loader: int, epoch: int) -> Tensor:
 )
 def test_lightning_logs_every_epoch_and_loader(way: str, sanity: int, tmp_path: Path) -> None:
     """Two epochs over two validation loaders log what fresh metrics compute."""
-    lightning = pytest.importorskip("lightning.pytorch")
+    lightning = pytest.importorskip("pytorch_lightning")
     bins = PopularityBins([1, 1, 2, 0, 3, 3, 2])
     targets = [torch.randint(LOCATIONS, (ROWS,)) for _ in range(LOADERS)]
     logged: list[dict[str, Tensor]] = []

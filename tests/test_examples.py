@@ -170,29 +170,35 @@ def test_exploration_declines_as_the_law_says() -> None:
     known = new.groupby(table["user_id"]).cumsum() - new  # before the visit
     moves = known > 0
     shares = []
-    for low, high in [(1, 8), (8, 20), (20, 40), (40, 70)]:
+    for low, high in [(1, 6), (6, 12), (12, 20), (20, 30)]:
         inside = moves & (known >= low) & (known < high)
-        chance = 0.6 * known[inside] ** -0.21
+        chance = 0.3 * known[inside] ** -0.21
         error = math.sqrt((chance * (1 - chance)).sum()) / inside.sum()
         assert new[inside].mean() == pytest.approx(chance.mean(), abs=4 * error)
         shares.append(new[inside].mean())
     assert shares == sorted(shares, reverse=True)
 
 
-def test_returns_prefer_what_was_visited_more() -> None:
-    """A known place is returned to in proportion to its visits."""
-    table = simulate_check_ins(num_users=40, num_visits=150, num_locations=2000, seed=2)
+def test_returns_prefer_what_was_visited_at_this_time_of_the_week_and_lately() -> None:
+    """A location is returned to in proportion to its visits at such times, which fade."""
+    table = simulate_check_ins(num_users=40, num_visits=150, num_locations=300, seed=2)
     expected = variance = observed = 0.0
-    for _, places in table.groupby("user_id")["location_id"]:
-        visits: Counter[int] = Counter()
-        for place in places:
-            if place in visits:  # a return; was it to the place visited most?
-                total, top = sum(visits.values()), max(visits.values())
-                chance = sum(n for n in visits.values() if n == top) / total
-                expected += chance
-                variance += chance * (1 - chance)
-                observed += visits[place] == top
-            visits[place] += 1
+    for _, user in table.groupby("user_id"):
+        seen: list[tuple[int, int]] = []  # the time of the week and the location of each visit
+        for day, minute, here in zip(
+            user["start_day"], user["start_min"], user["location_id"], strict=True
+        ):
+            now = minute // 60 // 4 + (6 if day % 7 >= 5 else 0)
+            worth: Counter[int] = Counter()
+            for age, (time, location) in enumerate(reversed(seen)):
+                worth[location] += (0.02 + (time == now)) * 0.97**age
+            if here in worth:  # a return; was it to the location of the largest worth?
+                top, total = max(worth.values()), sum(worth.values())
+                expected += top / total
+                variance += top / total * (1 - top / total)
+                observed += worth[here] == top
+            seen.append((now, here))
+    assert expected > 1000
     assert observed == pytest.approx(expected, abs=4 * math.sqrt(variance))
 
 
@@ -294,12 +300,20 @@ def test_score_lists_scores_its_sample(capsys: pytest.CaptureFixture[str]) -> No
     assert re.search(r"k = 1 +33\.33 +33\.33", printed)
 
 
-def test_score_lists_says_that_a_file_is_absent(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An absent file is skipped in so many words, and the sample scored."""
-    assert score_lists.main([str(tmp_path / "absent.npz")]) == score_lists.main([])
-    assert "absent.npz is not there: skipped" in capsys.readouterr().out
+def test_score_lists_needs_the_file_that_is_named(tmp_path: Path) -> None:
+    """An absent file is an error that names it, and nothing else is scored in its place."""
+    with pytest.raises(SystemExit, match=r"error: .*No such file .*absent\.npz"):
+        score_lists.main([str(tmp_path / "absent.npz")])
+
+
+def test_score_lists_refuses_other_negative_ids_unless_they_are_padding(tmp_path: Path) -> None:
+    """As the library does; the error names the value."""
+    file = tmp_path / "lists.npz"
+    np.savez(file, preds=[[3, 1], [-100, -1]], targets=[1, 4])
+    with pytest.raises(SystemExit, match=r"error: `preds` must hold ids of at least 0 .* got -100"):
+        score_lists.main([str(file)])
+    values = score_lists.main([str(file), "--padding", "-100", "-k", "2"])
+    assert values["mrr_at_2"] == pytest.approx(1 / 2 / 2)
 
 
 def test_score_lists_reads_npz_and_csv_alike(tmp_path: Path) -> None:
@@ -309,7 +323,7 @@ def test_score_lists_reads_npz_and_csv_alike(tmp_path: Path) -> None:
     )
     (tmp_path / "lists.csv").write_text('preds,targets\n"[3, 1, 2]",1\n4 5,4\n,2\n')
     values = [
-        score_lists.main([str(tmp_path / name), "-k", "1", "2"])
+        score_lists.main([str(tmp_path / name), "-k", "1", "2", "--padding", "-100"])
         for name in ("lists.npz", "lists.csv")
     ]
     assert values[0] == values[1]
@@ -320,7 +334,8 @@ def test_score_lists_reads_npz_and_csv_alike(tmp_path: Path) -> None:
 
 def test_score_lists_agrees_with_independent_figures(data: Path) -> None:
     """The stored lists of a language model score what was counted independently of this library."""
-    values = score_lists.main([str(data / "llm_mob" / "foursquare_top10.npz")])
+    file = data / "llm_mob" / "foursquare_top10.npz"
+    values = score_lists.main([str(file), "--padding", "-100"])
     expected = {
         "hit_rate_at_1": 0.232271,
         "hit_rate_at_5": 0.573594,

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-import lightning as L  # noqa: N812  # as Lightning's own documentation has it
 import pytest
+import pytorch_lightning as pl
 import torch
-from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import Metric
@@ -24,8 +24,8 @@ from nextloc_metrics.distributed import PaddedDataset
 pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}") for text in work.LIGHTNINGS_OWN]
 
 
-def _trainer(num_processes: int = 1, **kwargs: Any) -> L.Trainer:
-    return L.Trainer(
+def _trainer(num_processes: int = 1, **kwargs: Any) -> pl.Trainer:
+    return pl.Trainer(
         accelerator="cpu",
         devices=num_processes,
         strategy="ddp" if num_processes > 1 else "auto",
@@ -52,7 +52,7 @@ def _process(rank: int, num_processes: int) -> Iterator[None]:
 NUM_ROWS = 21
 
 
-class Evaluated(L.LightningModule):
+class Evaluated(pl.LightningModule):
     """A model whose scores are in the data, evaluated with everything there is."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ def _targets(*targets: int) -> PaddedDataset[Any]:
     return PaddedDataset(TensorDataset(torch.tensor(SCORES).repeat(len(target), 1), target))
 
 
-class Trained(L.LightningModule):
+class Trained(pl.LightningModule):
     """A model that turns its order around with every epoch, and during the sanity check."""
 
     def __init__(self) -> None:
@@ -238,7 +238,7 @@ def test_two_epochs_by_hand(num_processes: int):
 # Precisions and places ----------------------------------------------------------------------------
 
 
-class Bilinear(L.LightningModule):
+class Bilinear(pl.LightningModule):
     """Scores in whatever precision the trainer puts its table."""
 
     def __init__(self) -> None:
@@ -275,7 +275,7 @@ def test_precisions_of_the_trainer(precision: str):
     assert float(expected["acc_at_1"]) == pytest.approx(1 / tied)
 
 
-class InADict(L.LightningModule):
+class InADict(pl.LightningModule):
     """A metric in a plain dict, which Lightning does not know of and does not move."""
 
     def __init__(self, by_name: bool) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import lightning as L  # noqa: N812  # as Lightning's own documentation has it
 import pytest
+import pytorch_lightning as pl
 import torch
-from lightning.pytorch.loggers import (
+from pytorch_lightning.loggers import (
     CSVLogger,
     Logger,
     MLFlowLogger,
@@ -46,7 +46,7 @@ EXPECTED = {
 }
 
 
-class Model(L.LightningModule):
+class Model(pl.LightningModule):
     """A model that turns its order around with every epoch."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Model(L.LightningModule):
 
 def _fit(logger: Logger) -> None:
     rows = TensorDataset(torch.tensor(SCORES).repeat(len(TARGETS), 1), torch.tensor(TARGETS))
-    trainer = L.Trainer(
+    trainer = pl.Trainer(
         accelerator="cpu",
         devices=1,
         max_epochs=2,
