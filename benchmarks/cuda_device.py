@@ -16,7 +16,13 @@ import torch
 from harness import Contestants, report, write
 from torch import Tensor
 
-from nextloc_metrics import Ranking, counting, next_location_metrics, recommendation_metrics
+from nextloc_metrics import (
+    Ranking,
+    backends,
+    counting,
+    next_location_metrics,
+    recommendation_metrics,
+)
 
 Run = Callable[[], object]
 
@@ -35,11 +41,12 @@ def without_triton(run: Run) -> Run:
     """Count by PyTorch's operations."""
 
     def plain() -> None:
-        kept, counting._HAS_TRITON = counting._HAS_TRITON, False
+        kept = list(backends._chosen)
+        backends.use("reference")
         try:
             run()
         finally:
-            counting._HAS_TRITON = kept
+            backends._chosen[:] = kept
 
     return plain
 
@@ -91,7 +98,7 @@ def contestants(scores: Tensor, target: Tensor) -> tuple[Contestants, Run]:
         "Ranking, PyTorch's operations": without_triton(rank),
         "update, PyTorch's operations": without_triton(update),
     }
-    if counting._HAS_TRITON:
+    if backends.available()["cuda"] is None:
         own = scores.gather(1, target if several else target[:, None])
         runs["the counts alone, Triton kernel"] = lambda: counting.survey(scores, own, not several)
         runs["Ranking, Triton kernel"] = rank

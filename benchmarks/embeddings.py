@@ -11,7 +11,6 @@ import torch
 from harness import (
     Contestants,
     Result,
-    accelerate,
     both_paths,
     in_new_process,
     installed,
@@ -35,7 +34,7 @@ _PEAK = (
 queries, table = torch.randn(256, 64), torch.randn(int(sys.argv[1]), 64)
 target = torch.randint(len(table), (256,))
 if sys.argv[2] == "True":
-    nextloc_metrics.accelerate()
+    nextloc_metrics.backends.use("numba")
 Ranking.from_embeddings(queries, table[:512], target % 512, chunk_size=256)
 print(json.dumps(peak(lambda: Ranking.from_embeddings(queries, table, target))))
 """
@@ -69,7 +68,7 @@ def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
         result["peak_bytes"] = {}
         for accelerated in (False, True) if installed("numba") else (False,):
             peak = in_new_process(_PEAK, candidates, accelerated)
-            path = "accelerated" if accelerated else "plain"
+            path = "numba" if accelerated else "numpy"
             result["peak_bytes"][path] = peak
             print(
                 f"peak extra memory, {path}: {peak / 1e6:.1f} MB; "
@@ -86,7 +85,6 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=1_000_000)
     options = parser.parse_args()
     print(machine())
-    accelerate()
     write(options.json, {"embeddings": measure(options.seconds, options.candidates)})
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from nextloc_metrics import counting
+from nextloc_metrics import backends
 
 Contestants = dict[str, Callable[[], object]]
 Times = dict[str, list[float]]
 Result = dict[str, Any]
 
-PLAIN, ACCELERATED = "nextloc-metrics, plain", "nextloc-metrics, accelerated"
+PLAIN, ACCELERATED = "nextloc-metrics", "nextloc-metrics, numba"
 
 # Turns that every contestant has at least, however slow it is.
 _FEWEST_TURNS = 3
@@ -32,27 +32,28 @@ def installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def without_acceleration(run: Callable[[], object]) -> Callable[[], None]:
-    """Run on the plain path, whatever is switched on."""
+def on_backend(name: str, run: Callable[[], object]) -> Callable[[], object]:
+    """Make what runs on one backend, whichever the benchmark uses otherwise."""
+    usual = list(backends._chosen)
+    backends.use(name)
+    chosen = list(backends._chosen)
+    backends._chosen[:] = usual
 
-    def plain() -> None:
-        kept, counting._compiled = counting._compiled, None
+    def timed() -> object:
+        backends._chosen[:] = chosen
         try:
-            run()
+            return run()
         finally:
-            counting._compiled = kept
+            backends._chosen[:] = usual
 
-    return plain
+    return timed
 
 
 def both_paths(make: Callable[[], Callable[[], object]], suffix: str = "") -> Contestants:
-    """Make what runs on the plain path and, where there is an accelerator, on the accelerated one.
-
-    Each is made anew: a path copies states that the other has replaced, to write into them.
-    """
-    contestants: Contestants = {PLAIN + suffix: without_acceleration(make())}
-    if counting._compiled is not None:
-        contestants[ACCELERATED + suffix] = make()
+    """Make what runs on the backend of NumPy and, where it is installed, on that of numba."""
+    contestants: Contestants = {PLAIN + suffix: on_backend("numpy", make())}
+    if installed("numba"):
+        contestants[ACCELERATED + suffix] = on_backend("numba", make())
     return contestants
 
 
@@ -162,11 +163,6 @@ def machine() -> dict[str, object]:
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
-
-
-def accelerate() -> float | None:
-    """Switch the accelerator on where numba is installed; return the seconds it took."""
-    return counting.accelerate() if installed("numba") else None
 
 
 def write(path: Path | None, sections: Mapping[str, Sequence[Result]]) -> None:

@@ -62,7 +62,7 @@ if relevant == 0:
 else:
     metrics, target = recommendation_metrics(k=10), torch.randint(100_000, (256, relevant))
 if accelerated:
-    nextloc_metrics.accelerate()
+    nextloc_metrics.backends.use("numba")
 metrics.update(scores[:2], target[:2])
 print(json.dumps([peak(lambda: metrics.update(scores, target)), scores.nbytes]))
 """
@@ -81,7 +81,7 @@ def peaks() -> list[Result]:
             for accelerated in (False, True) if installed("numba") else (False,):
                 extra, scores = in_new_process(_UPDATE, relevant, accelerated, dtype, **_ALLOCATION)
                 what = f"{relevant} relevant" if relevant else "next-location preset"
-                name = f"{what}, {dtype}, {'accelerated' if accelerated else 'plain'}"
+                name = f"{what}, {dtype}, {'numba' if accelerated else 'numpy'}"
                 print(f"{name:52}{extra / 1e6:8.2f}{100 * extra / scores:14.2f}", flush=True)
                 results.append({"name": name, "bytes": extra, "of_scores": extra / scores})
     return results

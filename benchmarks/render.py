@@ -63,7 +63,7 @@ def by_size(results: dict[str, Any], with_ratios: bool) -> str:
 def one_table(table: Table) -> str:
     """Write milliseconds and every ratio of one table."""
     to = list(next(iter(table["contestants"].values()))["ratio_to"])
-    short = {PLAIN: "over plain", ACCELERATED: "over accelerated"}
+    short = {PLAIN: "over numpy", ACCELERATED: "over numba"}
     heads = [short.get(name, f"over {name}") for name in to]
     body = [
         [name, number(x["milliseconds"]), *(number(x["ratio_to"][other]) for other in to)]

@@ -24,7 +24,6 @@ def main() -> None:
     print(harness.machine())
     # fresh processes first, before this one fills the memory
     sections = {"first": growth.first_result(3), "peaks": memory.peaks()}
-    harness.accelerate()
     sections |= {
         "states": memory.states(),
         "speed": speed.measure(options.seconds),

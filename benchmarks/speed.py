@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import Contestants, Result, accelerate, both_paths, installed, machine, report, write
+from harness import Contestants, Result, both_paths, installed, machine, report, write
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
@@ -297,7 +297,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="of a table")
     options = parser.parse_args()
     print(machine())
-    accelerate()
     write(options.json, {"speed": measure(options.seconds)})
 
 

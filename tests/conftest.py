@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from nextloc_metrics import accelerate, counting, devices
+from nextloc_metrics import backends
 
 settings.register_profile(
     "nextloc",
@@ -22,24 +20,13 @@ settings.register_profile(
 )
 settings.load_profile("nextloc")
 
-_WAITS_TO_LOOK = devices.waits_to_look
-
-#: those of `each_path` that look at values, and no further than `depth`: devices would wait for it
-ON_THE_CPU = pytest.mark.parametrize("each_path", ["plain", "accelerated"], indirect=True)
+#: those of `each_backend` that read values on the CPU
+ON_THE_CPU = pytest.mark.parametrize("each_backend", ["numpy", "numba"], indirect=True)
 
 
-def take_path(path: str, patch: pytest.MonkeyPatch) -> None:
-    """Take the plain path, the compiled loops, or what other devices take: PyTorch's operations."""
-    patch.setattr(counting, "_compiled", None)
-    if path == "accelerated":
-        pytest.importorskip("numba", reason="the compiled loops need numba")
-        accelerate()
-    waits = (lambda values: True) if path == "device" else _WAITS_TO_LOOK
-    for name, module in list(sys.modules.items()):
-        if name.startswith("nextloc_metrics.") and hasattr(module, "waits_to_look"):
-            patch.setattr(module, "waits_to_look", waits)
-    # work buffers that suit a device's memory would be large beside the scores of tests
-    patch.setattr(counting, "_DEVICE_BUFFER_ELEMENTS", counting._BUFFER_ELEMENTS)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `--backend` name the backend that tests run on; without it, the usual list."""
+    parser.addoption("--backend", choices=list(backends.available()))
 
 
 @contextlib.contextmanager
@@ -53,18 +40,20 @@ def threads_allowed(number: int) -> Iterator[None]:
         torch.set_num_threads(allowed)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _path() -> Iterator[None]:
-    """Run the tests on the path that the environment variable TESTED_PATH names."""
-    with pytest.MonkeyPatch.context() as patch:
-        take_path(os.environ.get("TESTED_PATH", "plain"), patch)
-        yield
+@pytest.fixture(autouse=True)
+def _backend(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run every test on the backend that `--backend` names, whatever the one before it used."""
+    backends.use(request.config.getoption("--backend"))
+    yield
+    backends.use(None)
 
 
-@pytest.fixture(params=["plain", "accelerated", "device"])
-def each_path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the test on each path."""
-    take_path(request.param, monkeypatch)
+@pytest.fixture(params=["numpy", "numba", "reference"])
+def each_backend(request: pytest.FixtureRequest, _backend: None) -> None:
+    """Run the test on each backend of the CPU."""
+    if request.param == "numba":
+        pytest.importorskip("numba", reason="the backend of compiled loops needs numba")
+    backends.use(request.param)
 
 
 @pytest.fixture(autouse=True)

@@ -146,7 +146,7 @@ def test_separator_prefix_and_postfix() -> None:
     assert list(values) == [f"val/{key}_nyc" for key in expected]
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("kind", [MetricCollection, RankingCollection])
 def test_scores_of_decisions_share_one_state(kind: type[MetricCollection]) -> None:
     """F1, precision and recall count the same; a subclass with a tally of its own does not."""

@@ -1,4 +1,4 @@
-"""The counts behind every metric: the plain path, the compiled loops, and chunks of products."""
+"""The counts behind every metric, on every backend, and chunks of products."""
 
 import math
 import os
@@ -15,33 +15,25 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conftest import ON_THE_CPU, take_path, threads_allowed
+from conftest import ON_THE_CPU, threads_allowed
 from nextloc_metrics import (
     MRR,
     NDCGAtK,
     PrecisionAtK,
     Ranking,
     RecallAtK,
-    accelerate,
+    backends,
     counting,
     functional,
     next_location_metrics,
-    numpy_counts,
     recommendation_metrics,
     scoring,
-    threads,
 )
-from nextloc_metrics.counting import find_first
+from nextloc_metrics.backends import reference, threads, with_numba, with_numpy
 from nextloc_metrics.places import UNRETRIEVED
 from strategies import SCORES, dirty_scores
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
-
-
-@pytest.fixture(autouse=True)
-def plain_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start every test on the plain path, and leave things as they were."""
-    take_path("plain", monkeypatch)
 
 
 def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], list[list[int]]]:
@@ -62,17 +54,17 @@ def best_in_python(row: list[float]) -> int:
 @pytest.mark.parametrize("relevant", [0, 1, 3, 9])
 @pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_all_paths_count_as_python_does(
     dtype: torch.dtype, columns: int, relevant: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The best candidate included; in strided rows too, and rows of several blocks or bands."""
-    monkeypatch.setattr(counting, "FEW_RELEVANT", 8)
-    for module in filter(None, (numpy_counts, counting._compiled)):
-        monkeypatch.setattr(module, "MOST_RELEVANT", 8)  # 9 are searched for
-    monkeypatch.setattr(numpy_counts, "_BLOCK_BYTES", block)
-    monkeypatch.setattr(numpy_counts, "_SUMS_BYTES", block >> 3)
-    monkeypatch.setattr(numpy_counts, "_SERIAL_ELEMENTS", 0)
+    for module in (reference, with_numpy):
+        monkeypatch.setattr(module, "FEW_RELEVANT", 8)  # 9 are searched for
+    monkeypatch.setattr(with_numba, "_MOST_RELEVANT", 8)
+    monkeypatch.setattr(with_numpy, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(with_numpy, "_SUMS_BYTES", block >> 3)
+    monkeypatch.setattr(with_numpy, "_SERIAL_ELEMENTS", 0)
     wide = torch.zeros(9, columns + 3, dtype=dtype)
     wide[:, 1:-2] = dirty_scores(9, columns, dtype)
     for scores in (wide[:, 1:-2], wide[:, 1:-2].T.contiguous().T):
@@ -98,7 +90,7 @@ def test_threads_that_share_rows_count_them_once(
     number: int, queries: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last two blocks of rows overlap, and are often counted at the same time."""
-    monkeypatch.setattr(numpy_counts, "_SERIAL_ELEMENTS", 0)
+    monkeypatch.setattr(with_numpy, "_SERIAL_ELEMENTS", 0)
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(50, (queries, columns), generator=generator).double()
     own = scores[:, :1].clone()
@@ -106,7 +98,7 @@ def test_threads_that_share_rows_count_them_once(
     best = scores.argmax(1)
     with threads_allowed(number):
         for _ in range(300):
-            above, equal, found = numpy_counts.survey(scores, own, find_best=True)
+            above, equal, found = backends.choose(scores).survey(scores, own, find_best=True)
             assert torch.equal(found, best)
             assert torch.equal(equal[:, 0], tied)
             assert torch.equal(above[:, 0], columns - below - tied)
@@ -130,7 +122,7 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
         ]
 
     expected = rank()
-    accelerate()
+    backends.use("numba")
     for plain, compiled in zip(expected, rank(), strict=True):
         for record, other in ((plain, compiled), (plain.first, compiled.first)):
             for name, value in vars(record).items() if record is not None else ():
@@ -144,7 +136,7 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
     [(1, 3011), (4, 3011), (11, 3011), (46, 3011), (900, 3011), (4, 40_011)],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_the_first_candidates_are_those_of_a_sort(
     dtype: torch.dtype, number: int, candidates: int
 ) -> None:
@@ -156,7 +148,7 @@ def test_the_first_candidates_are_those_of_a_sort(
     few_nan = few_ties.clone()
     few_nan[3, 5], few_nan[4, 100:120], few_nan[5] = torch.nan, -torch.nan, torch.nan
     for scores in (many_ties[:, 4:-6], few_ties[:, 4:-6], few_nan):
-        values, ids = find_first(scores, number)
+        values, ids = backends.choose(scores).first(scores, number)
         expected = scores.sort(dim=1, descending=True).values[:, :number]
         assert torch.equal(values.double().nan_to_num(9e4), expected.double().nan_to_num(9e4))
         found = scores.gather(1, ids)
@@ -165,12 +157,12 @@ def test_the_first_candidates_are_those_of_a_sort(
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_threads_that_share_rows_find_the_first_of_each(threads: int) -> None:
     """Every row comes back in its place."""
     scores = torch.rand(300, 2000).argsort(1).float()
     with threads_allowed(threads):
-        values, ids = find_first(scores, 500)
+        values, ids = backends.choose(scores).first(scores, 500)
     expected = scores.sort(dim=1, descending=True)
     assert torch.equal(values, expected.values[:, :500])
     assert torch.equal(ids, expected.indices[:, :500])
@@ -179,7 +171,7 @@ def test_threads_that_share_rows_find_the_first_of_each(threads: int) -> None:
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("dtype", DTYPES)
 @ON_THE_CPU
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) -> None:
     """What is left out is beyond every place that counts; ties, NaN and padding included."""
     scores = torch.cat([dirty_scores(9, 800, dtype), torch.zeros(2, 800).to(dtype)])
@@ -197,7 +189,7 @@ def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) ->
 
 @pytest.mark.parametrize("depth", [1, 7])
 @pytest.mark.parametrize("ties", ["none", "on the first places", "everywhere"])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_many_relevant_locations_are_the_same_as_ids_and_as_relevance(
     ties: str, depth: int
 ) -> None:
@@ -228,7 +220,7 @@ def test_many_relevant_locations_are_the_same_as_ids_and_as_relevance(
                 assert torch.equal(score(ranking, k), score(expected, k)), (score, k)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_relevant_locations_beyond_the_places_that_count_are_counted_as_relevant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -258,7 +250,7 @@ def test_relevant_locations_beyond_the_places_that_count_are_counted_as_relevant
     metrics.update(scores, dense)
     assert metrics.compute() == one
     rankings = [metrics.rank(scores[rows], target[rows]) for rows in (slice(0, 1), slice(1, 2))]
-    take_path("device", monkeypatch)  # as if they were moved to one
+    backends.use("reference")  # as if they were moved to one
     metrics.reset()
     for ranking in rankings:
         metrics.update(ranking)
@@ -311,11 +303,11 @@ def test_the_settings_of_numpy_stay_as_they_are(
     scores = torch.rand(600, columns)
     before = np.setbufsize(1 << 12)
     with threads_allowed(allowed):
-        numpy_counts.survey(scores, scores[:, :1], find_best=True)
+        backends.choose(scores).survey(scores, scores[:, :1], find_best=True)
         assert np.getbufsize() == 1 << 12
-        monkeypatch.delattr(numpy_counts._Answers, "add_up")
+        monkeypatch.delattr(with_numpy._Answers, "add_up")
         with pytest.raises(AttributeError):
-            numpy_counts.survey(scores, scores[:, :1], find_best=True)
+            backends.choose(scores).survey(scores, scores[:, :1], find_best=True)
     assert np.setbufsize(before) == 1 << 12
 
 
@@ -325,22 +317,20 @@ def test_compiled_loops_share_the_work_among_threads(
 ) -> None:
     """Every row is counted once, however many threads there are and whatever is left over."""
     pytest.importorskip("numba", reason="the compiled loops need numba")
-    from nextloc_metrics import compiled
-
     if openmp and threads._openmp is None:
         pytest.skip("PyTorch brings no OpenMP that can be called here")
-    monkeypatch.setattr(compiled, "_SERIAL_ELEMENTS", 0)
+    monkeypatch.setattr(with_numba, "_SERIAL_ELEMENTS", 0)
     if not openmp:
         monkeypatch.setattr(threads, "_openmp", None)
     scores = torch.randn(65, 500, generator=torch.Generator().manual_seed(0))
     target = torch.arange(65)
     expected = Ranking.from_scores(scores, target)
-    accelerate()
+    backends.use("numba")
     for number in (1, 2, 3, 70):
         with threads_allowed(number):
             ranking = Ranking.from_scores(scores, target)
             assert torch.equal(ranking.above, expected.above)
-            with pytest.raises(IndexError, match="not among the candidates"):
+            with pytest.raises(RuntimeError, match="out of bounds"):
                 Ranking.from_scores(scores, target + 440, validate_args=False)
 
 
@@ -348,14 +338,14 @@ def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
     """Transposed scores are counted too, with the same result."""
     pytest.importorskip("numba", reason="the compiled loops need numba")
     scores = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
-    accelerate()
+    backends.use("numba")
     transposed = Ranking.from_scores(scores.T, torch.arange(20))
     assert torch.equal(
         transposed.above, Ranking.from_scores(scores.T.clone(), torch.arange(20)).above
     )
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_views_that_turn_signs_are_scores_too() -> None:
     """PyTorch negates them when they are read, and NumPy does not."""
     values = torch.randn(20, 300)
@@ -369,7 +359,7 @@ def test_views_that_turn_signs_are_scores_too() -> None:
 
 
 @ON_THE_CPU
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_padding_of_all_queries_is_not_counted_around() -> None:
     """One visit each in columns for a hundred; repeats, wherever they are, are padding too."""
     scores = torch.randn(6, 300)
@@ -395,7 +385,7 @@ class Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         name = func.overloadpacket.__name__
-        if name in ("sort", "argsort", "msort", "topk", "kthvalue", "median", "one_hot", "unique"):
+        if name in ("sort", "argsort", "msort", "kthvalue", "median", "one_hot", "unique"):
             assert args[0].shape[-1] <= self.sortable, (name, args[0].shape)
         made = func(*args, **(kwargs or {}))
         for tensor in made if isinstance(made, tuple | list) else (made,):
@@ -425,7 +415,7 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
 
 @pytest.mark.parametrize("number", [1, 8])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, number: int) -> None:
     """All that an update makes is smaller than a twentieth of the scores, states aside."""
     scores, target = torch.randn(256, 50_000).to(dtype), torch.arange(256)
@@ -437,7 +427,7 @@ def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, numb
 
 
 @pytest.mark.parametrize("columns", [1, 3, 300])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_few_candidates_take_little_memory(columns: int) -> None:
     """Some integers a query, however few the candidates of many queries are."""
     scores = torch.randn(300_000 // columns, columns)
@@ -448,7 +438,7 @@ def test_few_candidates_take_little_memory(columns: int) -> None:
 
 @pytest.mark.parametrize("uncut", [False, True])
 @pytest.mark.parametrize("relevant", [1, 10, 100])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut: bool) -> None:
     """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
     scores = torch.randn(256, 50_000)
@@ -459,11 +449,11 @@ def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut:
         [scores, target],
         max(relevant, scores.shape[1] // 32),  # maxima of groups, and the best groups
     )
-    buffer = 3 * 8 * (1 << 18) if relevant > counting.FEW_RELEVANT else scores.nbytes / 20
+    buffer = 3 * 8 * (1 << 18) if relevant > reference.FEW_RELEVANT else scores.nbytes / 20
     assert peak <= 16 * 8 * target.numel() + buffer
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_one_query_has_a_nan_and_another_a_tie_beyond_the_last_place() -> None:
     """One candidate too few in the first, where NaN is no number, and one too many in the other."""
     scores, far = torch.zeros(2, 20_000), 1111 * torch.arange(5)
@@ -476,7 +466,7 @@ def test_one_query_has_a_nan_and_another_a_tie_beyond_the_last_place() -> None:
     assert ranking.num_relevant.tolist() == [3, 3]
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
     """Where all are tied, all are tied with the last place that counts."""
     scores, target = torch.zeros(256, 20_000), torch.arange(2560).view(256, 10)
@@ -486,7 +476,7 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
 
 
 @pytest.mark.parametrize("k", [50, 340, 5000, 50_000])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
     """Whether first places are looked for or all places counted."""
     scores, target = torch.randn(256, 50_000), torch.arange(512).view(256, 2)
@@ -506,7 +496,7 @@ def test_relevant_locations_that_fill_the_first_places_are_found(depth: int) -> 
 
 
 @ON_THE_CPU
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_thousands_of_relevant_locations_may_share_the_last_place() -> None:
     """They are counted around part by part, whatever the depth."""
     scores, target = torch.zeros(16, 4000), torch.ones(16, 4000, dtype=torch.bool)
@@ -515,7 +505,7 @@ def test_thousands_of_relevant_locations_may_share_the_last_place() -> None:
     assert peak <= 40 * 8 * scores.numel() + 4 * 8 * (1 << 18)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_thousands_of_relevant_locations_make_no_square_of_them() -> None:
     """The best possible is known for every number of them, and tabled for few."""
     scores, target = torch.randn(4, 8000), torch.ones(4, 8000, dtype=torch.bool)
@@ -524,7 +514,7 @@ def test_thousands_of_relevant_locations_make_no_square_of_them() -> None:
     assert peak <= 40 * 8 * scores.numel() + 3 * 8 * (1 << 18)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_a_batch_without_queries_is_one_of_any_layout() -> None:
     """Transposed, too."""
     metric = PrecisionAtK(1)
@@ -534,7 +524,7 @@ def test_a_batch_without_queries_is_one_of_any_layout() -> None:
 
 @pytest.mark.parametrize("relevant", [1, 10, 100])
 @pytest.mark.parametrize("options", [{}, {"top": 1, "best_only": True}])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_embeddings_never_make_all_scores(options: dict[str, int], relevant: int) -> None:
     """Only a few chunks of scores are made, and no more is sorted than a key for each candidate."""
     queries, table = torch.randn(64, 4), torch.randn(20_000, 4)
@@ -547,7 +537,7 @@ def test_embeddings_never_make_all_scores(options: dict[str, int], relevant: int
     assert peak <= 3 * (64 * 1000 * 4) + 64 * 8 * target.numel() + 24 * len(table)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_many_first_places_of_embeddings_make_few_chunks() -> None:
     """What is kept of chunks is put together before it becomes as large as the scores."""
     queries, table = torch.randn(256, 4), torch.randn(20_000, 4)
@@ -562,7 +552,7 @@ def test_many_first_places_of_embeddings_make_few_chunks() -> None:
 
 @pytest.mark.parametrize("chunk_size", [None, 1, 7, 100, 1000])
 @pytest.mark.parametrize("top", [0, 1, 5])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, top: int) -> None:
     """On whole numbers, whose products are exact, any chunks give what the full scores give."""
     generator = torch.Generator().manual_seed(top)
@@ -588,7 +578,7 @@ def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, t
             assert torch.equal(full.first.above, parts.first.above)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_embeddings_share_chunks_among_threads() -> None:
     """Every chunk is counted once, on threads that know nothing of the caller's inference mode."""
     generator = torch.Generator().manual_seed(0)
@@ -613,13 +603,12 @@ def test_embeddings_share_chunks_among_threads() -> None:
 
 _ONE_THREAD = """
 import torch
-from nextloc_metrics import LocationF1, accelerate
+from nextloc_metrics import LocationF1, backends
 torch.set_num_threads(2)
 target = torch.arange(2000) % 1000
 scores = torch.nn.functional.one_hot(target, 1000).float()
-for path in ("plain", "accelerated"):
-    if path == "accelerated":
-        accelerate()
+for path in ("numpy", "numba"):
+    backends.use(path)
     f1 = LocationF1(1000)
     f1.update(scores, target)
     print(f1.compute().item())
@@ -649,7 +638,7 @@ def test_what_a_thread_raises_is_raised() -> None:
             threads.run(task, 3)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_embeddings_tie_a_location_with_itself() -> None:
     """Whatever the products round to, a relevant location is tied at least with itself."""
     queries, table = torch.randn(40, 33), torch.randn(500, 33)
@@ -703,7 +692,7 @@ def test_a_score_of_embeddings_is_that_of_the_product() -> None:
     assert ranking.above.tolist() == [[3]]
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_embeddings_of_nan_are_misses() -> None:
     """A query of NaN retrieves nothing, and NaN rows of the table are above the others."""
     queries, table = torch.ones(2, 3), torch.ones(4, 3)

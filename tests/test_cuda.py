@@ -28,6 +28,7 @@ from nextloc_metrics import (
     LocationF1,
     PopularityBins,
     Ranking,
+    backends,
     next_location_metrics,
     recommendation_metrics,
     scoring,
@@ -274,7 +275,7 @@ def test_places_on_the_device_are_those_of_the_cpu(
 ) -> None:
     """By the kernel, and by PyTorch's operations where there is no Triton."""
     if not triton:
-        monkeypatch.setattr("nextloc_metrics.counting._HAS_TRITON", False)
+        monkeypatch.setattr(backends, "_chosen", [backends.Reference()])
     scores = dirty(*shape, dtype)
     for width in (1, 10, 70):
         target = torch.randint(-1, shape[1], (shape[0], width))

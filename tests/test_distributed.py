@@ -426,11 +426,11 @@ def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[
 
 FORKED = """
 import os, sys, torch
-from nextloc_metrics import MRR, accelerate
+from nextloc_metrics import MRR, backends
 
 torch.set_num_threads(2)
-if sys.argv[1] == "accelerated":
-    accelerate()
+if sys.argv[1] == "numba":
+    backends.use("numba")
 scores = torch.randn(256, 4000, generator=torch.Generator().manual_seed(0))
 target = torch.arange(256)
 
@@ -458,10 +458,10 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.parametrize("path", ["plain", "accelerated"])
+@pytest.mark.parametrize("path", ["numpy", "numba"])
 def test_a_fork_of_a_process_with_threads_evaluates_on_one(path: str):
     """The workers of a loader do so by themselves; starting Python takes most of the time."""
-    if path == "accelerated":
+    if path == "numba":
         pytest.importorskip("numba", reason="the compiled loops need numba")
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, path],

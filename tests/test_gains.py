@@ -195,7 +195,7 @@ def test_an_unchecked_score_counts_as_the_nearest_bound(wrap: str) -> None:
 
 
 @pytest.mark.parametrize("case", RANKING_CASES, ids=str)
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_impossible_ranks_spoil_no_sum(case: Case) -> None:
     """A Ranking in which nothing is tied with itself raises if checked; else scores are bounded."""
     rows = torch.tensor([[1, 2, 0]] * 3)

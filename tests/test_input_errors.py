@@ -391,7 +391,7 @@ def test_scores_and_groups_that_cannot_be_read() -> None:
         Grouped(MRR(), 3).update(SCORES, IDS, groups=IDS.to("meta"))
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize(
     "view",
     [

@@ -45,7 +45,7 @@ def interrupted(run: Callable[[], None], seconds: float) -> bool:
     return raised
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_a_value_is_never_older_than_the_state() -> None:
     """After an interrupt at any moment, a metric and its collection give the value of the state.
 

@@ -51,7 +51,7 @@ def some_ids(number: int, locations: int) -> list[int | None]:
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("form", ["scores", "lists"])
 @pytest.mark.parametrize(("candidates", "locations"), [(1, 1), (2, 2), (3, 5), (7, 7)])
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_every_decision_is_counted_at_its_location(
     candidates: int, locations: int, form: str, together: bool
 ) -> None:
@@ -73,7 +73,7 @@ def test_every_decision_is_counted_at_its_location(
     assert metric.compute().flatten().tolist() == pytest.approx(expected, nan_ok=True)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_one_relevant_location_a_query_is_counted_alike() -> None:
     """Integer targets without padding, as next-location models have them."""
     decided, wanted = some_ids(50, 9), [i or 0 for i in some_ids(50, 9)]

@@ -317,7 +317,7 @@ FIRST = torch.tensor(
 )
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("kept", [1, 2, 3, 9])
 @pytest.mark.parametrize("way", ["scores", "embeddings", "shards"])
 def test_the_first_place_is_known_by_its_id(way: str, kept: int) -> None:
@@ -341,7 +341,7 @@ def test_the_first_place_is_known_by_its_id(way: str, kept: int) -> None:
     assert first.retrieved[:3].tolist() == one[:3].tolist()
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("relevant", [1, 3])
 def test_the_first_place_of_random_scores(relevant: int) -> None:
     """It is the argmax where that is alone, for every way to count."""
@@ -444,7 +444,7 @@ class FoundOnTheFirstTwo(RankingMetric):
         return (ranking.gains * (ranking.above < 2)).sum(1) / ranking.num_relevant.clamp(min=1)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_a_score_of_ones_own_may_name_a_depth() -> None:
     """Locations beyond may be missing from the columns, and are counted all the same."""
     scores = -torch.arange(200.0)[None]
@@ -454,7 +454,7 @@ def test_a_score_of_ones_own_may_name_a_depth() -> None:
             assert float(metric(scores, target)) == pytest.approx(share)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("relevant", [1, 3])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_the_default_dtype_changes_nothing(dtype: torch.dtype, relevant: int) -> None:
@@ -476,7 +476,7 @@ def test_the_default_dtype_changes_nothing(dtype: torch.dtype, relevant: int) ->
     assert found == values
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 @pytest.mark.parametrize("relevant", [1, 3])
 def test_the_default_device_changes_nothing(relevant: int) -> None:
     """Tensors on the CPU stay there."""
@@ -538,7 +538,7 @@ def test_a_tally_of_ones_own_counts_what_it_says() -> None:
 
 
 @ON_THE_CPU
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_targets_beyond_the_locations_change_no_state() -> None:
     """Without validation too: they would be counted for other locations."""
     wrong = torch.tensor([[1], [2]]), torch.tensor([1, 99])
@@ -554,7 +554,7 @@ def test_targets_beyond_the_locations_change_no_state() -> None:
     assert [f1.num_queries, *(m.num_queries for m in metrics.values())] == [2, 2, 2]
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_an_invented_id_is_a_wrong_decision() -> None:
     """A list that begins with an id of no location counts in support, wherever others end."""
     lists, target = torch.tensor([[1, 7], [7, 1], [1 << 40, 1], [2, 1]]), torch.tensor([1, 1, 1, 2])

@@ -88,7 +88,7 @@ def test_more_queries_take_as_much(metric: MRR | AccuracyAtK) -> None:
 
 
 @BY_SCORE
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_any_split_of_the_queries_gives_the_same_bits(name: str) -> None:
     """One batch, in which some blocks are long, or each query alone, in fewer or more columns."""
     score = SCORES[name]
@@ -103,7 +103,7 @@ def test_any_split_of_the_queries_gives_the_same_bits(name: str) -> None:
     assert torch.equal(score(some_blocks(600, 1100)), together)
 
 
-@pytest.mark.usefixtures("each_path")
+@pytest.mark.usefixtures("each_backend")
 def test_accuracy_of_a_block_is_the_chance_of_a_hit() -> None:
     """1 - C(e - r, m) / C(e, m), to fifteen digits."""
     ranking = some_blocks(60)

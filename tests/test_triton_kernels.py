@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nextloc_metrics import Ranking, counting, next_location_metrics, recommendation_metrics
+from nextloc_metrics import Ranking, backends, next_location_metrics, recommendation_metrics
 from test_counting import DTYPES, counted_in_python, dirty_scores
 
 pytest.importorskip("triton", reason="the kernel needs Triton")
@@ -24,25 +24,37 @@ if not (HAS_DEVICE or os.environ.get("TRITON_INTERPRET")):
     pytest.skip("needs a CUDA device or TRITON_INTERPRET=1", allow_module_level=True)
 DEVICE = "cuda" if HAS_DEVICE else "cpu"
 
-from nextloc_metrics import triton_kernels  # noqa: E402  # Triton has no interpreter afterwards
+from nextloc_metrics.backends import cuda  # noqa: E402  # Triton has no interpreter afterwards
+
+
+class Kernel(cuda.Cuda):
+    """The backend, which in Triton's interpreter reads tensors on the CPU."""
+
+    def unable(self, values: Tensor) -> str | None:
+        """Read all."""
+        return None
+
+
+KERNEL = Kernel()
 
 
 @pytest.fixture(autouse=True)
 def kernel_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Survey by the kernel, on the CPU too; its warning where it does not run is an error here."""
-    monkeypatch.setattr(counting, "_loops_over_scores", lambda scores, number: triton_kernels)
-    triton_kernels._unable.clear()
+    monkeypatch.setattr(backends, "_chosen", [KERNEL])
+    cuda._unable.clear()
     yield
-    triton_kernels._unable.clear()
+    cuda._unable.clear()
 
 
 def check(scores: Tensor, own: Tensor) -> None:
     """Compare the kernel with a count in Python, the best candidate with `best_candidate`."""
-    above, tied, best = triton_kernels.survey(scores.to(DEVICE), own.to(DEVICE), True)
+    above, tied, best = KERNEL.survey(scores.to(DEVICE), own.to(DEVICE), True)
     assert (above.tolist(), tied.tolist()) == counted_in_python(scores, own)
-    assert best.tolist() == counting.best_candidate(scores)[1].tolist()
+    assert best.tolist() == backends.Reference().survey(scores, own, True)[2].tolist()
     assert above.dtype == tied.dtype == best.dtype == torch.int64
-    counts = triton_kernels.survey(scores.to(DEVICE), own.to(DEVICE), False)
+    counts = KERNEL.survey(scores.to(DEVICE), own.to(DEVICE), False)
+    assert counts[2] is None
     assert torch.equal(counts[0], above)
     assert torch.equal(counts[1], tied)
 
@@ -71,9 +83,9 @@ def test_splits_of_the_columns_add_up(
     programs: int, most_steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One program a row or many, and as many as 16-bit counts need: the same integers."""
-    monkeypatch.setattr(triton_kernels, "_PROGRAMS", programs)
-    monkeypatch.setattr(triton_kernels, "_MOST_STEPS", most_steps)
-    monkeypatch.setattr(triton_kernels, "_BLOCK", 64)
+    monkeypatch.setattr(cuda, "_PROGRAMS", programs)
+    monkeypatch.setattr(cuda, "_MOST_STEPS", most_steps)
+    monkeypatch.setattr(cuda, "_BLOCK", 64)
     scores = dirty_scores(4, 401, torch.float32)
     check(scores, some_of(scores, 2))
 
@@ -85,7 +97,7 @@ def test_the_first_of_equal_candidates_is_the_best() -> None:
         [[], [8999], [2047, 2048], [1, 2049], [4100, 4096], [3000, 1000]]
     ):
         scores[row, columns] = torch.nan if row == 5 else 1.0
-    _, _, best = triton_kernels.survey(scores.to(DEVICE), scores[:, :1].to(DEVICE), True)
+    _, _, best = KERNEL.survey(scores.to(DEVICE), scores[:, :1].to(DEVICE), True)
     assert best.tolist() == [0, 8999, 2047, 1, 4096, 1000]
 
 
@@ -102,7 +114,7 @@ def test_rows_beyond_two_to_the_thirty_first_element() -> None:
     storage = torch.empty(2 * stride + 100, dtype=torch.float16, device=DEVICE)
     scores = storage.as_strided((3, 100), (stride, 1))
     scores.copy_(torch.randn(3, 100, generator=torch.Generator().manual_seed(0)))
-    above, tied, best = triton_kernels.survey(scores, scores[:, :1], True)
+    above, tied, best = KERNEL.survey(scores, scores[:, :1], True)
     close = scores.clone()
     assert (above.tolist(), tied.tolist()) == counted_in_python(close, close[:, :1])
     assert best.tolist() == close.argmax(1).tolist()
@@ -113,7 +125,7 @@ def test_what_the_kernel_is_not_for_is_counted_all_the_same(rows: int, relevant:
     """No query, no relevant location, or more of them than a register holds."""
     scores = torch.randn(rows, 70, generator=torch.Generator().manual_seed(0))
     own = scores[:, :relevant]
-    above, tied, best = triton_kernels.survey(scores, own, True)
+    above, tied, best = KERNEL.survey(scores, own, True)
     assert above.shape == tied.shape == (rows, relevant)
     assert (above.tolist(), tied.tolist()) == counted_in_python(scores, own)
     assert best.tolist() == scores.argmax(1).tolist()
@@ -126,11 +138,11 @@ def test_a_device_without_the_kernel_is_warned_of_once(monkeypatch: pytest.Monke
         raise RuntimeError("PTXAS: unsupported")
 
     scores, own = torch.randn(3, 50).to(DEVICE), torch.zeros(3, 1).to(DEVICE)
-    expected = triton_kernels.survey(scores, own, True)
-    monkeypatch.setattr(triton_kernels, "_launch", fail)
+    expected = KERNEL.survey(scores, own, True)
+    monkeypatch.setattr(cuda, "_launch", fail)
     with pytest.warns(UserWarning, match="does not run on .*PTXAS: unsupported"):
-        found = triton_kernels.survey(scores, own, True)
-    again = triton_kernels.survey(scores, own, True)
+        found = KERNEL.survey(scores, own, True)
+    again = KERNEL.survey(scores, own, True)
     for results in (found, again):
         assert all(torch.equal(x, y) for x, y in zip(results, expected, strict=True))
 
@@ -141,10 +153,10 @@ def test_running_out_of_memory_is_no_reason_to_go_on(monkeypatch: pytest.MonkeyP
     def fail(*_: object) -> None:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(triton_kernels, "_launch", fail)
+    monkeypatch.setattr(cuda, "_launch", fail)
     with pytest.raises(torch.OutOfMemoryError):
-        triton_kernels.survey(torch.zeros(1, 2), torch.zeros(1, 1), True)
-    assert not triton_kernels._unable
+        KERNEL.survey(torch.zeros(1, 2), torch.zeros(1, 1), True)
+    assert not cuda._unable
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -156,10 +168,8 @@ def test_collections_have_the_same_states(
     targets = {1: torch.arange(12) * 11, 4: torch.randint(-1, 300, (12, 4))}
     for width, make in ((1, lambda: next_location_metrics(300)), (4, recommendation_metrics)):
         results = []
-        for path, device in ((triton_kernels, DEVICE), (None, "cpu")):
-            monkeypatch.setattr(
-                counting, "_loops_over_scores", lambda scores, number, path=path: path
-            )
+        for backend, device in ((KERNEL, DEVICE), (backends.Reference(), "cpu")):
+            monkeypatch.setattr(backends, "_chosen", [backend])
             metrics = make().to(device)
             metrics.update(scores.to(device), targets[width].to(device))
             results.append({name: m.state.cpu() for name, m in metrics.items(copy_state=False)})
@@ -188,7 +198,7 @@ def test_the_operation_keeps_the_rules_of_pytorch() -> None:
     """Its schema, and the shapes it promises to compilers, are what it does."""
     scores = torch.randn(6, 90).to(DEVICE)
     for find_best in (True, False):
-        torch.library.opcheck(triton_kernels._operator, (scores, scores[:, :2].clone(), find_best))
+        torch.library.opcheck(cuda._operator, (scores, scores[:, :2].clone(), find_best))
 
 
 COMPILE = """
@@ -196,7 +206,7 @@ import triton
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from nextloc_metrics.triton_kernels import _survey_rows
+from nextloc_metrics.backends.cuda import _survey_rows
 
 names = [parameter.name for parameter in _survey_rows.params]
 for capability, dtype, relevant in [

@@ -4,9 +4,8 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import analysis, distributed, functional, plotting, scoring, tables
+from nextloc_metrics import analysis, backends, distributed, functional, plotting, scoring, tables
 from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.counting import accelerate
 from nextloc_metrics.deciles import (
     DecileCoverage,
     DecileKForRecall,
@@ -61,8 +60,8 @@ __all__ = [
     "RankingCollection",
     "RankingMetric",
     "RecallAtK",
-    "accelerate",
     "analysis",
+    "backends",
     "click_through_metrics",
     "decile_metrics",
     "distributed",

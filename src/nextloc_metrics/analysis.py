@@ -30,7 +30,7 @@ from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.query_scores import PerQueryScores, QueryScores
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.targets import is_integer
+from nextloc_metrics.reading import is_integer
 
 Value = TypeVar("Value", float, Tensor)
 Test = Literal["permutation", "bootstrap"]

@@ -19,7 +19,7 @@ from nextloc_metrics import exact, plotting
 from nextloc_metrics.base import BaseMetric, unchanged_by_errors
 from nextloc_metrics.messages import got, short
 from nextloc_metrics.metric import check_bool, check_ignored
-from nextloc_metrics.targets import is_integer
+from nextloc_metrics.reading import is_integer
 
 # The loss of a certain mistake in float64, the largest that clipping leaves.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)

@@ -11,14 +11,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import exact, scoring
+from nextloc_metrics import backends, exact, scoring
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally, check_choice, check_positive
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.popularity import PopularityBins
 from nextloc_metrics.ranking import Ranking, Ties
-from nextloc_metrics.rows import sort_rows
-from nextloc_metrics.targets import Relevant
+from nextloc_metrics.reading import Relevant
 
 Decile = int | Literal["unmapped"]
 
@@ -538,7 +537,7 @@ def _places_within_bins(
     width = first.ids.shape[1] + 1
     # candidates in the order of their bins, and within a bin of their places
     ids = first.ids.masked_fill(~ranking.counted[:, None], -1)
-    keys = sort_rows(bins.of(ids) * width + first.above)
+    keys = backends.choose(ids).sort(bins.of(ids) * width + first.above)
     edges = torch.arange(num_bins + 1, device=keys.device) * width
     edges = torch.searchsorted(keys, edges.expand(len(ranking), -1).contiguous())
     own_bin = bins.of(ranking.relevant)

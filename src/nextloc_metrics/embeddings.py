@@ -7,12 +7,11 @@ into every column in which that row stands.
 
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics import backends
 from nextloc_metrics.counting import highest, survey
-from nextloc_metrics.devices import waits_to_look
 from nextloc_metrics.first_places import Highest, merge
 
 # Scores in a chunk, where `chunk_size` is not given: enough for an efficient matrix product, and
@@ -154,7 +153,7 @@ def _hash_rows(rows: Tensor) -> Tensor:
 
 def _with_equal_keys(key: Tensor) -> Tensor:
     """Return where keys are that occur more than once, int64 `[n]`."""
-    in_order = key.sort().values if waits_to_look(key) else torch.from_numpy(np.sort(key.numpy()))
+    in_order = backends.choose(key).sort(key)
     equal = in_order[1:] == in_order[:-1]
     if not equal.any():
         return torch.empty(0, dtype=torch.int64, device=key.device)

@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics import exact
-from nextloc_metrics.counting import loops_over_places
-from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics import backends, exact
+from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.metric import LARGEST_STATE, RankingTally, check_choice, check_positive
 from nextloc_metrics.ranking import Ranking
 
@@ -90,7 +89,7 @@ class LocationTally(RankingTally):
                     f"{type(self).__name__}, got up to {most}; use {self._for_several} for several."
                 )
         # whatever may be looked at is: an id too large would be counted for another location
-        waits = waits_to_look(ranking.above)
+        waits = must_not_sync(ranking.above)
         if len(ranking) and (not waits or (self.validate_args and candidates is None)):
             highest = int(ranking.relevant.max())
             if highest >= self.num_locations:
@@ -100,27 +99,20 @@ class LocationTally(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of every location."""
-        state = torch.zeros_like(self.empty_tally(), device=ranking.device)
-        self._count(state, *self._decisions(ranking))
-        return state
+        target, decided = self._decisions(ranking)
+        width = self.num_locations + 1
+        # a cell of each row for every query, and one to spare for those without
+        decided = torch.where(target >= 0, decided.clamp(max=self.num_locations), -1)
+        ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
+        row = torch.arange(3, device=ids.device)[:, None] * width
+        cells = torch.where(ids >= 0, row + ids, 3 * width).flatten()
+        counts = backends.choose(cells).histogram(cells, 3 * width + 1)
+        return counts[:-1].view(3, width)
 
     @property
     def one_pass(self) -> int | None:
         """The number of locations, where a subclass counts nothing else."""
         return self.num_locations if type(self).__module__ == __name__ else None
-
-    def _count(self, state: Tensor, target: Tensor, decided: Tensor) -> None:
-        """Write decisions into a state."""
-        decided = decided.clamp(max=self.num_locations)
-        loops = loops_over_places(state)
-        if loops is not None:
-            loops.count_decisions(state, target, decided)
-            return
-        decided = torch.where(target >= 0, decided, -1)
-        ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
-        row = torch.arange(3, device=ids.device)[:, None] * state.shape[1]
-        cells, known = (row + ids.clamp(min=0)).flatten(), (ids >= 0).long().flatten()
-        state.view(-1).index_add_(0, cells, known)
 
     def compute(self) -> Tensor:
         """Return the averaged score, or that of every location; NaN without a query."""

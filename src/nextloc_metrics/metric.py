@@ -612,13 +612,8 @@ def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
     """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
-    action, formulas = metrics[0].empty_target_action, _formulas(metrics)
-    prepared, tally = _prepared(metrics, ranking), None
-    if formulas and action != "pos":
-        tally = scoring.tally(prepared, formulas, counted_queries(prepared, action))
-    if tally is None:
-        tally = exact.tally(*_score_queries(metrics, prepared, formulas))
-    return tally.to(ranking.device)
+    prepared, formulas = _prepared(metrics, ranking), _formulas(metrics)
+    return exact.tally(*_score_queries(metrics, prepared, formulas)).to(ranking.device)
 
 
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:

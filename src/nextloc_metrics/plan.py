@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import compiled_loops
+from nextloc_metrics import backends
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.scoring import Formula
+from nextloc_metrics.scoring import Formula, make_arrays
 
 if TYPE_CHECKING:
     from nextloc_metrics.metric import RankingTally
@@ -133,26 +133,35 @@ class Plan:
         """
         if not self._formulas or type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return None
-        loops = compiled_loops(preds)
+        formulas = tuple(one for one in self._formulas if not isinstance(one, int))
+        num_locations = next((one for one in self._formulas if isinstance(one, int)), None)
         if (
-            loops is None
-            or preds.ndim != 2
-            or not loops.supports(preds)
+            preds.ndim != 2
+            or not preds.is_floating_point()
             or target.dtype != torch.int64
             or target.shape != preds.shape[:1]
-            or not target.is_cpu
+            or target.device != preds.device
             or preds.is_neg()
             or target.is_neg()
-            or not all(vars(member)[member.state_name].is_cpu for member in self.kinds)
+            or (num_locations is not None and preds.shape[1] > num_locations)
+            or any(member.state.device != preds.device for member in self.kinds)
         ):
             return None
-        numbers = [formula for formula in self._formulas if isinstance(formula, int)]
-        if numbers and preds.shape[1] > numbers[0]:
+        backend = backends.choose(preds)
+        constants = backend.tallies_scores and make_arrays(formulas, preds.shape[1])
+        if not constants:
             return None
-        tallies: list[Tensor] | None = loops.tally_scores(
-            preds, target, self.ignore_index, self._formulas
+        table, last, start, _, divisors = constants
+        found = backend.tally_scores(
+            preds, target, self.ignore_index, (table, last, start, divisors[:, 1]), num_locations
         )
-        return tallies
+        if found is None:
+            return None
+        sums = iter(found[0])
+        return [
+            found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
+            for one in self._formulas
+        ]
 
     def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
         """Add the kinds' tallies to the states of all metrics."""

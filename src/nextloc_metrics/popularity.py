@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextloc_metrics.messages import describe, read_row
 from nextloc_metrics.metric import check_choice, check_positive, describe_option
-from nextloc_metrics.targets import is_integer
+from nextloc_metrics.reading import is_integer
 
 By = Literal["mass", "items"]
 

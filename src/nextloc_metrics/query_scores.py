@@ -12,7 +12,7 @@ from nextloc_metrics.base import BaseMetric
 from nextloc_metrics.messages import got, short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.targets import is_integer
+from nextloc_metrics.reading import is_integer
 
 
 class QueryScores(NamedTuple):

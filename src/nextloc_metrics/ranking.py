@@ -9,13 +9,9 @@ from typing import Any, Literal, TypeVar, cast
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import (
-    find_places,
-    loops_over_places,
-    mark_unretrieved,
-    survey,
-)
-from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics import backends
+from nextloc_metrics.backends import must_not_sync
+from nextloc_metrics.counting import find_places, mark_unretrieved, survey
 from nextloc_metrics.embeddings import survey_products
 from nextloc_metrics.first_places import (
     FirstPlaces,
@@ -25,9 +21,8 @@ from nextloc_metrics.first_places import (
 )
 from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.places import UNLISTED, UNRETRIEVED
-from nextloc_metrics.rows import BEYOND, argsort_rows
+from nextloc_metrics.reading import Relevant, gain_dtype, is_integer, read_target
 from nextloc_metrics.sharding import exchange_scores, sum_over_processes
-from nextloc_metrics.targets import Marked, Relevant, gain_dtype, is_integer, read_target
 
 Made = TypeVar("Made")
 Ties = Literal["expected", "optimistic", "pessimistic"]
@@ -35,6 +30,9 @@ Sorted = tuple[Tensor, Tensor]  #: values, and where they were
 
 # Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
 _WIDEST_UNQUESTIONED_LIST = 64
+
+# Behind all ranks where relevant locations are put in order.
+_BEYOND = 1 << 39
 
 # Up to here an id is looked for at one place after the other; beyond, by a search in sorted lists.
 _SHORT_LIST = 32
@@ -155,10 +153,9 @@ class Ranking:
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             validate_args=validate_args,
-            depth=depth,
         )
         scores = _comparable(preds).reshape(-1, num_candidates)
-        if relevant.most == 1 or waits_to_look(scores):
+        if relevant.most == 1 or must_not_sync(scores):
             depth = None  # to count all of them costs as little
         number = _places_to_find(top, best_only)
         ids, above, tied, first = find_places(scores, relevant, depth, number)
@@ -403,7 +400,7 @@ class Ranking:
     @classmethod
     def from_places(
         cls,
-        relevant: Relevant | Marked,
+        relevant: Relevant,
         above: Tensor,
         tied: Tensor,
         ids: Tensor | None = None,
@@ -415,18 +412,15 @@ class Ranking:
         """
         most, grades = relevant.most, relevant.grades
         ids = relevant.ids if ids is None else ids
-        loops = loops_over_places(above)
         if above.shape[1] == 1:
             relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-        elif loops is not None and grades is None:
-            above, tied, relevant_above, relevant_tied, ids = loops.arrange(above, tied, ids)
         else:
-            places = above.clamp(max=BEYOND)
+            ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
             if grades is None:
-                order = argsort_rows(places + (ids < 0))  # padding behind what is unretrieved
+                order = backend.argsort(ranks + (ids < 0))  # padding behind what is unretrieved
             else:
                 by_grade = grades.argsort(dim=1, descending=True, stable=True)
-                order = by_grade.gather(1, argsort_rows(places.gather(1, by_grade)))
+                order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
                 grades = grades.gather(1, order)
             above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
             relevant_above, relevant_tied = _among_relevant(above)
@@ -682,7 +676,7 @@ def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
     """Count how many of the relevant locations in a row are above, and tied with, each of them."""
     retrieved = above < UNRETRIEVED
     most = above.shape[1]
-    if len(above) and not waits_to_look(above):
+    if len(above) and not must_not_sync(above):
         most = int(retrieved.sum(1).max())
     relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
     places = above[:, :most].contiguous()
@@ -695,16 +689,10 @@ def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
 
 def _places_in_lists(lists: Tensor, by_id: Sorted | None, ids: Tensor) -> Tensor:
     """Find the first place of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED where they are not."""
-    loops = loops_over_places(lists)
-    if by_id is None and loops is not None:
-        return loops.find_in_lists(lists, ids)  # type: ignore[no-any-return]
+    if by_id is None:
+        return backends.choose(lists).find(lists, ids)
     wanted = ids.masked_fill(ids < 0, UNLISTED)
     length = lists.shape[1]
-    if by_id is None:
-        place = torch.arange(length, dtype=torch.int16, device=lists.device)
-        found = torch.where(lists[:, None] == wanted[:, :, None], place, length)
-        first = found.amin(2).long()  # of repeats
-        return first.masked_fill(first == length, UNRETRIEVED)
     in_order, place_of = by_id  # of repeats, the first place comes first
     slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
     found = in_order.gather(1, slot) == wanted

@@ -24,8 +24,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import loops_over_places
-from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.exact import row_product, row_sum
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.ranking import Ranking
@@ -101,22 +100,6 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
     return scores
 
 
-def tally(ranking: Ranking, formulas: Sequence[Formula], counted: Tensor) -> Tensor | None:
-    """Sum up scores as `exact.tally` does, in one pass on the CPU.
-
-    Returns:
-        int64 `[len(formulas), 3]`; None where only the functions below can tell.
-    """
-    loops = loops_over_places(ranking.above)
-    if loops is None or not _fits(ranking, counted):
-        return None
-    constants = make_arrays(tuple(formulas), ranking.num_candidates, _most_relevant(ranking))
-    if constants is None:
-        return None
-    sums: Tensor | None = loops.tally(ranking, counted, *constants)
-    return sums
-
-
 @lru_cache
 def make_arrays(
     formulas: tuple[Formula, ...], num_candidates: int | None, most_relevant: int = 1
@@ -128,20 +111,6 @@ def make_arrays(
     device = torch.device("cpu")
     constants = _table(device), *_make_constants(*key, device)
     return tuple(constant.numpy() for constant in constants)
-
-
-def _fits(ranking: Ranking, counted: Tensor) -> bool:
-    """Tell whether arrays can be read as the loops do; those of Rankings made by hand may not."""
-    places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
-    return (
-        all(x.shape == places[0].shape and x.dtype == torch.int64 for x in places)
-        and places[0].shape[1] > 0
-        and ranking.grades is None
-        and len(counted) == len(places[0])
-        and counted.dtype == torch.bool
-        and ranking.num_relevant.shape == counted.shape
-        and ranking.num_relevant.dtype == torch.int64
-    )
 
 
 def _key_of_constants(
@@ -214,7 +183,7 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
         return one_relevant
 
     def of_several(tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor) -> Tensor:
-        number = most if waits_to_look(tied) else int(relevant.max())
+        number = most if must_not_sync(tied) else int(relevant.max())
         step = torch.arange(number, device=tied.device)
         missed = (tied - within).double()[:, None].sub(step).clamp_(min=0)
         missed.div_(tied.double()[:, None].sub(step).clamp_(min=1))
@@ -236,7 +205,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
 
     def of_several(tied: Tensor, relevant: Tensor, within: Tensor, above: Tensor) -> Tensor:
         longest = min(_last(k, ranking.num_candidates), _MOST_CANDIDATES)
-        if not waits_to_look(tied):
+        if not must_not_sync(tied):
             longest = int(torch.minimum(within, tied - relevant + 1).max())
         above, tied, relevant, within = (x.double() for x in (above, tied, relevant, within))
         return _first_of_several(above, tied, relevant, within, longest)
@@ -331,7 +300,7 @@ def _most_relevant(ranking: Ranking) -> int:
 
 def _retrieved(ranking: Ranking) -> Ranking:
     """Leave the columns out in which no query has a retrieved location: they score 0."""
-    if ranking.above.shape[1] == 1 or not len(ranking) or waits_to_look(ranking.above):
+    if ranking.above.shape[1] == 1 or not len(ranking) or must_not_sync(ranking.above):
         return ranking
     # a ranking that kept itself would outlive its batch
     kept = ranking.once("retrieved", lambda: _first_columns(ranking))
@@ -469,7 +438,7 @@ def _where_several(
     tied, relevant_tied = first.tied[:, 0], first.relevant_tied[:, 0]
     blocks = tied, relevant_tied, _places_within(first, k)[:, 0], first.above[:, 0]
     several = relevant_tied > 1
-    if waits_to_look(score):
+    if must_not_sync(score):
         at_once = max(1, _NUMBERS_ON_DEVICES // width)
         chunks = zip(*(torch.split(x, at_once) for x in blocks), strict=True)
         return torch.where(several, torch.cat([of_several(*chunk) for chunk in chunks]), score)

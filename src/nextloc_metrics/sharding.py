@@ -7,7 +7,7 @@ import torch.distributed
 from torch import Tensor
 from torch.nn.functional import pad
 
-from nextloc_metrics.counting import best_candidate, highest
+from nextloc_metrics.counting import highest, survey
 from nextloc_metrics.first_places import Highest, merge
 from nextloc_metrics.messages import short
 
@@ -41,7 +41,9 @@ def exchange_scores(
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
     columns = [own, is_here]
     if top:
-        best, first = highest(scores, best_candidate(scores), top).numbered_from(offset)
+        _, _, best_here = survey(scores, scores[:, :0], find_best=True)
+        assert best_here is not None  # asked for
+        best, first = highest(scores, best_here, top).numbered_from(offset)
         columns += [part[:, None] for part in best]
         if first is not None:
             missing = (0, top + 1 - first[0].shape[1])

@@ -1,4 +1,4 @@
-"""The counts of `counting` on CUDA, by one Triton kernel that reads every score once.
+"""Counting on CUDA, by one Triton kernel that reads every score once.
 
 The columns of a row are split over programs where there are few rows, so that both many rows and
 long ones fill a device. Every program writes counts of its own, which PyTorch adds up: no atomics,
@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from nextloc_metrics.counting import FEW_RELEVANT, best_candidate, count_above_and_tied
+from nextloc_metrics.backends.reference import FEW_RELEVANT, Reference
 
 # Programs that fill any device; more than this many rows need no splits.
 _PROGRAMS = 1 << 12
@@ -87,27 +87,25 @@ def _survey_rows(  # type: ignore[no-untyped-def]
         tl.store(found + row * splits + split, index)
 
 
-def supports(scores: Tensor) -> bool:
-    """Tell whether the kernel can read these scores."""
-    return scores.dtype in _DTYPES
+class Cuda(Reference):
+    """The backend for CUDA devices."""
 
+    name = "cuda"
 
-def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Count the candidates above and tied with each relevant location, and find the best.
+    def unable(self, values: Tensor) -> str | None:
+        """Return a reason for values of other devices."""
+        return None if values.device.type == "cuda" else "Triton's kernels read CUDA devices alone"
 
-    Args:
-        scores: floating `[N, C]`, of any strides.
-        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
-        find_best: whether to find the best candidate.
-
-    Returns:
-        `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
-        int64 `[N]`, zeros where not asked for.
-    """
-    # a compiler of graphs must not look inside
-    run = _operator if torch.compiler.is_compiling() else _survey
-    counts, best = run(scores, own, find_best)
-    return counts[0], counts[1], best
+    def survey(
+        self, scores: Tensor, own: Tensor, find_best: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Count the candidates around each relevant location, and find the best candidate."""
+        if scores.dtype not in _DTYPES:
+            return super().survey(scores, own, find_best)
+        # a compiler of graphs must not look inside
+        run = _operator if torch.compiler.is_compiling() else _survey
+        counts, best = run(scores, own, find_best)
+        return counts[0], counts[1], best if find_best else None
 
 
 def _survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
@@ -124,8 +122,8 @@ def _survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
                 f"count in its place, with the same results and more slowly: {error!r}",
                 stacklevel=2,
             )
-    counts = torch.stack(count_above_and_tied(scores, own))
-    return counts, best_candidate(scores)[1] if find_best else counts.new_zeros(len(scores))
+    above, tied, best = Reference().survey(scores, own, find_best)
+    return torch.stack([above, tied]), above.new_zeros(len(scores)) if best is None else best
 
 
 def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:

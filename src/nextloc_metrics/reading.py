@@ -1,19 +1,14 @@
 """Which locations are relevant: every accepted form of `target`, read into padded ids."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.counting import are_looked_up, loops_over_places
-from nextloc_metrics.devices import waits_to_look
+from nextloc_metrics import backends
+from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.messages import describe, got, short
-from nextloc_metrics.rows import count_true, fill_slots, slots_of_sizes, sort_ids
-
-# Queries that tell how many others have.
-_SAMPLE = 1 << 4
 
 
 @dataclass(eq=False)
@@ -23,7 +18,6 @@ class Relevant:
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
     grades: Tensor | None  #: floating `[N, M]`, 0 for padding; None where none is graded
     counted: Tensor  #: bool `[N]`, False for queries left out
-    marks: None = None  #: only `Marked` ones have some
 
     @property
     def number(self) -> Tensor:
@@ -36,30 +30,6 @@ class Relevant:
         return self.ids.shape[1]
 
 
-@dataclass(eq=False)
-class Marked:
-    """Many relevant locations, each marked among the candidates, and listed only if need be."""
-
-    marks: Tensor  #: bool `[N, C]`, on the CPU
-    counted: Tensor  #: bool `[N]`, all True
-    grades: None = None
-
-    @cached_property
-    def ids(self) -> Tensor:
-        """Int64 `[N, M]`, -1 for padding."""
-        return _positive_columns(self.marks, None)[0]
-
-    @cached_property
-    def number(self) -> Tensor:
-        """How many each query has, int64 `[N]`."""
-        return count_true(self.marks)
-
-    @cached_property
-    def most(self) -> int:
-        """Return M."""
-        return int(self.number.numpy().max(initial=1))
-
-
 def read_target(
     preds: Tensor,
     target: Tensor,
@@ -68,12 +38,8 @@ def read_target(
     num_candidates: int | None,
     ignore_index: int | None,
     validate_args: bool,
-    depth: int | None = None,
-) -> Relevant | Marked:
-    """Read any form of `target` into ids; see `Ranking.from_scores` for the forms.
-
-    Where only the first `depth` places matter, bool relevance may be left as it is.
-    """
+) -> Relevant:
+    """Read any form of `target` into ids; see `Ranking.from_scores` for the forms."""
     _check_form(preds, target, num_candidates)
     queries = preds.shape[:-1]
     counted = _read_mask(mask, queries, target.device)
@@ -91,11 +57,6 @@ def read_target(
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
-        as_given = mask is None and ignore_index is None and target.dtype == torch.bool
-        if as_given and depth is not None and not waits_to_look(target):
-            sample = relevance[:_SAMPLE].numpy()
-            if are_looked_up(relevance, np.count_nonzero(sample) / max(1, len(sample)), depth):
-                return Marked(relevance, counted)
         ids, grades = _positive_columns(relevance, None if mask is None else counted)
         padded = True
     # relevance was padded by -1, and so ignores no -1
@@ -108,7 +69,7 @@ def read_target(
         _check_range(ids, counted, num_candidates, padded)
     in_order = not is_integer(target) and ignore_index is None
     if grades is None and not in_order:
-        ids = sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
+        ids = _sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
     return Relevant(ids, grades, counted)
 
 
@@ -120,6 +81,35 @@ def is_integer(tensor: Tensor) -> bool:
 def gain_dtype(device: torch.device) -> torch.dtype:
     """Return the widest floating dtype of a device."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def slots_of_sizes(sizes: Tensor) -> Tensor:
+    """Return which slots rows of these sizes `[N]` fill, bool `[N, M]`, M the largest or 1."""
+    longest = max(1, int(sizes.max())) if len(sizes) else 1
+    return torch.arange(longest, device=sizes.device) < sizes[:, None]
+
+
+def fill_slots(slots: Tensor, values: Tensor, padding: int) -> Tensor:
+    """Put values `[L]` into L slots, bool `[N, M]`, row after row, and padding into the others."""
+    rows = torch.full(slots.shape, padding, dtype=values.dtype, device=values.device)
+    return rows.masked_scatter_(slots, values)
+
+
+def _sort_ids(ids: Tensor) -> Tensor:
+    """Sort ids `[N, M]` within their rows, and put -1 where one is repeated.
+
+    On the CPU columns without an id are left out, all but one.
+    """
+    in_order = backends.choose(ids).sort(ids)
+    if must_not_sync(ids):
+        in_order[:, 1:].masked_fill_(in_order[:, 1:] == in_order[:, :-1], -1)
+        return in_order
+    array = in_order.numpy()
+    if len(array) and array[:, 0].max() < 0:
+        padding = np.count_nonzero((array < 0).all(0))
+        array = array[:, min(padding, array.shape[1] - 1) :]
+    np.copyto(array[:, 1:], -1, where=array[:, 1:] == array[:, :-1])
+    return torch.from_numpy(array)
 
 
 def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -> Tensor:
@@ -140,8 +130,7 @@ def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor
     graded = relevance.is_floating_point()
     num_queries, num_candidates = relevance.shape
     positive = relevance > 0 if graded else relevance
-    loops = loops_over_places(positive)
-    place = positive.flatten().nonzero()[:, 0] if loops is None else loops.find_true(positive)
+    place = backends.choose(positive).find_true(positive)
     begins = num_candidates * torch.arange(num_queries + 1, device=place.device)
     sizes = torch.searchsorted(place, begins).diff()
     if counted is not None:

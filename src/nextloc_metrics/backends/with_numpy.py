@@ -1,4 +1,4 @@
-"""What `compiled.survey` does, by NumPy: its comparisons vectorise, unlike PyTorch's on a CPU."""
+"""Counting by NumPy, on the CPU: its comparisons and sorts vectorise, unlike PyTorch's."""
 
 from itertools import compress, count
 from typing import Any
@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics import threads
-
-#: up to here one comparison for each relevant location is cheaper than a search among them
-MOST_RELEVANT = 1 << 6
+from nextloc_metrics.backends import threads
+from nextloc_metrics.backends.reference import FEW_RELEVANT, Reference, must_not_sync
+from nextloc_metrics.places import UNLISTED, UNRETRIEVED
 
 # Bytes of scores that stay in a cache while everything is asked of them; with fewer, threads wait
 # for one another to enter Python.
@@ -37,34 +36,74 @@ _SUMS_BYTES = 1 << 18
 # Below this many scores, handing out work takes longer than doing it.
 _SERIAL_ELEMENTS = 1 << 19
 
+# Bytes of a bool tensor that are looked at together.
+_WORD = 8
 
-def survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Count the candidates above and tied with each relevant location, and find the best.
 
-    Args:
-        scores: floating `[N, C]`.
-        own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is to be counted.
-        find_best: whether to find the best candidate.
+class WithNumpy(Reference):
+    """The backend for the CPU as installed."""
 
-    Returns:
-        `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first NaN),
-        int64 `[N]`, of no meaning where not asked for.
-    """
-    own = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
-    serial = scores.numel() <= _SERIAL_ELEMENTS
-    number = 1 if serial else min(threads.available(), threads.MOST_IN_PYTHON)
-    written = 2 + (own.element_size() if scores.dtype != own.dtype else 0)  # answers, a copy
-    most_written = max(_WRITTEN_BYTES, scores.nbytes // _WRITTEN_SHARE) // number
-    elements = min(_BLOCK_BYTES // own.element_size(), most_written // written)
-    summed = 2 * 8 * own.shape[1] * _num_sums(scores.shape[1])  # bytes a query
-    most_summed = max(_SUMS_BYTES, scores.nbytes // _SUMS_SHARE)
-    rows = max(1, most_summed // max(1, summed))
-    if len(scores) <= rows:
-        return _survey_rows(scores, own, find_best, elements, number)
-    bands = zip(torch.split(scores, rows), torch.split(own, rows), strict=True)
-    found = [_survey_rows(*band, find_best, elements, number) for band in bands]
-    above, tied, best = map(torch.cat, zip(*found, strict=True))
-    return above, tied, best
+    name = "numpy"
+
+    def unable(self, values: Tensor) -> str | None:
+        """Return a reason for values of other devices and of compiled graphs."""
+        return "NumPy reads values, and only on the CPU" if must_not_sync(values) else None
+
+    def survey(
+        self, scores: Tensor, own: Tensor, find_best: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Count the candidates around each relevant location, and find the best candidate."""
+        if own.shape[1] > FEW_RELEVANT:
+            return super().survey(scores, own, find_best)
+        own = own.to(torch.promote_types(own.dtype, torch.float32))  # NumPy has no bfloat16
+        serial = scores.numel() <= _SERIAL_ELEMENTS
+        number = 1 if serial else min(threads.available(), threads.MOST_IN_PYTHON)
+        written = 2 + (own.element_size() if scores.dtype != own.dtype else 0)  # answers, a copy
+        most_written = max(_WRITTEN_BYTES, scores.nbytes // _WRITTEN_SHARE) // number
+        elements = min(_BLOCK_BYTES // own.element_size(), most_written // written)
+        summed = 2 * 8 * own.shape[1] * _num_sums(scores.shape[1])  # bytes per query
+        most_summed = max(_SUMS_BYTES, scores.nbytes // _SUMS_SHARE)
+        rows = max(1, most_summed // max(1, summed))
+        bands = zip(torch.split(scores, rows), torch.split(own, rows), strict=True)
+        found = [_survey_rows(*band, find_best, elements, number) for band in bands]
+        above, tied, best = map(torch.cat, zip(*found, strict=True))
+        return above, tied, best if find_best else None
+
+    def find(self, lists: Tensor, ids: Tensor) -> Tensor:
+        """Find the first position of ids in lists, UNRETRIEVED if absent."""
+        wanted = ids.numpy().T.copy()  # long rows vectorise
+        wanted[wanted < 0] = UNLISTED
+        above = np.full(wanted.shape, UNRETRIEVED)
+        for position, listed in reversed(list(enumerate(lists.numpy().T.copy()))):
+            np.copyto(above, position, where=wanted == listed)  # of repeats the first comes last
+        return torch.from_numpy(above.T.copy())
+
+    def find_true(self, values: Tensor) -> Tensor:
+        """Return where a bool tensor is true, counting on from row to row."""
+        # a true one may be another byte than 1
+        flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
+        # few are true: find the words that are not all false, and look into these
+        words = flat[: len(flat) // _WORD * _WORD].view(np.int64)
+        some = np.flatnonzero(words != 0)
+        inside = np.flatnonzero(words[some].view(np.uint8) != 0)
+        found = some[inside // _WORD] * _WORD + inside % _WORD
+        rest = np.flatnonzero(flat[len(words) * _WORD :]) + len(words) * _WORD
+        return torch.from_numpy(np.concatenate([found, rest]))
+
+    def sort(self, values: Tensor) -> Tensor:
+        """Sort integers within their rows."""
+        return torch.from_numpy(np.sort(values.numpy(), axis=-1))
+
+    def argsort(self, values: Tensor) -> Tensor:
+        """Return the columns in the order of values from 0 to 2^40; equal ones as before."""
+        bits = values.shape[1].bit_length()
+        keys = (values.numpy() << bits) | np.arange(values.shape[1])
+        keys.sort(axis=1)
+        return torch.from_numpy(keys & ((1 << bits) - 1))
+
+    def histogram(self, values: Tensor, number: int) -> Tensor:
+        """Count how often each of the integers below `number` occurs."""
+        return values.bincount(minlength=number)
 
 
 def _survey_rows(

@@ -152,17 +152,6 @@ def _survey_row(row, largest, infinity, find_best, own, above, tied):  # type: i
 
 
 @numba.njit(nogil=True)
-def _get(row, largest, ids, ignored, own):  # type: ignore[no-untyped-def]
-    """Get the scores of these ids, NaN for padding; False where there is no such candidate."""
-    for j in range(len(ids)):
-        is_padding = ids[j] < 0 or ids[j] == ignored
-        if not is_padding and ids[j] >= len(row):
-            return False
-        own[j] = largest if is_padding else row[ids[j]]
-    return True
-
-
-@numba.njit(nogil=True)
 def _is_nothing(score, largest, infinity):  # type: ignore[no-untyped-def]
     """Whether a score is NaN or -inf."""
     return (score & largest) > infinity or score == ~largest | infinity
@@ -266,19 +255,18 @@ class Job(ctypes.Structure):
             "find_first",  # F, how many of the first places to find; 0 to survey
             "first",  # int64 `[N, F]`, the candidates on these
             "find_best",  # whether to find the best candidate
-            "best",  # int64 `[2, N]`: which it is and, where `gather`, whether it is above -inf
+            "best",  # int64 `[N]`, which it is
             "width",  # M, the relevant locations of a query
             "counts",  # int64 `[2, N, M]`, to which those above and tied are added
-            "ids",  # int64 `[N, M]`, padding below 0 but where `formulas`
-            "ignored",  # an id that is padding, too
-            "ignores",  # whether there is one, where `formulas`
-            "gather",  # whether to take their scores from their places, and mark what is nothing
-            "own",  # their scores `[N, M]` where not `gather`
+            "own",  # the scores of the relevant ones `[N, M]`
+            "ids",  # int64 `[N]`, the relevant ones where `formulas`
+            "ignored",  # an id that is padding
+            "ignores",  # whether there is one
             "num_formulas",  # K, by how many to score queries with one relevant location each
             "formulas",  # `Formula` `[K]`
             "table",  # float64 `[T]`, of sums of weights
             "table_length",  # T
-            "states",  # int64 `[K]`, the addresses of what scores are added to, int64 `[3]`
+            "sums",  # int64 `[K, 3]`, to which scores are added
             "locations",  # L, of which true positives, decisions and support are counted
             "decisions",  # int64 `[3, L]`, to which these are added
             "taken",  # how many parts threads have taken
@@ -325,7 +313,7 @@ def _is_ignored(job, target):  # type: ignore[no-untyped-def]
 def _is_misplaced(job, ids):  # type: ignore[no-untyped-def]
     """Whether an id that is not ignored is none of the candidates."""
     misplaced = False
-    for target in ids.flat:
+    for target in ids:
         misplaced |= not (0 <= target < job.columns or _is_ignored(job, target))
     return misplaced
 
@@ -369,14 +357,12 @@ def compile_task(kind: Any) -> Any:
         rows, columns, stride, infinity = job.rows, job.columns, job.stride, kind(job.infinity)
         scores = numba.carray(_pointer(job.scores), rows * stride + columns, kind)
         first = numba.carray(_pointer(job.first), (rows, job.find_first), np.int64)
-        best, retrieved = numba.carray(_pointer(job.best), (2, rows), np.int64)
+        best = numba.carray(_pointer(job.best), rows, np.int64)
         above, tied = numba.carray(_pointer(job.counts), (2, rows, job.width), np.int64)
-        ids = numba.carray(_pointer(job.ids), (rows, job.width), np.int64)
-        given = numba.carray(_pointer(job.own), (rows, job.width), kind)
+        own = numba.carray(_pointer(job.own), (rows, job.width), kind)
+        ids = numba.carray(_pointer(job.ids), rows, np.int64)
         formulas = numba.carray(_pointer(job.formulas), job.num_formulas, _FORMULA)
         scoring = formulas, numba.carray(_pointer(job.table), job.table_length, np.float64)
-        states = numba.carray(_pointer(job.states), job.num_formulas, np.int64)
-        own = np.empty(job.width, kind)
         keys, maxima = np.empty(job.find_first, kind), np.empty(job.find_first, kind)
         begins = np.empty(job.find_first, np.int64)
         place = np.empty(1, np.int64), np.empty(1, np.int64)
@@ -390,27 +376,16 @@ def compile_task(kind: Any) -> Any:
                 row = scores[i * stride : i * stride + columns]
                 if job.find_first:
                     _find_first(row, largest, infinity, keys, maxima, begins, first[i])
-                    continue
-                if job.num_formulas:
-                    if not _is_ignored(job, ids[i, 0]):
-                        _add_query(job, row, largest, infinity, ids[i, 0], *place, *scoring, sums)
-                    continue
-                if not job.gather:
-                    own = given[i]
-                elif not _get(row, largest, ids[i], job.ignored, own):
-                    job.misplaced = 1
-                    continue
-                counts = above[i], tied[i]
-                chosen = _survey_row(row, largest, infinity, job.find_best, own, *counts)
-                best[i] = chosen
-                if job.gather:
-                    _mark(largest, infinity, own, above[i], tied[i])
-                    retrieved[i] = row[chosen] != ~largest | infinity
-                    if _is_nothing(row[chosen], largest, infinity):
-                        best[i] = -1
+                elif not job.num_formulas:
+                    counts = above[i], tied[i]
+                    chosen = _survey_row(row, largest, infinity, job.find_best, own[i], *counts)
+                    if job.find_best:
+                        best[i] = chosen
+                elif not _is_ignored(job, ids[i]):
+                    _add_query(job, row, largest, infinity, ids[i], *place, *scoring, sums)
             part = _add_to(address, _TAKEN, 1)
         for j in range(job.num_formulas):
             for column in range(3):
-                _add_to(_pointer(states[j]), column, sums[j, column])
+                _add_to(_pointer(job.sums), 3 * j + column, sums[j, column])
 
     return do_parts

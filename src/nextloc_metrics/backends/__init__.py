@@ -1,0 +1,82 @@
+"""How to count: one interface, with implementations that return the same bits.
+
+`reference` is the definition, in PyTorch's operations. The others implement what they do faster.
+For each call the first backend of the list that can read the values is taken.
+
+    backends.available()         # {"cuda": "needs Triton", "numba": None, ...}: a reason, or None
+    backends.use("reference")    # this backend, and `reference` for what it cannot read
+    backends.use(None)           # the list again
+
+The environment variable `NEXTLOC_BACKEND` names the backend that a process begins with.
+"""
+
+import os
+from functools import cache
+from importlib.util import find_spec
+
+from torch import Tensor
+
+from nextloc_metrics.backends.reference import Reference, must_not_sync
+from nextloc_metrics.backends.with_numpy import WithNumpy
+
+__all__ = ["Reference", "available", "choose", "must_not_sync", "use"]
+
+#: from the first that is tried to the last
+NAMES = ("cuda", "numpy", "reference")
+
+#: only where it is asked for, since its loops take seconds to compile
+ON_REQUEST = "numba"
+
+_chosen: list[Reference] = []
+
+
+def available() -> dict[str, str | None]:
+    """Return for each backend None, or the reason why it cannot be used here."""
+    return {
+        "cuda": None if find_spec("triton") else "needs triton, which PyTorch brings on CUDA",
+        "numba": None if find_spec("numba") else "needs numba: pip install 'nextloc-metrics[fast]'",
+        "numpy": None,
+        "reference": None,
+    }
+
+
+def use(name: str | None) -> None:
+    """Take one backend wherever it can read the values, and `reference` elsewhere.
+
+    Args:
+        name: one of `available()`; None for the usual list. The loops of `"numba"` are compiled
+            here, in seconds, and kept on disk.
+
+    Raises:
+        ValueError: there is no such backend.
+        ModuleNotFoundError: it cannot be used here; `available()` has the reason.
+    """
+    reasons = available()
+    if name is not None and name not in reasons:
+        raise ValueError(f"`name` must be None or one of {', '.join(reasons)}, got {name!r}.")
+    if name is not None and reasons[name]:
+        raise ModuleNotFoundError(f"the backend {name!r} {reasons[name]}.")
+    names = [name, "cuda", "reference"] if name not in (None, "reference") else [name]
+    wanted = [one for one in (NAMES if name is None else names) if one and not reasons[one]]
+    _chosen[:] = [_make(one) for one in dict.fromkeys(wanted)]
+
+
+def choose(values: Tensor) -> Reference:
+    """Return the first backend that can read these values."""
+    return next(backend for backend in _chosen if backend.unable(values) is None)
+
+
+@cache
+def _make(name: str) -> Reference:
+    if name == "cuda":
+        from nextloc_metrics.backends.cuda import Cuda
+
+        return Cuda()
+    if name == "numba":
+        from nextloc_metrics.backends.with_numba import WithNumba
+
+        return WithNumba()
+    return WithNumpy() if name == "numpy" else Reference()
+
+
+use(os.environ.get("NEXTLOC_BACKEND"))

@@ -1,0 +1,176 @@
+"""The definition of all that is counted, in PyTorch's operations: for any device, dtype and graph.
+
+A NaN among the candidates compares false with everything, so both counts are taken from below
+(`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.places import UNLISTED, UNRETRIEVED
+
+# Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
+# one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
+FEW_RELEVANT = 64
+
+# Elements of a work buffer: few enough for the cores' caches, and on other devices enough to keep
+# every core busy, and few beside the scores.
+_BUFFER_ELEMENTS = 1 << 18
+_DEVICE_BUFFER_ELEMENTS = 1 << 22
+
+
+def must_not_sync(values: Tensor) -> bool:
+    """Return True if reading a value would block on the device, or break a compiled graph."""
+    return not values.is_cpu or torch.compiler.is_compiling()
+
+
+class Reference:
+    """The interface of a backend: pure functions on plain tensors."""
+
+    name = "reference"
+    tallies_scores = False  #: whether `tally_scores` does anything
+
+    def unable(self, values: Tensor) -> str | None:
+        """Return the reason why this backend cannot read the values, None if it can."""
+        return None
+
+    def survey(
+        self, scores: Tensor, own: Tensor, find_best: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Count the candidates around each relevant location, and find the best candidate.
+
+        Args:
+            scores: floating `[N, C]`, the scores of all candidates.
+            own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is counted.
+            find_best: whether to find the best candidate.
+
+        Returns:
+            `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first
+            NaN), int64 `[N]`, or None.
+        """
+        few = own.shape[1] <= FEW_RELEVANT
+        below, below_or_tied = (_compare_each if few else _search_sorted)(scores, own)
+        best = _best_candidate(scores) if find_best else None
+        return scores.shape[1] - below_or_tied, below_or_tied - below, best
+
+    def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """Return the scores and ids of the first candidates, `[N, min(number, C)]`, NaN first.
+
+        Args:
+            scores: floating `[N, C]`.
+            number: how many.
+        """
+        values, ids = scores.topk(min(number, scores.shape[1]), dim=1)
+        return values, ids
+
+    def find(self, lists: Tensor, ids: Tensor) -> Tensor:
+        """Find the first position of ids `[N, M]` in lists `[N, K]`; UNRETRIEVED if absent.
+
+        Args:
+            lists: int64 `[N, K]`, K small.
+            ids: int64 `[N, M]`, padding below 0.
+        """
+        length = lists.shape[1]
+        wanted = ids.masked_fill(ids < 0, UNLISTED)
+        position = torch.arange(length, dtype=torch.int16, device=lists.device)
+        found = torch.where(lists[:, None] == wanted[:, :, None], position, length)
+        first = found.amin(2).long()  # of repeats
+        return first.masked_fill(first == length, UNRETRIEVED)
+
+    def find_true(self, values: Tensor) -> Tensor:
+        """Return where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
+        return values.flatten().nonzero()[:, 0]
+
+    def sort(self, values: Tensor) -> Tensor:
+        """Sort integers `[N, M]` within their rows."""
+        return values.sort(dim=-1).values
+
+    def argsort(self, values: Tensor) -> Tensor:
+        """Return the columns in the order of values from 0 to 2^40, equal ones as before."""
+        return values.argsort(dim=1, stable=True)
+
+    def histogram(self, values: Tensor, number: int) -> Tensor:
+        """Count how often each of the integers below `number` occurs, int64 `[number]`."""
+        counts = torch.zeros(number, dtype=torch.int64, device=values.device)
+        return counts.index_add_(0, values, torch.ones_like(values))
+
+    def tally_scores(
+        self,
+        scores: Tensor,
+        target: Tensor,
+        ignored: int | None,
+        formulas: tuple[Any, Any, Any, Any],
+        num_locations: int | None,
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Tally queries with one relevant location each in one pass; None where that cannot be.
+
+        Args:
+            scores: floating `[N, C]`.
+            target: int64 `[N]`, the relevant ones.
+            ignored: an id that is never relevant.
+            formulas: as arrays, the sums of weights of the first ranks, one weight after the other;
+                and of each formula its last rank, where in the table its weight starts, and its
+                divisor.
+            num_locations: of how many locations to count decisions; None for no decisions.
+
+        Returns:
+            The sums of the formulas, int64 `[F, 3]`, and the decisions, int64 `[3, L + 1]`.
+        """
+        return None
+
+
+def _rows_of_buffer(scores: Tensor) -> int:
+    elements = _BUFFER_ELEMENTS if scores.is_cpu else _DEVICE_BUFFER_ELEMENTS
+    return max(1, elements // scores.shape[1])
+
+
+def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
+    rows = _rows_of_buffer(scores)
+    for row in range(0, scores.shape[0], rows):
+        block = scores[row : row + rows]
+        for j in range(own.shape[1]):
+            at = own[row : row + rows, j : j + 1]
+            counts[0, row : row + rows, j] = (block < at).sum(1)
+            counts[1, row : row + rows, j] = (block <= at).sum(1)
+    return counts[0], counts[1]
+
+
+def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    num_relevant = own.shape[1]
+    # a NaN is in no order
+    thresholds, order = own.nan_to_num(torch.inf, torch.inf, -torch.inf).sort(dim=1)
+    counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
+    rows = _rows_of_buffer(scores)
+    for row in range(0, scores.shape[0], rows):
+        block = scores[row : row + rows].contiguous()
+        offset = torch.arange(block.shape[0], device=own.device)[:, None] * (num_relevant + 1)
+        for side, right in enumerate((True, False)):
+            # the number of thresholds below (or at) each candidate, then how many share it
+            bucket = torch.searchsorted(thresholds[row : row + rows], block, right=right) + offset
+            number = offset.numel() * (num_relevant + 1)
+            if must_not_sync(bucket):
+                sizes = Reference().histogram(bucket.flatten(), number)
+            else:
+                sizes = bucket.flatten().bincount(minlength=number)
+            fewer = sizes.view(-1, num_relevant + 1).cumsum(1)[:, :-1]
+            counts[side, row : row + rows].scatter_(1, order[row : row + rows], fewer)
+    return counts[0], counts[1]
+
+
+def _best_candidate(scores: Tensor) -> Tensor:
+    """Return the lowest index of each row's maximum, of the first NaN where there is one."""
+    num_queries, num_candidates = scores.shape
+    width = 1 << 9
+    if num_candidates <= 4 * width:
+        return scores.argmax(1)
+    # maxima vectorise, their indices do not: find the first best block, then look into it alone
+    whole = num_candidates // width * width
+    maxima = scores[:, :whole].reshape(num_queries, whole // width, width).amax(2)
+    if whole < num_candidates:
+        maxima = torch.cat([maxima, scores[:, whole:].amax(1, keepdim=True)], 1)
+    start = (maxima.argmax(1) * width).clamp(max=num_candidates - width)
+    query = torch.arange(num_queries, device=scores.device)
+    return start + scores.unfold(1, width, 1)[query, start].argmax(1)
