@@ -1,6 +1,5 @@
-"""Metrics are scored together by formulas of places: these must be their scores, to the bit."""
+"""The evaluator of formulas: any number of candidates, any k, and scores of users' own."""
 
-import dataclasses
 import gc
 import weakref
 
@@ -22,7 +21,7 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.metric import score_queries, tally_together
+from nextloc_metrics.metric import score_queries
 from strategies import RANKING_CASES, Case
 
 WITH_FORMULA = [
@@ -40,50 +39,19 @@ def make(case: Case) -> RankingMetric:
     return metric
 
 
-def rankings(relevant: int, levels: int) -> list[Ranking]:
-    """Rankings of few or many ties, by scores and by lists, with queries that have no location."""
-    generator = torch.Generator().manual_seed(relevant)
-    scores = torch.randint(levels, (400, 12), generator=generator).float()
-    scores[:5] = torch.nan
-    target = torch.rand(400, 12, generator=generator).topk(relevant).indices
-    target[torch.rand(400, relevant, generator=generator) < 0.2] = -1
-    mask = torch.rand(400, generator=generator) < 0.9
-    lists = torch.rand(400, 12, generator=generator).topk(9).indices
-    return [Ranking.from_scores(scores, target, mask), Ranking.from_lists(lists, target, mask)]
+def test_every_metric_has_a_formula() -> None:
+    """To be listed is to be scored by it."""
+    assert {str(case) for case in RANKING_CASES} == {str(case) for case in WITH_FORMULA}
 
 
-def tally_by_score(
-    metric: RankingMetric, ranking: Ranking, monkeypatch: pytest.MonkeyPatch
-) -> Tensor:
-    """Sum up what `score` says."""
-    with monkeypatch.context() as patch:
-        patch.setattr(type(metric), "formula", None)
-        return tally_together([metric], ranking)[0]
+def test_a_metric_without_a_formula_and_a_score_is_refused() -> None:
+    """When it is made, and not in its first update."""
 
+    class Nothing(RankingMetric):
+        """A metric that says nothing of its score."""
 
-def test_every_metric_has_a_formula_but_one_that_counts_otherwise() -> None:
-    """A list's length is no matter of places."""
-    without = {str(case) for case in RANKING_CASES} - {str(case) for case in WITH_FORMULA}
-    assert without == {"PrecisionAtK(k=3,denominator=retrieved)"}
-
-
-@BY_CASE
-@pytest.mark.parametrize("levels", [3, 10**6])
-@pytest.mark.parametrize("relevant", [1, 3, 7])
-@pytest.mark.usefixtures("each_backend")
-def test_a_formula_is_the_score(
-    case: Case, relevant: int, levels: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Alone and with others, plain and compiled, the sums are those of the scores."""
-    metric = make(case)
-    group = (metric.ties, metric.empty_target_action)
-    others = [make(other) for other in WITH_FORMULA]
-    together = [metric, *(x for x in others if (x.ties, x.empty_target_action) == group)]
-    for ranking in rankings(relevant, levels):
-        expected = tally_by_score(metric, ranking, monkeypatch)
-        assert expected[2] > 200
-        for metrics in ([metric], together):
-            assert torch.equal(tally_together(metrics, ranking)[0], expected)
+    with pytest.raises(TypeError, match=r"Nothing\(\) must define `score`, or a `formula`"):
+        Nothing()
 
 
 @pytest.mark.parametrize("num_candidates", [131_072, 131_073, 200_000])
@@ -104,7 +72,8 @@ def test_impossible_places_are_no_scores() -> None:
     """A Ranking made by hand, in which nothing is tied even with itself, changes no state."""
     ranking = Ranking.from_lists(torch.tensor([[1, 2]]), torch.tensor([2]))
     ranking.tied = torch.zeros_like(ranking.tied)
-    metrics = RankingCollection({str(i): make(case) for i, case in enumerate(WITH_FORMULA)})
+    made = [metric for case in WITH_FORMULA if (metric := make(case)).top == 0]
+    metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
     with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
         metrics.update(ranking)
     assert all(int(m.state.sum()) == 0 for m in metrics.values() if isinstance(m, RankingMetric))
@@ -125,12 +94,6 @@ def test_a_score_of_ones_own_beats_the_formula_of_its_parent() -> None:
     assert metric.compute() == 0.25
 
 
-def by_hand(**changes: Tensor) -> Ranking:
-    """A Ranking of three queries and two columns, in which something is impossible."""
-    ranking = Ranking.from_lists(torch.tensor([[1, 2]] * 3), torch.tensor([[1, 2]] * 3))
-    return dataclasses.replace(ranking, **changes)
-
-
 @pytest.mark.usefixtures("each_backend")
 def test_the_default_dtype_divides_nothing() -> None:
     """Under Lightning's `precision="bf16-true"` the sums are those of float32."""
@@ -146,8 +109,7 @@ def test_the_default_dtype_divides_nothing() -> None:
         finally:
             torch.set_default_dtype(torch.float32)
         states.append([m.state.tolist() for m in metrics.values() if isinstance(m, RankingMetric)])
-        scoring._make_constants.cache_clear()
-        scoring.make_arrays.cache_clear()
+        scoring.for_one_relevant.cache_clear()
     assert states[0] == states[1]
 
 
@@ -173,7 +135,8 @@ def test_any_k_is_fine() -> None:
 @pytest.mark.usefixtures("each_backend")
 def test_no_batch_outlives_its_update() -> None:
     """Without the help of the collector of cycles."""
-    metrics = RankingCollection({str(i): make(case) for i, case in enumerate(WITH_FORMULA)})
+    made = [metric for case in WITH_FORMULA if (metric := make(case)).top == 0]
+    metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
     generator = torch.Generator().manual_seed(0)
     ranking = Ranking.from_scores(
         torch.rand(50, 30, generator=generator), torch.randint(30, (50, 4), generator=generator)

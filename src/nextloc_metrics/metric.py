@@ -466,33 +466,35 @@ class RankingMetric(RankingTally):
         check_choice("ties", ties, Ties)
         check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
         super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
+        if self.formula is None and not self.has_own_score:
+            raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
 
-    @abstractmethod
     def score(self, ranking: Ranking) -> Tensor:
-        """Return float64 `[N]`: one score in [0, 1] a query.
+        """Return float64 `[N]`: one score in [0, 1] per query; a metric of your own defines it.
 
         Any other value is an error; without `validate_args` it counts as the nearest bound, and NaN
         as 0.
         """
+        assert self.formula is not None  # checked when the metric was made
+        return scoring.evaluate(ranking, [self.formula])[0]
 
     @property
     def has_own_score(self) -> bool:
-        """Whether `score` is none of this library's, of which no more is known than its places."""
-        return not (self.score.__module__ or "").startswith("nextloc_metrics.")
+        """Whether a subclass, or somebody on this object, overrides `score`."""
+        return getattr(self.score, "__func__", None) is not RankingMetric.score
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """How `score` is made of places, to the bit, where no location is graded; None if unknown.
-
-        Metrics that have one are scored together.
-        """
+        """How the score is made of ranks; None where `score` is defined instead."""
         return None
 
     @property
     def one_pass(self) -> scoring.Formula | None:
         """The formula, where it is all that a metric of this library needs."""
         plain = type(self).__module__.startswith("nextloc_metrics.") and not self.has_own_score
-        return self.formula if plain and self.averages_scores and self.ties == "expected" else None
+        if plain and self.averages_scores and self.ties == "expected":
+            return self.formula
+        return None
 
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
@@ -559,23 +561,18 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
     Returns:
         The scores float64 `[len(metrics), N]`, 0 where left out, and which count, bool `[N]`.
     """
-    return _score_queries(metrics, _prepared(metrics, ranking), _formulas(metrics))
-
-
-def _prepared(metrics: Sequence[RankingMetric], ranking: Ranking) -> Ranking:
-    """Return the ranking with ties as the metrics take them, where there is float64."""
-    if ranking.device.type == "mps":
+    if ranking.device.type == "mps":  # which has no float64
         ranking = ranking.to("cpu")
-    return ranking.break_ties(metrics[0].ties)
-
-
-def _score_queries(
-    metrics: Sequence[RankingMetric], ranking: Ranking, formulas: Sequence[scoring.Formula]
-) -> tuple[Tensor, Tensor]:
-    """Do what `score_queries` does, of a ranking that is `_prepared`."""
-    scores = scoring.evaluate(ranking, formulas) if formulas else None
-    if scores is None:
-        scores = torch.stack([_score(metric, ranking) for metric in metrics])
+    ranking = ranking.break_ties(metrics[0].ties)
+    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
+    known = [formula for formula in formulas if formula is not None]
+    together = iter(scoring.evaluate(ranking, known)) if known else iter(())
+    scores = torch.stack(
+        [
+            _own_score(metric, ranking) if formula is None else next(together)
+            for metric, formula in zip(metrics, formulas, strict=True)
+        ]
+    )
     action = metrics[0].empty_target_action
     if action != "skip":
         scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
@@ -599,7 +596,7 @@ def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
                     )
 
 
-def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
+def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
     scores = metric.score(ranking)
     shape = ranking.num_relevant.shape
     if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
@@ -612,20 +609,12 @@ def _score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
     """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
-    prepared, formulas = _prepared(metrics, ranking), _formulas(metrics)
-    return exact.tally(*_score_queries(metrics, prepared, formulas)).to(ranking.device)
+    return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
 
 
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
     """Tell which queries count, bool `[N]`: "skip" leaves those without a relevant one out."""
     return ranking.answerable if action == "skip" else ranking.counted
-
-
-def _formulas(metrics: Sequence[RankingMetric]) -> list[scoring.Formula]:
-    """Return the metrics' formulas; none where one has none, or a score of one's own."""
-    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
-    known = [formula for formula in formulas if formula is not None]
-    return known if len(known) == len(metrics) else []
 
 
 def _are_scores(low: float, high: float) -> bool:

@@ -64,10 +64,6 @@ class AccuracyAtK(_CutAtK):
         """Whether the first one is within k."""
         return scoring.Formula("count", self.k, of="first", over="1")
 
-    def score(self, ranking: Ranking) -> Tensor:
-        """Tell, for every query, whether a relevant location is within the first k."""
-        return scoring.accuracy(ranking, self.k)
-
 
 HitRateAtK = AccuracyAtK
 
@@ -107,10 +103,6 @@ class MRR(_CutAtK):
     def formula(self) -> scoring.Formula | None:
         """The place of the first one, inverted."""
         return scoring.Formula("harmonic", self.k, of="first", over="1")
-
-    def score(self, ranking: Ranking) -> Tensor:
-        """Invert the rank of every query's first relevant location."""
-        return scoring.reciprocal_rank(ranking, self.k)
 
 
 class NDCGAtK(_CutAtK):
@@ -164,11 +156,7 @@ class NDCGAtK(_CutAtK):
     def formula(self) -> scoring.Formula | None:
         """The discounts, over the best possible."""
         best: scoring.Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
-        return scoring.Formula("discount", self.k, of="all", over=best)
-
-    def score(self, ranking: Ranking) -> Tensor:
-        """Relate every query's discounted gain to the best possible."""
-        return scoring.ndcg(ranking, self.k, self.gain, self.ideal)
+        return scoring.Formula("discount", self.k, of="all", over=best, gain=self.gain)
 
 
 class MAPAtK(_CutAtK):
@@ -211,10 +199,6 @@ class MAPAtK(_CutAtK):
         most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
         return scoring.Formula("harmonic", self.k, of="precision", over=most)
 
-    def score(self, ranking: Ranking) -> Tensor:
-        """Average every query's precision over its relevant locations."""
-        return scoring.average_precision(ranking, self.k, self.normalizer)
-
 
 class PrecisionAtK(_CutAtK):
     r"""Precision within the first k places: hits / k.
@@ -250,14 +234,9 @@ class PrecisionAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits, where the length of a list does not matter."""
-        if self.denominator == "retrieved":
-            return None
-        return scoring.Formula("count", self.k, of="all", over="k")
-
-    def score(self, ranking: Ranking) -> Tensor:
-        """Divide every query's hits by the places."""
-        return scoring.precision(ranking, self.k, self.denominator)
+        """The hits."""
+        over: scoring.Divisor = "k" if self.denominator == "k" else "retrieved"
+        return scoring.Formula("count", self.k, of="all", over=over)
 
 
 class RecallAtK(_CutAtK):
@@ -292,10 +271,6 @@ class RecallAtK(_CutAtK):
         return scoring.Formula(
             "count", self.k, of="all", over="min(n, k)" if self.normalized else "n"
         )
-
-    def score(self, ranking: Ranking) -> Tensor:
-        """Divide every query's hits by its relevant locations."""
-        return scoring.recall(ranking, self.k, self.normalized)
 
 
 class F1AtK(_CutAtK):
@@ -340,10 +315,6 @@ class F1AtK(_CutAtK):
     def formula(self) -> scoring.Formula | None:
         """The hits."""
         return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
-
-    def score(self, ranking: Ranking) -> Tensor:
-        """Take every query's harmonic mean of precision and recall."""
-        return scoring.f1(ranking, self.k)
 
     def empty_tally(self) -> Tensor:
         """Return zeros for the sums; pooled, of hits, relevant locations, queries, and part hits.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics import backends
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.scoring import Formula, make_arrays
+from nextloc_metrics.scoring import Formula, for_one_relevant
 
 if TYPE_CHECKING:
     from nextloc_metrics.metric import RankingTally
@@ -148,13 +148,10 @@ class Plan:
         ):
             return None
         backend = backends.choose(preds)
-        constants = backend.tallies_scores and make_arrays(formulas, preds.shape[1])
-        if not constants:
+        constants = for_one_relevant(formulas, preds.shape[1]) if backend.tallies_scores else None
+        if constants is None:
             return None
-        table, last, start, _, divisors = constants
-        found = backend.tally_scores(
-            preds, target, self.ignore_index, (table, last, start, divisors[:, 1]), num_locations
-        )
+        found = backend.tally_scores(preds, target, self.ignore_index, constants, num_locations)
         if found is None:
             return None
         sums = iter(found[0])

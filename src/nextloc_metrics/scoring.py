@@ -18,9 +18,10 @@ efficiently in the presence of tied scores", ECIR 2008.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,15 +36,12 @@ Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
 Weight = Literal["count", "harmonic", "discount"]
 Locations = Literal["first", "all", "precision"]
-Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal"]
+Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal", "retrieved"]
 
-_WEIGHTS, _LOCATIONS = get_args(Weight), get_args(Locations)
+_WEIGHTS = get_args(Weight)
 
 # Up to here sums over places come from tables; beyond, from expansions.
 _TABLE_LENGTH = 1 << 17
-
-# The most relevant locations of a query for which divisors come from tables.
-_MOST_TABLED = 1 << 10
 
 # Places of a tied block that are weighted one by one when several of its locations are relevant.
 _SUMMED_PLACES = 1 << 8
@@ -60,220 +58,191 @@ _MOST_CANDIDATES = 1 << 31
 
 
 class Formula(NamedTuple):
-    """How the score of a query is made of its places, where its relevant locations are not graded.
+    """How the score of a query is made of the ranks of its relevant locations.
 
-    A relevant location is worth the mean weight of its tied block's places: 1 (`"count"`), 1 / rank
-    (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond place `k`. The score is that of
+    A relevant location is worth the mean weight of its tied block's ranks: 1 (`"count"`), 1 / rank
+    (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond rank `k`. The score is that of
     the first one, the sum of all, or the sum of all in which each is multiplied by the number of
-    relevant locations that far (`"precision"`); over a divisor that depends on n alone.
+    relevant locations so far (`"precision"`); over a divisor.
 
     Attributes:
-        weight: what a place is worth.
-        k: the last place that counts; None for no cut-off.
+        weight: what a rank is worth.
+        k: the last rank that counts; None for no cut-off.
         of: of which relevant locations.
-        over: the divisor.
+        over: the divisor; over an ideal, each location's worth is multiplied by its gain.
+        gain: what a grade is worth.
     """
 
     weight: Weight
     k: int | None
     of: Locations
     over: Divisor
+    gain: Gain = "linear"
 
 
-def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor | None:
-    """Score queries of at most one relevant location each, by several formulas at once.
+def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
+    """Score every query by several formulas, float64 `[len(formulas), N]`.
 
-    Returns:
-        float64 `[len(formulas), N]`, the bits of the functions below; None where queries have
-        several, their locations are graded, or places lie beyond the tables.
+    The expectation over a random order of tied candidates; 0 without a relevant location.
     """
-    several = _most_relevant(ranking) > 1 or ranking.grades is not None
-    key = None if several else _key_of_constants(formulas, ranking.num_candidates)
-    if key is None:
+    width = max(ranking.above.shape[1], _most_relevant(ranking))
+    numbers = _NUMBERS_ON_DEVICES if must_not_sync(ranking.above) else _NUMBERS
+    rows = max(1, numbers // 4 // width)
+    if len(ranking) <= rows:
+        return _evaluate(ranking, formulas)
+    parts = (ranking[row : row + rows] for row in range(0, len(ranking), rows))
+    return torch.cat([_evaluate(part, formulas) for part in parts], 1)
+
+
+def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
+    """Evaluate formulas of few queries; what several formulas need is computed once."""
+    blocks = _retrieved(ranking)
+    tied = blocks.tied.double()
+    made: dict[Any, Any] = {}
+
+    def once(key: Any, make: Callable[[], Any]) -> Any:
+        if key not in made:
+            made[key] = make()
+        return made[key]
+
+    scores = []
+    for formula in formulas:
+        last = _last(formula.k, ranking.num_candidates)
+        ends = once(last, partial(_ends, blocks, last))
+        start, end = ends
+        worth = once((formula.weight, last), partial(_between, formula.weight, start, end, last))
+        if formula.of == "first":
+            score = worth[:, 0] / tied[:, 0]
+            if blocks.above.shape[1] > 1:
+                score = _of_first_block(blocks, ends, last, formula.weight, score)
+        elif formula.of == "precision" and blocks.above.shape[1] > 1:
+            slope = (blocks.relevant_tied - 1).double() / (blocks.tied - 1).clamp(min=1)
+            value = (blocks.relevant_above + 1 - slope * (blocks.above + 1)) * worth
+            score = row_sum((value + slope * (end - start)) / tied)
+        else:
+            value = worth / tied
+            if ranking.grades is not None and formula.over in ("ideal", "full ideal"):
+                gains = once(formula.gain, partial(_gains, ranking, formula.gain))
+                value = gains[:, : value.shape[1]] * value
+            score = row_sum(value)
+        key = formula.over, formula.k, formula.gain
+        divisor = once(key, partial(_divisor, ranking, formula))
+        scores.append(score if divisor is None else score / divisor)
+    return torch.stack(scores)
+
+
+def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
+    """What a formula divides by, for every query; None for 1."""
+    over, k, number = formula.over, formula.k, ranking.num_relevant
+    if over == "1" or (over != "n" and k is None):
         return None
-    last, row, _, divisors = _make_constants(*key, ranking.device)
-    above, tied = ranking.above[:, 0], ranking.tied[:, 0]
-    ends = torch.stack([above, above + tied])[:, None]
-    places = torch.minimum(ends, last[:, None])
-    start, end = _table(ranking.device).take(places + row[:, None])
-    scores: Tensor = (end - start) / tied.double() / divisors[:, 1:]
-    return scores
-
-
-@lru_cache
-def make_arrays(
-    formulas: tuple[Formula, ...], num_candidates: int | None, most_relevant: int = 1
-) -> tuple[Any, ...] | None:
-    """Return the table and the formulas' constants, as loops read them; None beyond the table."""
-    key = _key_of_constants(formulas, num_candidates, most_relevant)
-    if key is None:
-        return None
-    device = torch.device("cpu")
-    constants = _table(device), *_make_constants(*key, device)
-    return tuple(constant.numpy() for constant in constants)
-
-
-def _key_of_constants(
-    formulas: Sequence[Formula], num_candidates: int | None, most_relevant: int = 1
-) -> tuple[tuple[Formula, ...], tuple[int, ...], int] | None:
-    """Return what constants depend on: formulas, last places, the most relevant locations."""
-    last = [_last(formula.k, num_candidates) for formula in formulas]
-    most = 1 << (most_relevant - 1).bit_length()  # for few widths, whatever the batches
-    if max(last) > _TABLE_LENGTH or most > _MOST_TABLED:
-        return None
-    return tuple(formulas), tuple(last), most
-
-
-@lru_cache
-def _make_constants(
-    formulas: tuple[Formula, ...], last: tuple[int, ...], most: int, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the formulas' numbers as tensors.
-
-    Returns:
-        The last places, where in the table their rows start, and what they are of, int64; and the
-        divisors for 0 to `most` relevant locations, float64.
-    """
-    rows = [_row_start(formula.weight) for formula in formulas]
-    of = [_LOCATIONS.index(formula.of) for formula in formulas]
-    with torch.inference_mode(False):
-        whole = (torch.tensor(numbers, device="cpu").to(device) for numbers in (last, rows, of))
-        divisors = torch.stack([_divisors(formula.over, formula.k, most) for formula in formulas])
-        return *whole, divisors.to(device)  # type: ignore[return-value]
-
-
-def _divisors(over: Divisor, k: int | None, most: int) -> Tensor:
-    """What scores are divided by, for 0 to `most` relevant locations, float64 on the CPU."""
-    number = torch.arange(most + 1, dtype=torch.float64, device="cpu")
-    cut = most if k is None or over == "full ideal" else min(k, most)
-    if over == "1":
-        return torch.ones_like(number)
-    if over == "k":
-        return torch.full_like(number, float(k or 1))
     if over == "n":
         return number.clamp(min=1)
+    assert k is not None
+    if over == "k":
+        return float(k)
     if over == "min(n, k)":
-        return number.clamp(min=1, max=cut)
+        return number.clamp(min=1, max=min(k, UNRETRIEVED))
     if over == "(n + k) / 2":
-        return (number + float(k or 1)) / 2
-    gains = (torch.arange(cut, device="cpu") < number[:, None]).double()
-    divisors = row_sum(gains * _discounts(cut, gains.device))
-    return divisors.masked_fill(divisors == 0, 1)
+        return (number.double() + float(k)) / 2
+    if over == "retrieved":
+        return ranking.first_places(k).retrieved.clamp(min=1, max=min(k, UNRETRIEVED))
+    most = _most_relevant(ranking)
+    cut = most if over == "full ideal" else min(k, most)
+    if ranking.grades is None:
+        gains = (torch.arange(cut, device=number.device) < number[:, None]).double()
+    else:
+        gains = _gains(ranking, formula.gain).sort(dim=1, descending=True).values[:, :cut]
+    best = row_sum(gains * _discounts(gains.shape[1], gains.device))
+    return best.masked_fill(best == 0, 1)
+
+
+@lru_cache
+def for_one_relevant(
+    formulas: tuple[Formula, ...], num_candidates: int
+) -> tuple[Any, Any, Any, Any] | None:
+    """Return what formulas are for one relevant location per query, as arrays of NumPy.
+
+    The sums of weights; and of each formula the last rank, where in the sums its weight starts, and
+    the divisor. None where ranks lie beyond the sums, or the divisor is no constant.
+    """
+    last = [_last(formula.k, num_candidates) for formula in formulas]
+    if max(last) > _TABLE_LENGTH or any(formula.over == "retrieved" for formula in formulas):
+        return None
+    start = [_row_start(formula.weight) for formula in formulas]
+    of_k = {"k": lambda k: float(k), "(n + k) / 2": lambda k: (1 + float(k)) / 2}
+    divisor = [of_k[f.over](f.k) if f.over in of_k else 1.0 for f in formulas]
+    table = _table(torch.device("cpu")).numpy()
+    return table, np.array(last), np.array(start), np.array(divisor)
 
 
 def hits(ranking: Ranking, k: int) -> Tensor:
-    """Count the relevant locations within the first k places: the sum over them of m / e.
+    """Count the relevant locations within the first k ranks: the sum over them of m / e.
 
     The one score that is a number of locations, at most `min(n, k)`, instead of a fraction.
     """
-    ranking = _retrieved(ranking)
-    return ranking.once(("hits", k), lambda: row_sum(_chance_within(ranking, k))).clone()
+    return evaluate(ranking, [Formula("count", k, "all", "1")])[0]
 
 
 def accuracy(ranking: Ranking, k: int) -> Tensor:
-    """Tell whether any relevant location is within the first k places (hit rate).
+    """Tell whether any relevant location is within the first k ranks (hit rate).
 
     The chance that none of the `r` relevant ones of the first block takes one of its first `m`
-    places is C(e - r, m) / C(e, m), a product of `r` fractions.
+    ranks is C(e - r, m) / C(e, m), a product of `r` fractions.
     """
-    most = _retrieved(ranking).above.shape[1]
-    first = _first_column(ranking)
-    one_relevant = _chance_within(first, k)[:, 0].clone()  # what is kept may not be changed
-    if most == 1:
-        return one_relevant
-
-    def of_several(tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor) -> Tensor:
-        number = most if must_not_sync(tied) else int(relevant.max())
-        step = torch.arange(number, device=tied.device)
-        missed = (tied - within).double()[:, None].sub(step).clamp_(min=0)
-        missed.div_(tied.double()[:, None].sub(step).clamp_(min=1))
-        return 1 - row_product(missed.masked_fill_(step >= relevant[:, None], 1))
-
-    return _where_several(first, k, one_relevant, of_several, most)
+    return evaluate(ranking, [Formula("count", k, "first", "1")])[0]
 
 
 def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
-    """Invert the place of the first relevant location: 1 / rank, 0 beyond place k.
+    """Invert the rank of the first relevant location: 1 / rank, 0 beyond rank k.
 
     For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
     q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
     """
-    first = _first_column(ranking)
-    score = (_harmonic_within(first, k) / _tied(first))[:, 0]
-    if _retrieved(ranking).above.shape[1] == 1:
-        return score
-
-    def of_several(tied: Tensor, relevant: Tensor, within: Tensor, above: Tensor) -> Tensor:
-        longest = min(_last(k, ranking.num_candidates), _MOST_CANDIDATES)
-        if not must_not_sync(tied):
-            longest = int(torch.minimum(within, tied - relevant + 1).max())
-        above, tied, relevant, within = (x.double() for x in (above, tied, relevant, within))
-        return _first_of_several(above, tied, relevant, within, longest)
-
-    return _where_several(first, k, score, of_several, _SUMMED_PLACES)
+    return evaluate(ranking, [Formula("harmonic", k, "first", "1")])[0]
 
 
 def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
     """Discount each gain by 1 / log2(rank + 1), and divide by the best order's value.
 
     DCG@k is the sum over the relevant ones of g (L(min(A + e, k)) - L(min(A, k))) / e; the ideal
-    takes the best min(n, k) gains on the first places (`ideal="full"`: all n).
+    takes the best min(n, k) gains on the first ranks (`ideal="full"`: all n).
     """
-    gains, ideal_gains = _gains(ranking, gain)
-    retrieved = _retrieved(ranking)
-    chances = _discount_within(retrieved, k) / _tied(retrieved)
-    discounted = row_sum(gains[:, : chances.shape[1]] * chances)
-    if ideal == "truncated":
-        ideal_gains = ideal_gains[:, :k]
-    best = row_sum(ideal_gains * _discounts(ideal_gains.shape[1], gains.device))
-    return discounted / best.masked_fill(best == 0, 1)
+    over: Divisor = "ideal" if ideal == "truncated" else "full ideal"
+    return evaluate(ranking, [Formula("discount", k, "all", over, gain)])[0]
 
 
 def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") -> Tensor:
-    """Average the precision at each relevant location's place, over the first k places.
+    """Average the precision at each relevant location's rank, over the first k ranks.
 
     The sum over the relevant ones of ((R + 1 - c (A + 1)) (H(A + m) - H(A)) + c m) / e with
     c = (r - 1) / (e - 1), over min(n, k) (`normalizer="relevant"`: over n).
     """
-    ranking = _retrieved(ranking)
-    above, tied = ranking.above, ranking.tied
-    precision = _harmonic_within(ranking, k)
-    if above.shape[1] > 1:
-        slope = (ranking.relevant_tied - 1).double() / (tied - 1).clamp(min=1)
-        precision = (ranking.relevant_above + 1 - slope * (above + 1)) * precision
-        precision = precision + slope * _places_within(ranking, k)
-    total = row_sum(precision / _tied(ranking))
-    relevant = ranking.num_relevant.clamp(min=1)
-    return total / (relevant.clamp(max=k) if normalizer == "min" else relevant)
+    over: Divisor = "min(n, k)" if normalizer == "min" else "n"
+    return evaluate(ranking, [Formula("harmonic", k, "precision", over)])[0]
 
 
 def precision(ranking: Ranking, k: int, denominator: Denominator = "k") -> Tensor:
-    """Divide the hits within the first k places by k (`"retrieved"`: by min(k, list length))."""
-    if denominator == "k":
-        return hits(ranking, k) / k
-    return hits(ranking, k) / ranking.first_places(k).retrieved.clamp(min=1, max=k)
+    """Divide the hits within the first k ranks by k (`"retrieved"`: by min(k, list length))."""
+    return evaluate(ranking, [Formula("count", k, "all", denominator)])[0]
 
 
 def recall(ranking: Ranking, k: int, normalized: bool = False) -> Tensor:
-    """Divide the hits within the first k places by n (normalized: by min(n, k))."""
-    relevant = ranking.num_relevant.clamp(min=1)
-    return hits(ranking, k) / (relevant.clamp(max=k) if normalized else relevant)
+    """Divide the hits within the first k ranks by n (normalized: by min(n, k))."""
+    return evaluate(ranking, [Formula("count", k, "all", "min(n, k)" if normalized else "n")])[0]
 
 
 def f1(ranking: Ranking, k: int) -> Tensor:
     """Take the harmonic mean of precision and recall at k: 2 hits / (k + n)."""
-    return 2 * hits(ranking, k) / (k + ranking.num_relevant)
+    return evaluate(ranking, [Formula("count", k, "all", "(n + k) / 2")])[0]
 
 
-def _gains(ranking: Ranking, gain: Gain) -> tuple[Tensor, Tensor]:
-    """Return what relevant locations are worth, by column and from the highest, float64."""
-    if ranking.grades is None:
-        number = torch.arange(_most_relevant(ranking), device=ranking.device)
-        return ranking.gains.double(), (number < ranking.num_relevant[:, None]).double()
+def _gains(ranking: Ranking, gain: Gain) -> Tensor:
+    """Return what graded locations are worth, by column, float64."""
+    assert ranking.grades is not None
     # without validation a grade may be infinite, and in a Ranking made by hand anything
     grades = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
-    gains = _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
-    return gains, gains.sort(dim=1, descending=True).values
+    return _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
 
 
 def _exponential_gains(grades: Tensor) -> Tensor:
@@ -302,75 +271,63 @@ def _retrieved(ranking: Ranking) -> Ranking:
     """Leave the columns out in which no query has a retrieved location: they score 0."""
     if ranking.above.shape[1] == 1 or not len(ranking) or must_not_sync(ranking.above):
         return ranking
-    # a ranking that kept itself would outlive its batch
-    kept = ranking.once("retrieved", lambda: _first_columns(ranking))
-    return ranking if kept is None else kept
-
-
-def _first_column(ranking: Ranking) -> Ranking:
-    """Return the ranking of the first column, of which scores of the first one are made."""
-    if ranking.above.shape[1] == 1:
-        return ranking
-    return ranking.once("first column", lambda: _columns(ranking, 1))
-
-
-def _first_columns(ranking: Ranking) -> Ranking | None:
-    """Return the ranking of the first columns, None where all are needed."""
-    retrieved = ranking.above.amin(0) < UNRETRIEVED
-    most = max(1, int(retrieved.sum()))
-    if most == ranking.above.shape[1]:
-        return None
-    return _columns(ranking, most)
-
-
-def _columns(ranking: Ranking, most: int) -> Ranking:
+    most = max(1, int((ranking.above.amin(0) < UNRETRIEVED).sum()))
     names = ["above", "tied", "relevant_above", "relevant_tied", "relevant"]
     names += [] if ranking.grades is None else ["grades"]
     return replace(ranking, **{name: getattr(ranking, name)[:, :most] for name in names})
 
 
 def _last(k: int | None, num_candidates: int | None) -> int:
-    """The last place that counts: k, or that of the last candidate."""
-    return min(place for place in (k, num_candidates, UNRETRIEVED) if place is not None)
+    """The last rank that counts: k, or that of the last candidate."""
+    return min(rank for rank in (k, num_candidates, UNRETRIEVED) if rank is not None)
 
 
-def _ends(ranking: Ranking, k: int | None) -> tuple[Tensor, Tensor]:
-    """How many of the first places are before each tied block's start, and before its end."""
-    last = _last(k, ranking.num_candidates)
-    above, end = ranking.above, ranking.once("end", lambda: ranking.above + ranking.tied)
-    return ranking.once(("ends", last), lambda: (above.clamp(max=last), end.clamp(max=last)))
+def _ends(ranking: Ranking, last: int) -> tuple[Tensor, Tensor]:
+    """How many of the first ranks are before each tied block's start, and before its end."""
+    return ranking.above.clamp(max=last), (ranking.above + ranking.tied).clamp(max=last)
 
 
-def _tied(ranking: Ranking) -> Tensor:
-    """`e`, as float64."""
-    return ranking.once("tied", ranking.tied.double)
+def _between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
+    """Sum up the weights of ranks from `start` + 1 to `end`, none of them beyond `last`."""
+    if weight == "count":
+        return end - start
+    return (_harmonic_between if weight == "harmonic" else _discount_between)(start, end, last)
 
 
-def _places_within(ranking: Ranking, k: int | None) -> Tensor:
-    """`m`: how many places of each tied block are among the first k."""
-    start, end = _ends(ranking, k)
-    return end - start
-
-
-def _chance_within(ranking: Ranking, k: int) -> Tensor:
-    """The chance `m / e` of each relevant location to be among the first k."""
-    return ranking.once(("chance", k), lambda: _places_within(ranking, k) / _tied(ranking))
-
-
-def _harmonic_within(ranking: Ranking, k: int | None) -> Tensor:
-    """H(A + m) - H(A): 1 / rank, summed over the places of each tied block among the first k."""
-    return ranking.once(
-        ("harmonic", k),
-        lambda: _harmonic_between(*_ends(ranking, k), _last(k, ranking.num_candidates)),
+def _of_first_block(
+    blocks: Ranking, ends: tuple[Tensor, Tensor], last: int, weight: Weight, score: Tensor
+) -> Tensor:
+    """Replace scores of the first relevant location where it is tied with other relevant ones."""
+    tied, relevant, above = (x[:, 0] for x in (blocks.tied, blocks.relevant_tied, blocks.above))
+    first = tied, relevant, (ends[1] - ends[0])[:, 0], above
+    if weight == "count":
+        most = blocks.above.shape[1]
+        return _where_several(first, score, partial(_any_of_several, most=most), most)
+    return _where_several(
+        first, score, partial(_first_weight, last=last, weight=weight), _SUMMED_PLACES
     )
 
 
-def _discount_within(ranking: Ranking, k: int) -> Tensor:
-    """L(A + m) - L(A): the same sum of 1 / log2(rank + 1)."""
-    return ranking.once(
-        ("discount", k),
-        lambda: _discount_between(*_ends(ranking, k), _last(k, ranking.num_candidates)),
-    )
+def _any_of_several(
+    tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor, most: int
+) -> Tensor:
+    """Return the chance that one of the relevant ones takes one of the first ranks."""
+    number = most if must_not_sync(tied) else int(relevant.max())
+    step = torch.arange(number, device=tied.device)
+    missed = (tied - within).double()[:, None].sub(step).clamp_(min=0)
+    missed.div_(tied.double()[:, None].sub(step).clamp_(min=1))
+    return 1 - row_product(missed.masked_fill_(step >= relevant[:, None], 1))
+
+
+def _first_weight(
+    tied: Tensor, relevant: Tensor, within: Tensor, above: Tensor, last: int, weight: Weight
+) -> Tensor:
+    """Expect the weight of the rank of the first of several relevant ones."""
+    longest = min(last, _MOST_CANDIDATES)
+    if not must_not_sync(tied):
+        longest = int(torch.minimum(within, tied - relevant + 1).max())
+    above, tied, relevant, within = (x.double() for x in (above, tied, relevant, within))
+    return _first_of_several(above, tied, relevant, within, longest, weight)
 
 
 def _harmonic_between(start: Tensor, end: Tensor, last: int) -> Tensor:
@@ -424,20 +381,20 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _where_several(
-    first: Ranking, k: int | None, score: Tensor, of_several: Callable[..., Tensor], width: int
+    blocks: tuple[Tensor, Tensor, Tensor, Tensor],
+    score: Tensor,
+    of_several: Callable[..., Tensor],
+    width: int,
 ) -> Tensor:
     """Replace the scores of queries whose first block has several relevant locations.
 
     Args:
-        first: the first column.
-        k: how many places count.
+        blocks: `e`, `r`, `m` and `A` of the first blocks, int64 `[N]`.
         score: float64 `[N]`, right for those with one.
-        of_several: scores queries by `e`, `r`, `m` and `A` of their first blocks, int64 `[n]`.
+        of_several: scores queries by `e`, `r`, `m` and `A`, int64 `[n]`.
         width: how many numbers a query takes meanwhile, which bounds the queries done at once.
     """
-    tied, relevant_tied = first.tied[:, 0], first.relevant_tied[:, 0]
-    blocks = tied, relevant_tied, _places_within(first, k)[:, 0], first.above[:, 0]
-    several = relevant_tied > 1
+    several = blocks[1] > 1
     if must_not_sync(score):
         at_once = max(1, _NUMBERS_ON_DEVICES // width)
         chunks = zip(*(torch.split(x, at_once) for x in blocks), strict=True)
@@ -451,11 +408,11 @@ def _where_several(
 
 
 def _first_of_several(
-    above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor, longest: int
+    above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor, longest: int, weight: Weight
 ) -> Tensor:
-    """Expect 1 / (above + q), q the first of `relevant` random places in a block of `tied`.
+    """Expect the weight of rank above + q, q the first of `relevant` random ones of `tied`.
 
-    The sum over q <= `within` of f(q) = C(tied - q, relevant - 1) / C(tied, relevant) / (above + q)
+    The sum over q <= `within` of f(q) = C(tied - q, relevant - 1) / C(tied, relevant) w(above + q)
     is taken place by place up to 256. Beyond, f is smooth, and its sum the integral by Gauss and
     Legendre over lengths that double, corrected by f' at both ends (Euler and Maclaurin); the error
     is below 10^-13. The memory needed for a row does not depend on the number of places.
@@ -466,7 +423,12 @@ def _first_of_several(
         relevant: float64 `[N]`, of the tied ones.
         within: float64 `[N]`, how many places of the block count.
         longest: a bound on the places at which the first relevant one can be.
+        weight: w, `"harmonic"` or `"discount"`.
     """
+
+    def inverse(rank: Tensor) -> Tensor:
+        return rank if weight == "harmonic" else torch.log2(rank + 1)
+
     chance = relevant / tied  # that q = 1
     summed = min(_SUMMED_PLACES, 1 << (longest - 1).bit_length())
     place = torch.arange(1, summed + 1, device=above.device).double()
@@ -474,13 +436,13 @@ def _first_of_several(
     missed = missed.clamp_(min=0) / (tied[:, None] - place).clamp_(min=1)
     chances = torch.cat([torch.ones_like(chance)[:, None], missed[:, :-1]], 1).cumprod(1)
     chances = chances.mul_(chance[:, None]).masked_fill_(place > within[:, None], 0)
-    total = row_sum(chances / (above[:, None] + place))
+    total = row_sum(chances / inverse(above[:, None] + place))
     if longest <= _SUMMED_PLACES:
         return total
 
     def summand(place: Tensor) -> Tensor:
         missed = _chance_of_none(tied[:, None], relevant[:, None] - 1, place - 1)
-        return chance[:, None] * missed / (above[:, None] + place)
+        return chance[:, None] * missed / inverse(above[:, None] + place)
 
     last = torch.minimum(within, tied - relevant + 1).clamp(min=_SUMMED_PLACES)
     nodes, weights = _quadrature(above.device).T
