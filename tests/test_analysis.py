@@ -488,3 +488,18 @@ def test_pooled_f1_of_one_query_a_time() -> None:
     )
     assert analysis.chance(MAPAtK(4), 8) == pytest.approx(analysis.chance(MRR(4), 8))
     assert same(torch.tensor(analysis.chance(NDCGAtK(1), 8)), torch.tensor(1 / 8))
+
+
+@pytest.mark.parametrize("seed", [1.5, True, -1, 2**63])
+def test_a_seed_is_an_integer(seed: Any) -> None:
+    """Errors name the argument, the rule and the value."""
+    with pytest.raises(ValueError, match=r"`seed` must be an integer from 0 to 2\^63 - 1, got"):
+        analysis.compare(torch.zeros(3), torch.ones(3), seed=seed)
+
+
+def test_numbers_beyond_any_memory_are_refused() -> None:
+    """Instead of an error of PyTorch."""
+    with pytest.raises(ValueError, match=r"`num_candidates` must be at most 2\^40"):
+        analysis.chance(MRR(), num_candidates=10**30)
+    with pytest.raises(ValueError, match=r"`num_queries` must be an integer from 0 to 2\^40"):
+        analysis.most_frequent([1, 2], 10**30)

@@ -135,9 +135,9 @@ INNER = {
         "add_state", "has_own_score", "has_own_update", "one_pass", "plan", "readings", "state_key",
         "sync_context", "tallies", "will_all_reduce",
     },
-    "how rankings are made, and what is kept beside them": {"cut", "from_places", "once"},
+    "how rankings are made, and what is kept beside them": {"cut", "from_places"},
     "how decile metrics differ from each other": {
-        "deciles", "key", "name", "values",
+        "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
     },
 }  # fmt: skip

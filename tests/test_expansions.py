@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import lru_cache
 from typing import Any
 
@@ -108,8 +109,9 @@ def test_scores_beyond_the_tables(above: int, tied: int, cut: int, bounded: bool
 def test_an_ideal_beyond_the_tables(relevant: int) -> None:
     """The discounts of the best order, added one by one, for one location at rank 1 of many."""
     ranking = block(0, 1, None)
-    ranking.num_relevant = torch.tensor([relevant])
-    ranking.most_relevant = relevant
+    ranking = dataclasses.replace(
+        ranking, num_relevant=torch.tensor([relevant]), most_relevant=relevant
+    )
     with mpmath.workdps(50):
         best = discount(relevant)
     for got in (

@@ -1,5 +1,6 @@
 """The evaluator of formulas: any number of candidates, any k, and scores of users' own."""
 
+import dataclasses
 import gc
 import weakref
 
@@ -71,7 +72,7 @@ def test_places_beyond_the_tables_are_scored_all_the_same(num_candidates: int) -
 def test_impossible_places_are_no_scores() -> None:
     """A Ranking made by hand, in which nothing is tied even with itself, changes no state."""
     ranking = Ranking.from_lists(torch.tensor([[1, 2]]), torch.tensor([2]))
-    ranking.tied = torch.zeros_like(ranking.tied)
+    ranking = dataclasses.replace(ranking, tied=torch.zeros_like(ranking.tied))
     made = [metric for case in WITH_FORMULA if (metric := make(case)).top == 0]
     metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
     with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):

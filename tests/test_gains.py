@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from decimal import Decimal, localcontext
@@ -202,7 +203,7 @@ def test_impossible_ranks_spoil_no_sum(case: Case) -> None:
     ranking = Ranking.from_lists(rows, torch.tensor([[2, 0], [1, -1], [2, 1]]), top=3)
     good = case.make(validate_args=False)
     good.update(ranking)
-    ranking.tied = torch.zeros_like(ranking.tied)
+    ranking = dataclasses.replace(ranking, tied=torch.zeros_like(ranking.tied))
     unchecked, checked = case.make(validate_args=False), case.make()
     unchecked.update(ranking)
     assert 0 <= float(unchecked.compute()) <= 1

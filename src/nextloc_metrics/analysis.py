@@ -25,7 +25,13 @@ from nextloc_metrics.first_places import FirstPlaces
 from nextloc_metrics.grouped import Grouped
 from nextloc_metrics.intervals import check_confidence, t_quantile
 from nextloc_metrics.messages import describe, got, read_row, short
-from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice, check_positive
+from nextloc_metrics.metric import (
+    LARGEST_STATE,
+    RankingMetric,
+    RankingTally,
+    check_choice,
+    check_positive,
+)
 from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.query_scores import PerQueryScores, QueryScores
@@ -98,8 +104,8 @@ def chance(
         mrr        0.6451%
         ndcg_at_10 0.3828%
     """
-    check_positive("num_candidates", num_candidates)
-    check_positive("num_relevant", num_relevant)
+    check_positive("num_candidates", num_candidates, LARGEST_STATE)
+    check_positive("num_relevant", num_relevant, LARGEST_STATE)
     if num_relevant > num_candidates:
         raise ValueError(
             f"`num_relevant` must be at most `num_candidates`, {num_candidates}, got "
@@ -241,9 +247,9 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     scores = read_row("counts", counts)
     if scores.ndim != 1 or not scores.numel() or scores.is_complex():
         raise ValueError(f"`counts` must be one row of numbers, [C], got {describe(scores)}.")
-    if isinstance(num_queries, bool) or not isinstance(num_queries, int) or num_queries < 0:
+    if type(num_queries) is not int or not 0 <= num_queries <= LARGEST_STATE:
         raise ValueError(
-            f"`num_queries` must be an integer of at least 0, got {short(num_queries)}."
+            f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."
         )
     # counts are whole numbers, up to 2^53 exact; Apple's devices have no float64
     scores = scores.float() if scores.device.type == "mps" else scores.double()
@@ -344,6 +350,8 @@ def compare(
     check_choice("test", test, Test)
     check_confidence(confidence)
     check_positive("num_resamples", num_resamples)
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
     difference = _paired_differences(a, b)
     num_queries = len(difference)
     sums, sizes = difference, torch.ones_like(difference)

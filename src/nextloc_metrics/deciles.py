@@ -6,6 +6,7 @@ bin's candidates, so the same formulas score them.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -83,6 +84,34 @@ class DecileMetric(RankingTally):
     def values(self) -> Tensor:
         """Return the float values in the order of `deciles`; the state has unmapped first."""
 
+    @property
+    def cut(self) -> int:
+        """How many of the first places are split by bin."""
+        return self.candidates
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Return what a batch adds to the state."""
+        return self.tally_split(*split_by_bin(ranking, self.bins, self.cut))
+
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
+        """Do what `tally` does, of what `split_by_bin` returned."""
+        raise NotImplementedError("a decile metric defines `tally_split` or `tally`")
+
+    @staticmethod
+    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
+        """Return what a batch adds to each; lists that are split alike are split once."""
+        split: dict[tuple[PopularityBins, int], tuple[Ranking, Tensor]] = {}
+        found = []
+        for metric in metrics:
+            if type(metric).tally is not DecileMetric.tally:
+                found.append(metric.tally(ranking))
+                continue
+            key = metric.bins, metric.cut
+            if key not in split:
+                split[key] = split_by_bin(ranking, *key)
+            found.append(metric.tally_split(*split[key]))
+        return found
+
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
         super().check(ranking)
@@ -140,11 +169,6 @@ class DecileScore(DecileMetric):
         check_choice("ties", ties, Ties)
         super().__init__(ties=ties, **options)
 
-    @property
-    def cut(self) -> int:
-        """How many of the first places are split by bin."""
-        return self.candidates
-
     @abstractmethod
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
         """Return float64 `[N]`, one score in [0, 1] a query and bin.
@@ -158,9 +182,8 @@ class DecileScore(DecileMetric):
         """Return zeros for every bin's sum of scores, of their squares, and its queries."""
         return torch.zeros(self.bins.num_bins + 1, 3, dtype=torch.int64)
 
-    def tally(self, ranking: Ranking) -> Tensor:
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
         """Sum up the scores of every bin, exactly."""
-        within, predictions = places_within_bins(ranking, self.bins, self.cut)
         scores = self.score(within.break_ties(self.ties), predictions)
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
         return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
@@ -335,9 +358,8 @@ class DecileKForRecall(DecileMetric):
         """Return zeros for every bin's number of queries per k, exhausted lists at 0."""
         return torch.zeros(self.bins.num_bins + 1, self.candidates + 1, dtype=torch.int64)
 
-    def tally(self, ranking: Ranking) -> Tensor:
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
         """Count the queries of every bin by their k."""
-        within, _ = places_within_bins(ranking, self.bins, self.candidates)
         rank = within.break_ties("pessimistic").above + 1
         relevant = within.num_relevant[:, None]
         hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
@@ -484,9 +506,8 @@ class DecileCoverage(DecileMetric):
         """Return zeros for how often every location is relevant, and predicted correctly."""
         return torch.zeros(2, len(self.bins), dtype=torch.int64)
 
-    def tally(self, ranking: Ranking) -> Tensor:
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
         """Count how often every location is relevant, and predicted correctly."""
-        within, _ = places_within_bins(ranking, self.bins, self.candidates)
         ids = within.relevant
         relevant = ids >= 0
         correct = relevant & (within.above + within.tied <= self.k)
@@ -516,22 +537,13 @@ class DecileCoverage(DecileMetric):
         return ["overall", *super().deciles(bins)]
 
 
-def places_within_bins(
-    ranking: Ranking, bins: PopularityBins, candidates: int
-) -> tuple[Ranking, Tensor]:
+def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
     """Split every query's list by bin: a row for each query and bin, unmapped first.
 
     Returns:
         The places of the bin's relevant locations among its candidates, and int64
-        `[N (num_bins + 1)]`, how many candidates those are. Made once for every ranking.
+        `[N (num_bins + 1)]`, how many candidates those are.
     """
-    key = places_within_bins, bins, candidates
-    return ranking.once(key, lambda: _places_within_bins(ranking, bins, candidates))
-
-
-def _places_within_bins(
-    ranking: Ranking, bins: PopularityBins, candidates: int
-) -> tuple[Ranking, Tensor]:
     first = ranking.first_places(candidates)
     num_bins = bins.num_bins + 1
     width = first.ids.shape[1] + 1

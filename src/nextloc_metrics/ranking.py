@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ _BEYOND = 1 << 39
 _SHORT_LIST = 32
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, frozen=True)
 class Ranking:
     r"""Where the relevant locations of a batch of queries landed, in four integers each.
 
@@ -535,7 +535,7 @@ class Ranking:
         first = self.first
         if first.top == top:
             return first
-        return self.once((FirstPlaces, top), lambda: first.cut(top))
+        return first.cut(top)
 
     @property
     def best(self) -> Tensor:
@@ -585,28 +585,6 @@ class Ranking:
             )
         return found
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        # what follows from other values is dropped: copies of batches set them
-        self.__dict__["_derived"] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_derived": {}}  # made anew from the rest
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read also what version 0.1 wrote."""
-        if "graded" in state:
-            gains = state.pop("gains")
-            state["grades"] = gains if state.pop("graded") else None
-        self.__dict__.update(state)
-
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """Return what was made of this ranking under a key, and make it the first time."""
-        derived: dict[Hashable, Any] = self._derived  # type: ignore[attr-defined]
-        if key not in derived:
-            derived[key] = make()
-        return cast("Made", derived[key])
-
     @property
     def gains(self) -> Tensor:
         """What the relevant locations of the columns are worth: their grades, or 1; 0 for padding.
@@ -620,7 +598,7 @@ class Ranking:
     @property
     def answerable(self) -> Tensor:
         """Which queries count and have a relevant location, bool `[N]`."""
-        return self.once("answerable", lambda: self.counted & (self.num_relevant > 0))
+        return self.counted & (self.num_relevant > 0)
 
     @property
     def device(self) -> torch.device:
