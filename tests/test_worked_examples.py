@@ -237,6 +237,22 @@ def test_precision_of_a_short_list() -> None:
     assert of(PrecisionAtK(5, denominator="retrieved"), ranked, relevant) == 0.5
 
 
+def test_precision_of_a_list_that_is_longer_than_k() -> None:
+    """The places are at most k, whatever a Ranking keeps for other metrics."""
+    ranking = Ranking.from_lists(torch.tensor([[3, 1, 2, 0, 4]]), torch.tensor([[1, 4]]), top=5)
+    for k in (1, 2, 4, 5, 9):
+        hits = (k >= 2) + (k >= 5)
+        if k <= 5:
+            metric = PrecisionAtK(k, denominator="retrieved")
+            metric.update(ranking)
+            assert metric.compute().item() == pytest.approx(hits / k)
+        assert of(
+            PrecisionAtK(k, denominator="retrieved"),
+            torch.tensor([[3, 1, 2, 0, 4]]),
+            torch.tensor([[1, 4]]),
+        ) == pytest.approx(hits / min(k, 5))
+
+
 def test_f1_of_the_queries_and_of_the_pool() -> None:
     """Queries with 1 of 1 and 1 of 3 found in two places: (2/3 + 2/5)/2, and pooled 4/8."""
     ranked = torch.tensor([[0, 9], [0, 9]])
@@ -305,6 +321,12 @@ def test_location_f1_of_rows_that_decide_nothing() -> None:
         (300, 2999, 3, 900),
         (0, 6000, 3, None),
         (0, 257, 257, None),
+        (0, 258, 2, None),
+        (0, 259, 3, 256),
+        (0, 300, 2, None),
+        (4, 300, 2, 20),
+        (4, 300, 2, 260),
+        (4, 300, 2, 261),
         (2, 300, 43, None),
         (2, 300, 44, None),
         (0, 400, 390, 200),

@@ -8,17 +8,14 @@ would have to share the cores with them.
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 #: more threads than these would wait for Python's lock
 MOST_IN_PYTHON = 8
-
-Part = TypeVar("Part")
-Made = TypeVar("Made")
 
 
 def _find_openmp() -> Callable[..., None] | None:
@@ -63,19 +60,6 @@ def run(task: Callable[[], None], threads: int) -> None:
         done.acquire()
     if errors:
         raise errors[0]
-
-
-def map_parts(function: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made]:
-    """Call a function with every part, on several threads, and return what it returned."""
-    made: dict[int, Made] = {}
-    untaken = iter(range(len(parts)))
-
-    def take_parts() -> None:
-        for number in untaken:
-            made[number] = function(parts[number])
-
-    run(take_parts, max(1, min(available(), MOST_IN_PYTHON, len(parts))))
-    return [made[number] for number in range(len(parts))]
 
 
 def run_compiled(task: Any, argument: int, threads: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends import threads
+import nextloc_metrics.backends.threads as threads
 from nextloc_metrics.backends.with_numpy import WithNumpy
 
 try:

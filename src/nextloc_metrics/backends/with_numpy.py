@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends import threads
+import nextloc_metrics.backends.threads as threads
 from nextloc_metrics.backends.reference import FEW_RELEVANT, Reference, must_not_sync
 from nextloc_metrics.places import UNLISTED, UNRETRIEVED
 
