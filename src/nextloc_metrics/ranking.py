@@ -38,7 +38,7 @@ _BEYOND = 1 << 39
 _SHORT_LIST = 32
 
 
-@dataclass(eq=False, repr=False, frozen=True)
+@dataclass(eq=False, repr=False)
 class Ranking:
     r"""Where the relevant locations of a batch of queries landed, in four integers each.
 
