@@ -699,21 +699,6 @@ def test_a_ranking_outlives_what_it_was_made_of(form: str, relevance: str) -> No
     assert torch.equal(ranking.first.retrieved, kept.first.retrieved)
 
 
-def test_a_ranking_of_version_0_1_keeps_its_grades() -> None:
-    """They were called gains, and were there where nothing is graded, too."""
-    for target in (torch.tensor([[1.0, 3.0, 0.0]]), torch.tensor([[0, 1]])):
-        ranking = Ranking.from_scores(torch.tensor([[0.9, 0.8, 0.1]]), target)
-        state = ranking.__getstate__()
-        del state["grades"]
-        state |= {"gains": ranking.gains, "graded": target.is_floating_point()}
-        read = Ranking.__new__(Ranking)
-        read.__setstate__(state)
-        assert vars(read).keys() == vars(ranking).keys()
-        assert torch.equal(read.gains, ranking.gains)
-        assert torch.equal(NDCGAtK(2)(read), NDCGAtK(2)(ranking))
-        assert (read.grades is None) is (ranking.grades is None)
-
-
 def test_a_ranking_of_lists() -> None:
     """Places as written, a repeat keeping the places of the others."""
     lists = torch.tensor([[4, 4, 7, -1], [7, -1, -1, -1]])
