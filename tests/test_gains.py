@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import operator
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -21,6 +22,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     RankingMetric,
+    exact,
     scoring,
 )
 from strategies import RANKING_CASES, Case
@@ -193,6 +195,42 @@ def test_an_unchecked_score_counts_as_the_nearest_bound(wrap: str) -> None:
         results = [result.scores for result in results]
         assert results[0].tolist() == list(MEANT)
     assert torch.equal(*results)
+
+
+def test_only_rounding_takes_a_score_beyond_1() -> None:
+    """What is above 1 by less than 10^-9 counts as 1, and more is an error."""
+    batch = SCORES.expand(2, -1), torch.zeros(2, dtype=torch.int64)
+    rounded = Written((1 + 1e-10, 1 - 1e-10))
+    rounded.update(*batch)
+    assert rounded.state.tolist() == [2 * 2**32, 2 * 2**32 - 1, 2]
+    for values in ((1 + 1e-8, 0.0), (1.0, -1e-10), (math.nan, 1.0)):
+        wrong = Written(values)
+        with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
+            wrong.update(*batch)
+        assert wrong.num_queries == 0
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 31, 32, 33, 1000])
+def test_rows_are_added_and_multiplied_in_one_order(width: int) -> None:
+    """That of halves, which shapes, strides and padding do not change."""
+    rows = torch.rand(7, width, dtype=torch.float64) * 3
+
+    def halved(row: list[float], neutral: float, combine: Any) -> float:
+        row = row + [neutral] * ((1 << (len(row) - 1).bit_length()) - len(row))
+        while len(row) > 1:
+            half = len(row) // 2
+            row = [combine(*pair) for pair in zip(row[:half], row[half:], strict=True)]
+        return row[0]
+
+    for function, neutral, combine in (
+        (exact.row_sum, 0.0, operator.add),
+        (exact.row_product, 1.0, operator.mul),
+    ):
+        expected = [halved(row, neutral, combine) for row in rows.tolist()]
+        padded = torch.nn.functional.pad(rows, (0, width + 5), value=neutral)
+        for form in (rows, padded, rows.T.contiguous().T, rows.expand(2, -1, -1)[1]):
+            assert function(form).tolist() == expected
+        assert function(rows[:1]).tolist() == expected[:1]
 
 
 @pytest.mark.parametrize("case", RANKING_CASES, ids=str)

@@ -17,6 +17,7 @@ from nextloc_metrics import (
     MAPAtK,
     NDCGAtK,
     PrecisionAtK,
+    Ranking,
     RankingCollection,
     RankingMetric,
     RecallAtK,
@@ -59,6 +60,10 @@ def test_two_to_the_31_queries_are_counted_and_more_are_an_error(case: Case) -> 
     state = metric.state.clone()
     with pytest.raises(OverflowError, match=rf"at most 2\^31.*got {MOST + 1}.*reset"):
         metric.compute()
+    if metric.averages_scores:
+        for estimate in (metric.interval, metric.standard_error):
+            with pytest.raises(OverflowError, match=r"at most 2\^31"):
+                estimate()
     assert torch.equal(metric.state, state)
     metric.reset()
     assert float(metric(SCORES, target)) == float(expected)
@@ -103,7 +108,20 @@ def test_pooled_f1_of_more_hits_than_queries_fit() -> None:
     assert f1.num_queries * hits / 2 > MOST
     assert float(f1.compute()) == pytest.approx(float(expected), rel=1e-7)
     whole, _, _, part = f1.state.tolist()
-    assert abs(whole + Fraction(part, 2**32) - hits * 2**30) < 1
+    assert whole * 2**32 + part == 2**30 * sum(round(x * 2**32) for x in (Fraction(4, 3), 2))
+
+
+def test_pooled_f1_of_fewer_relevant_locations_than_were_hit() -> None:
+    """A Ranking of impossible numbers raises; unchecked, there are no more hits than relevant."""
+    ranking = Ranking.from_scores(SCORES, torch.tensor([[0, 1]]))
+    ranking.num_relevant = torch.tensor([1])
+    checked: Any = F1AtK(2, average="pooled")
+    with pytest.raises(ValueError, match=r"in \[0, 1\], got 2\.0"):
+        checked.update(ranking)
+    assert checked.num_queries == 0
+    unchecked: Any = F1AtK(2, average="pooled", validate_args=False)
+    unchecked.update(ranking)
+    assert float(unchecked.compute()) == pytest.approx(2 * 1 / (2 + 1))
 
 
 class Fails(MRR):
