@@ -31,7 +31,7 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
-from nextloc_metrics.intervals import t_quantile
+from nextloc_metrics.intervals import Estimate, t_quantile
 from strategies import batch, same, updated
 
 
@@ -135,6 +135,30 @@ def test_scores_all_alike_are_not_certain() -> None:
     assert of_ranks(MRR(), [2]).standard_error().isnan()
 
 
+@pytest.mark.parametrize("rank", range(2, 40))
+def test_rounded_scores_all_alike_are_not_certain(rank: int) -> None:
+    """The squares of 1/3 and the like are rounded, which is no spread, of 1 query or of many."""
+    expected = wilson(1 / rank, 50, scipy.stats.norm.ppf(0.975))
+    assert bounds(of_ranks(MRR(), [rank] * 50)) == pytest.approx(expected, abs=1e-6)
+    alone = of_ranks(MRR(), [rank])
+    assert alone.standard_error().isnan()
+    expected = wilson(1 / rank, 1, scipy.stats.norm.ppf(0.975))
+    assert bounds(alone) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.9, 0.95, 0.999999])
+def test_no_bound_is_beyond_the_mean_or_beyond_0_and_1(confidence: float) -> None:
+    """Before they are rounded to float32, for means next to 0 and 1 and for any size."""
+    effective = torch.logspace(0, 15, 4001, dtype=torch.float64)[:, None]
+    ends = torch.tensor([0.0, 5e-324, 1e-18, 1e-9, 0.5], dtype=torch.float64)
+    mean = torch.cat([ends, 1 - ends]).expand(len(effective), -1)
+    low, high = Estimate(mean, torch.zeros_like(mean), effective, math.inf).interval(confidence)
+    assert bool((low >= 0).all())
+    assert bool((low <= mean).all())
+    assert bool((mean <= high).all())
+    assert bool((high <= 1).all())
+
+
 def test_more_queries_are_more_certain() -> None:
     """Four times the queries halve the interval."""
     ranks = [1, 2, 5, 3, 9, 1, 4, 7] * 50
@@ -160,7 +184,7 @@ def test_the_state_stays_as_it_is() -> None:
     assert bounds(metric) == bounds(of_ranks(MRR(), [1, 2, 3, 4]))
 
 
-@pytest.mark.parametrize("confidence", [0, 1, 1.5, -0.1, math.nan, True])
+@pytest.mark.parametrize("confidence", [0, 1, 0.0, 1.0, 1.5, -0.1, math.nan, True])
 def test_confidence_is_a_fraction(confidence: float) -> None:
     """95 is no confidence, 0.95 is."""
     metric = of_ranks(MRR(), [1, 2])
@@ -219,7 +243,8 @@ def test_quantiles_of_students_t(freedom: float) -> None:
     """They equal SciPy's."""
     for confidence in (0.01, 0.5, 0.9, 0.95, 0.999):
         theirs = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
-        assert t_quantile(confidence, freedom) == pytest.approx(theirs, rel=1e-6)
+        digits = 1e-9 if freedom <= 200 else 1e-7  # of the sum, and of the expansion
+        assert t_quantile(confidence, freedom) == pytest.approx(theirs, rel=digits)
     assert math.isnan(t_quantile(0.95, 0))
 
 
