@@ -80,7 +80,7 @@ GRADES = torch.tensor(
 )
 RELEVANT = GRADES > 0
 TARGET = torch.tensor([0, 3, 0, 6])  # where one location a query is relevant
-PLACE = SCORES.argsort(descending=True).argsort() + 1  # there are no ties
+RANK = SCORES.argsort(descending=True).argsort() + 1  # there are no ties
 
 Value = float | None
 Rows = list[Sequence[object]]
@@ -329,10 +329,10 @@ def made(written: str) -> Metric:
 def the_batch() -> str:
     """Where the relevant locations landed."""
     rows: Rows = []
-    for i, (place, grade) in enumerate(zip(PLACE, GRADES, strict=True)):
+    for i, (place, grade) in enumerate(zip(RANK, GRADES, strict=True)):
         graded = sorted((int(place[j]), int(grade[j])) for j in grade.nonzero()[:, 0])
-        several = ", ".join(f"place {p} (grade {g})" for p, g in graded) or "none"
-        rows.append([i + 1, several, f"place {int(place[TARGET[i]])}"])
+        several = ", ".join(f"rank {p} (grade {g})" for p, g in graded) or "none"
+        rows.append([i + 1, several, f"rank {int(place[TARGET[i]])}"])
     return table(["query", "several relevant locations", "one relevant location"], rows)
 
 
@@ -398,7 +398,7 @@ def options() -> str:
 
 def pooled() -> str:
     """Means over queries beside ratios of sums over queries."""
-    hits, relevant = (RELEVANT & (PLACE <= K)).sum(1), RELEVANT.sum(1)
+    hits, relevant = (RELEVANT & (RANK <= K)).sum(1), RELEVANT.sum(1)
     asked = relevant > 0
     hit, places, known = int(hits.sum()), K * int(asked.sum()), int(relevant.sum())
     rows: Rows = [
@@ -624,7 +624,7 @@ def several() -> str:
     """The chain, where more than one location is relevant."""
     lists, target = torch.arange(10)[None], torch.tensor([[0, 8, 9]])
     metrics = [AccuracyAtK(1), MRR(5), NDCGAtK(5), AccuracyAtK(5)]
-    head = ["relevant at places", "Acc@1", "MRR@5", "NDCG@5", "Acc@5"]
+    head = ["relevant at ranks", "Acc@1", "MRR@5", "NDCG@5", "Acc@5"]
     return table(head, [["1, 9, 10", *(of(metric, lists, target) for metric in metrics)]])
 
 

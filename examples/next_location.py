@@ -403,7 +403,7 @@ def format_table(rows: dict[str, dict[str, float]]) -> str:
 
 @rank_zero_only
 def draw_curves(curves: dict[str, list[float]], title: str, path: Path) -> None:
-    """Draw the accuracy within the first k places over k, one line a model."""
+    """Draw the accuracy within the first k ranks over k, one line per model."""
     from matplotlib.figure import Figure  # without pyplot, no display is asked for
 
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
@@ -414,8 +414,8 @@ def draw_curves(curves: dict[str, list[float]], title: str, path: Path) -> None:
         axes.plot(CURVE, [100 * value for value in curves[name]], style, label=name)
     axes.set(
         title=title,
-        xlabel="k (places in the ranked list)",
-        ylabel="accuracy within the first k places (%)",
+        xlabel="k (ranks that count)",
+        ylabel="accuracy within the first k ranks (%)",
         xlim=(1, CURVE[-1]),
         ylim=(0, 100),
         xticks=[1, *range(10, len(CURVE) + 1, 10)],
@@ -513,7 +513,7 @@ def main(argv: list[str] | None = None) -> dict[str, Results]:
     share = share_of_groups(data, part=2)
     say(
         f"\n{format_table(metrics)}\n\n"
-        f"Accuracy within {GROUP_K} places, by the target: its popularity in the training part "
+        f"Accuracy within {GROUP_K} ranks, by the target: its popularity in the training part "
         "(decile 1: the rarest;\nunmapped: not there at all, always a miss), and whether it is new "
         "to the user or known.\n\n"
         f"{format_table({'share of targets': share, **by_target})}"

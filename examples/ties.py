@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from check_ins import FIRST_LOCATION, CheckIns, read_or_simulate, score_test_part
 from next_location import Markov, MostVisited, ReturnOrExploreGRU
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection
-from nextloc_metrics.ranking import Ties
+from nextloc_metrics.record import Ties
 
 K = 10
 LENGTH = 64  # visits in a history, as in next_location.py

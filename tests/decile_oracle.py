@@ -95,7 +95,7 @@ def queries(
 
 
 def first_places(blocks: Blocks, places: int) -> Blocks:
-    """The blocks that lie within the first places as a whole."""
+    """The blocks that lie within the first ranks as a whole."""
     kept: Blocks = []
     for block in blocks:
         if sum(map(len, kept)) + len(block) > places:
@@ -172,7 +172,7 @@ def ndcg(
     candidates: int = 500,
     ties: str = "expected",
 ) -> float:
-    """Discounted gains at the places of the bin's own list, over the best possible."""
+    """Discounted gains at the ranks of the bin's own list, over the best possible."""
     values = []
     for query in of:
         relevant = own_relevant(query, bin_of, number)

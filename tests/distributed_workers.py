@@ -33,11 +33,9 @@ from torchmetrics.classification import MulticlassAccuracy
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    DecilePredictionShare,
     F1AtK,
     Grouped,
     LocationF1,
@@ -58,8 +56,10 @@ from nextloc_metrics import (
     recommendation_metrics,
 )
 from nextloc_metrics.distributed import PaddedDataset
-from nextloc_metrics.location_f1 import LocationTally
-from nextloc_metrics.metric import RankingTally, all_reduce
+from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
+from nextloc_metrics.families.location_f1 import LocationTally
+from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.state import all_reduce
 
 TIME_OUT = timedelta(seconds=60)
 
@@ -768,7 +768,7 @@ def rank_slices_that_do_not_fit(rank: int) -> list[str]:
 
 
 def sharded_metrics() -> RankingCollection:
-    """Make metrics that need places, and the candidates on the first places."""
+    """Make metrics that need places, and the candidates on the first ranks."""
     table = bins()
     names = {"mrr": MRR(), "hit": AccuracyAtK(3), "decile": DecileNDCG(table, 2, candidates=20)}
     return RankingCollection(names)

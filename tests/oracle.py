@@ -189,7 +189,7 @@ def settle(query: Query, ties: str) -> Query:
 
 @dataclass
 class Walk:
-    """What is expected within the first places of a query."""
+    """What is expected within the first ranks of a query."""
 
     hits: float = 0.0
     found: float = 0.0

@@ -142,7 +142,7 @@ def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
 
 
 def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tensor, Tensor]:
-    """Random scores of few levels, so with ties, and one random relevant location a query."""
+    """Random scores of few levels, so with ties, and one random relevant location per query."""
     return (
         torch.randint(levels, (n, locations)).float(),
         torch.randint(locations, (n,)),
@@ -174,7 +174,7 @@ def scores(
 def one_relevant(
     draw: st.DrawFn, values: st.SearchStrategy[float] = LEVELS, rows: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Scores `[N, C]` and one relevant id a query."""
+    """Scores `[N, C]` and one relevant id per query."""
     preds = draw(scores(rows=rows, values=values))
     n, c = preds.shape
     target = draw(st.lists(st.integers(0, c - 1), min_size=n, max_size=n))

@@ -139,7 +139,7 @@ def test_scores_of_larger_batches(levels: int) -> None:
 
 
 def test_the_two_ways_of_the_oracle_agree() -> None:
-    """Enumerating every order and walking down the places give the same scores."""
+    """Enumerating every order and walking down the ranks give the same scores."""
     for _ in range(20):
         preds = torch.randint(3, (1, 6)).float()
         relevance = torch.randint(-1, 3, (1, 6)).clamp(min=0).float()

@@ -65,7 +65,7 @@ def probabilities() -> Tensor:
 
 
 def some_relevant(share: float = 0.2) -> Tensor:
-    """Bool relevance with at least one relevant location a query."""
+    """Bool relevance with at least one relevant location per query."""
     relevant = torch.rand(N, C) < share
     relevant[torch.arange(N), torch.randint(C, (N,))] = True
     return relevant

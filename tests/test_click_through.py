@@ -20,7 +20,7 @@ from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, BinaryMatth
 
 import distributed_workers as work
 from nextloc_metrics import click_through_metrics
-from nextloc_metrics.click_through import LogLoss
+from nextloc_metrics.families.click_through import LogLoss
 from strategies import same, split, updated
 
 KEYS = ["log_loss", "auc", "pr_auc", "accuracy", "precision", "recall", "f1", "mcc"]
@@ -173,7 +173,7 @@ def test_curves_of_all_thresholds_are_exact() -> None:
 
 
 def test_curves_of_few_thresholds_are_close_and_small() -> None:
-    """32 bytes a threshold for any number of interactions, against 12 an interaction."""
+    """32 bytes per threshold for any number of interactions, against 12 an interaction."""
     few, exact = click_through_metrics(thresholds=200), click_through_metrics()
     for _ in range(10):
         preds = torch.rand(1000)

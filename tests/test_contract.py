@@ -37,8 +37,8 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
-from nextloc_metrics.click_through import LogLoss
-from nextloc_metrics.places import UNRETRIEVED
+from nextloc_metrics.families.click_through import LogLoss
+from nextloc_metrics.record import UNRETRIEVED
 from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
 
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
@@ -592,7 +592,7 @@ class Within(RankingMetric):
         self.within = k
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Whether the relevant location is surely within the first places."""
+        """Whether the relevant location is surely within the first ranks."""
         return (ranking.above[:, 0] + ranking.tied[:, 0] <= self.within).double()
 
 
@@ -700,7 +700,7 @@ def test_a_ranking_outlives_what_it_was_made_of(form: str, relevance: str) -> No
 
 
 def test_a_ranking_of_lists() -> None:
-    """Places as written, a repeat keeping the places of the others."""
+    """Ranks as written, a repeat keeping the ranks of the others."""
     lists = torch.tensor([[4, 4, 7, -1], [7, -1, -1, -1]])
     ranking = Ranking.from_lists(lists, torch.tensor([7, 4]))
     assert ranking.above.tolist() == [[2], [UNRETRIEVED]]
@@ -750,7 +750,7 @@ def test_metrics_take_rankings(case: Case) -> None:
 
 @pytest.mark.parametrize("case", RANKING_CASES, ids=str)
 def test_places_alone_are_enough(case: Case) -> None:
-    """A ranking that kept as many first places as a metric asks for is all that it needs."""
+    """A ranking that kept as many first ranks as a metric asks for is all that it needs."""
     preds, target = batch()
     ranking = Ranking.from_scores(preds, target, top=case.make().top)
     expected = updated(case.make(), preds, target)
@@ -779,7 +779,7 @@ def test_a_ranking_survives_the_handling_of_batches(used: bool) -> None:
 
 
 def test_breaking_ties_keeps_the_ranking() -> None:
-    """`break_ties` returns changed places and leaves the ranking as it was."""
+    """`break_ties` returns changed ranks and leaves the ranking as it was."""
     ranking = Ranking.from_scores(torch.zeros(1, 5), torch.tensor([[1, 3]]))
     best, worst = ranking.break_ties("optimistic"), ranking.break_ties("pessimistic")
     assert best.above.tolist() == [[0, 1]]

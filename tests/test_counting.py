@@ -28,9 +28,10 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
     scoring,
+    weights,
 )
 from nextloc_metrics.backends import reference, threads, with_numba, with_numpy
-from nextloc_metrics.places import UNRETRIEVED
+from nextloc_metrics.record import UNRETRIEVED
 from strategies import SCORES, dirty_scores
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -188,7 +189,7 @@ def test_looking_no_further_changes_no_metric(dtype: torch.dtype, depth: int) ->
 
 
 @pytest.mark.parametrize("depth", [1, 7])
-@pytest.mark.parametrize("ties", ["none", "on the first places", "everywhere"])
+@pytest.mark.parametrize("ties", ["none", "on the first ranks", "everywhere"])
 @pytest.mark.usefixtures("each_backend")
 def test_many_relevant_locations_are_the_same_as_ids_and_as_relevance(
     ties: str, depth: int
@@ -196,7 +197,7 @@ def test_many_relevant_locations_are_the_same_as_ids_and_as_relevance(
     """Also where a query has a few or none of them, some scores are NaN, and true is any byte."""
     generator = torch.Generator().manual_seed(depth)
     scores = torch.rand(40, 300, generator=generator).argsort(1).double()
-    if ties == "on the first places":
+    if ties == "on the first ranks":
         scores[4:9] = scores[4:9].clamp(max=297)
     elif ties == "everywhere":
         scores = (scores / 8).floor()
@@ -403,7 +404,7 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
     """Return the most bytes that PyTorch's tensors and NumPy's arrays held during a run."""
     with Watch(given, sortable):
         run()  # imports, tables and states that stay
-    given = [*given, scoring._table(torch.device("cpu"))]
+    given = [*given, weights.table_of_sums(torch.device("cpu"))]
     tracemalloc.start()
     try:
         with Watch(given, sortable) as watch:
@@ -478,7 +479,7 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
 @pytest.mark.parametrize("k", [50, 340, 5000, 50_000])
 @pytest.mark.usefixtures("each_backend")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
-    """Whether first places are looked for or all places counted."""
+    """Whether first ranks are looked for or all ranks counted."""
     scores, target = torch.randn(256, 50_000), torch.arange(512).view(256, 2)
     update = RecallAtK(k).update
     peak = peak_of(lambda: update(scores, target), [scores, target], 50_000)

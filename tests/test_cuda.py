@@ -19,11 +19,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    DecilePredictionShare,
     Grouped,
     LocationF1,
     PopularityBins,
@@ -33,6 +31,7 @@ from nextloc_metrics import (
     recommendation_metrics,
     scoring,
 )
+from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metric import RankingTally
 from strategies import CASES, Case, state
 
@@ -164,7 +163,7 @@ def all_scores(ranking: Ranking) -> tuple[Tensor, ...]:
 def rank_and_score(scores: Tensor, target: Tensor) -> tuple[Tensor, ...]:
     """From scores to scores: the places, the best candidate, and all that follows."""
     ranking = Ranking.from_scores(scores, target, validate_args=False, top=2)
-    first = ranking.first_places(2)
+    first = ranking.top_candidates(2)
     places = ranking.above, ranking.tied, ranking.relevant_above, ranking.relevant_tied
     return (
         *places,
@@ -205,11 +204,11 @@ def test_compiled_graphs_give_the_same_bits(backend: str, width: int) -> None:
 
 @compiles
 def test_one_graph_serves_any_number_of_candidates() -> None:
-    """The first places included."""
+    """The first ranks included."""
 
     def first_ids(scores: Tensor, target: Tensor) -> Tensor:
         ranking = Ranking.from_scores(scores, target, validate_args=False, top=5)
-        return ranking.first_places(5).ids
+        return ranking.top_candidates(5).ids
 
     torch.compiler.reset()
     compiled = torch.compile(first_ids, fullgraph=True, dynamic=True, backend="eager")

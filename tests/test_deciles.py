@@ -24,17 +24,16 @@ import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    DecilePredictionShare,
     Grouped,
     PopularityBins,
     Ranking,
     RankingCollection,
     decile_metrics,
 )
+from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
 
 Options = dict[str, Any]
 Batch = tuple[Tensor, Tensor]
@@ -268,7 +267,7 @@ def compare(name: str, options: Options, problem: Any) -> None:
 @given(data=st.data())
 def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.DataObject) -> None:
     """Scores with ties and infinities say what every order of the tied ones says."""
-    # which NaNs are on the first places, only shares would tell: they have a test of their own
+    # which NaNs are on the first ranks, only shares would tell: they have a test of their own
     levels = DIRTY if name != "DecilePredictionShare" else [x for x in DIRTY if x == x]
     compare(name, options, data.draw(problems("scores", levels)))
 
@@ -622,7 +621,7 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
         ((preds, target + 5), r"`target` must hold ids"),
         ((preds,), r"`target` must be given"),
         ((preds, target, torch.ones(3, dtype=torch.bool)), r"`mask` must be"),
-        ((Ranking.from_scores(preds, target),), r"places are needed"),
+        ((Ranking.from_scores(preds, target),), r"candidates are needed"),
     ]
     for arguments, message in wrong:
         for way in (metric.update, metric):

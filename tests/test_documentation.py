@@ -132,10 +132,11 @@ def test_the_api_page_has_every_public_name(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add_state", "has_own_score", "has_own_update", "one_pass", "plan", "readings", "state_key",
-        "sync_context", "tallies", "will_all_reduce",
+        "add_state", "has_own_score", "has_own_update", "named_members", "one_pass", "plan",
+        "state_key", "summed_at_once", "sync_context", "tallies", "values_and_intervals",
+        "will_all_reduce",
     },
-    "how rankings are made, and what is kept beside them": {"cut", "from_places"},
+    "how rankings are made, and what is kept beside them": {"cut", "from_relevant"},
     "how decile metrics differ from each other": {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",

@@ -34,7 +34,7 @@ from nextloc_metrics import (
 
 Wrong = (TypeError, ValueError)
 SCORES = torch.tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
-TARGET = torch.tensor([2, 0, 0])  # at the places 2, 1 and 2
+TARGET = torch.tensor([2, 0, 0])  # at the ranks 2, 1 and 2
 
 
 class Own(RankingMetric):
@@ -259,7 +259,7 @@ class Deep(AccuracyAtK):
 
 
 def test_an_own_score_may_look_beyond_k() -> None:
-    """A subclass of a metric that is cut at k gets all places."""
+    """A subclass of a metric that is cut at k gets all ranks."""
     scores = torch.arange(1000.0).expand(2, -1)
     target = torch.tensor([[3, 900], [10, 20]])
     ranking = Ranking.from_scores(scores, target)
@@ -267,13 +267,13 @@ def test_an_own_score_may_look_beyond_k() -> None:
 
 
 class FirstIds(RankingMetric):
-    """A score of ids on the first places."""
+    """A score of ids on the first ranks."""
 
     top = 3
 
     def score(self, ranking: Ranking) -> Tensor:
         """Tell whether the relevant location is among them."""
-        return (ranking.first_places(3).ids == ranking.relevant).any(1).double()
+        return (ranking.top_candidates(3).ids == ranking.relevant).any(1).double()
 
 
 class Best(FirstIds):
@@ -283,7 +283,7 @@ class Best(FirstIds):
 
     def score(self, ranking: Ranking) -> Tensor:
         """Tell whether the relevant location is there."""
-        return (ranking.first_places(1).ids == ranking.relevant).any(1).double()
+        return (ranking.top_candidates(1).ids == ranking.relevant).any(1).double()
 
 
 class Decided(FirstIds):
@@ -300,7 +300,7 @@ class Decided(FirstIds):
 @pytest.mark.parametrize("metric", [FirstIds, Best, Decided])
 def test_chance_of_a_score_of_ids_raises(metric: type[RankingMetric]) -> None:
     """Of a random ranking no ids are known."""
-    with pytest.raises(TypeError, match="ids on the first places"):
+    with pytest.raises(TypeError, match="ids of the first candidates"):
         analysis.chance(metric(), num_candidates=10)
 
 
@@ -321,7 +321,7 @@ FIRST = torch.tensor(
 @pytest.mark.parametrize("kept", [1, 2, 3, 9])
 @pytest.mark.parametrize("way", ["scores", "embeddings", "shards"])
 def test_the_first_place_is_known_by_its_id(way: str, kept: int) -> None:
-    """`first_places(1)` is the same whatever a ranking kept, and a tie for it is nobody's."""
+    """`top_candidates(1)` is the same whatever a ranking kept, and a tie for it is nobody's."""
     target, one = torch.zeros(6, dtype=torch.long), torch.ones(6, dtype=torch.long)
     if way == "embeddings":
         ranking = Ranking.from_embeddings(FIRST, torch.eye(3), target, chunk_size=2, top=kept)
@@ -332,7 +332,7 @@ def test_the_first_place_is_known_by_its_id(way: str, kept: int) -> None:
     else:
         ranking = Ranking.from_scores(FIRST, target, top=kept)
         expected = [-1, 1, -1, 1, -1, 1]
-    first = ranking.first_places(1)
+    first = ranking.top_candidates(1)
     assert first.top == 1
     assert first.ids[: len(expected)].tolist() == [[location] for location in expected]
     assert first.known[:5].tolist() == [[False], [True], [False], [False], [False]]
@@ -355,17 +355,17 @@ def test_the_first_place_of_random_scores(relevant: int) -> None:
         Ranking.from_scores(scores, target, top=1),
         Ranking.from_scores(scores, target, top=1, depth=2),
     ):
-        assert torch.equal(ranking.first_places(1).ids, expected)
+        assert torch.equal(ranking.top_candidates(1).ids, expected)
         assert torch.equal(ranking.best, scores.argmax(1))
 
 
 def test_the_first_place_of_one_candidate_and_of_lists() -> None:
     """A single candidate has no rival, and a list none either."""
     alone = Ranking.from_scores(torch.tensor([[0.3]]), torch.tensor([0]), top=1)
-    assert alone.first_places(1).ids.tolist() == [[0]]
+    assert alone.top_candidates(1).ids.tolist() == [[0]]
     lists = Ranking.from_lists(torch.tensor([[4, 2], [-1, -1]]), torch.tensor([4, 0]), top=1)
-    assert lists.first_places(1).ids.tolist() == [[4], [-1]]
-    assert lists.first_places(1).known.tolist() == [[True], [False]]
+    assert lists.top_candidates(1).ids.tolist() == [[4], [-1]]
+    assert lists.top_candidates(1).known.tolist() == [[True], [False]]
 
 
 def test_an_own_metric_sees_as_many_places_in_any_collection() -> None:
@@ -387,7 +387,7 @@ def test_a_ranking_of_the_best_alone_has_no_ids() -> None:
     ranking = Ranking.from_scores(SCORES, TARGET, top=1, best_only=True)
     assert ranking.best.tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="make it with `top=1`"):
-        ranking.first_places(1)
+        ranking.top_candidates(1)
     with pytest.raises(ValueError, match=r"best candidate.*make it with `top=1`"):
         _ = Ranking.from_scores(SCORES, TARGET).best
 
@@ -398,11 +398,11 @@ def test_a_table_is_never_read_at_minus_one() -> None:
     ranking = Ranking.from_scores(
         FIRST[:4], torch.tensor([[0, 2], [1, -1], [2, 0], [0, -1]]), top=1
     )
-    first = ranking.first_places(1).look_up(table, math.nan)
+    first = ranking.top_candidates(1).look_up(table, math.nan)
     assert first.shape == (4, 1, 2)
     assert first[1, 0].tolist() == [11, 1]
     assert first[[0, 2, 3]].isnan().all()
-    assert ranking.first_places(1).look_up(table[:, 0].long(), -7).tolist() == [
+    assert ranking.top_candidates(1).look_up(table[:, 0].long(), -7).tolist() == [
         [-7],
         [11],
         [-7],
@@ -412,7 +412,7 @@ def test_a_table_is_never_read_at_minus_one() -> None:
     assert sorted(own[0].tolist()) == [0, 2]
     assert own[1].tolist() == [1, -1]
     lists = Ranking.from_lists(torch.tensor([[9, 1]]), torch.tensor([9]), top=2)
-    assert lists.first_places(2).look_up(table[:, 1], -1.0).tolist() == [[-1, 1]]
+    assert lists.top_candidates(2).look_up(table[:, 1], -1.0).tolist() == [[-1, 1]]
     assert lists.look_up(table[:, 1], -1.0).tolist() == [[-1]]
     with pytest.raises(ValueError, match="`table` must have a row for each of the 3 candidates"):
         ranking.look_up(table[:2], 0.0)
@@ -420,7 +420,7 @@ def test_a_table_is_never_read_at_minus_one() -> None:
         with pytest.raises(Wrong, match="`table` must be a tensor"):
             ranking.look_up(wrong, 0.0)  # type: ignore[arg-type]
         with pytest.raises(Wrong, match="`table` must be a tensor"):
-            ranking.first_places(1).look_up(wrong, 0.0)  # type: ignore[arg-type]
+            ranking.top_candidates(1).look_up(wrong, 0.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("depth", [0, -1, 2.5, True])

@@ -16,11 +16,9 @@ import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    DecileCoverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
-    DecilePredictionShare,
     Grouped,
     LocationF1,
     PerQueryScores,
@@ -34,6 +32,7 @@ from nextloc_metrics import (
     plotting,
     recommendation_metrics,
 )
+from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
 from strategies import CASES, LOCATIONS, Case, batch, updated
 
 matplotlib = pytest.importorskip("matplotlib", reason="pictures need matplotlib")
@@ -362,7 +361,7 @@ def test_members_with_several_values(nested: bool, clash: bool) -> None:
         metrics = RankingCollection([metrics, RankingCollection({"mrr": MRR()})])
     metrics.update(*batch(n=900), groups=torch.arange(900) % 499)
     values = metrics.compute()
-    assert set(metrics.readings()) == set(values)
+    assert len(metrics.table().rows) == len(values)
     for pictures in (metrics.plot(), metrics.plot(values)):
         by_title = {axes.get_title(): axes for _, axes in pictures}
         for name, member in metrics.items(copy_state=False):

@@ -18,6 +18,7 @@ from nextloc_metrics import (
     RankingCollection,
     tables,
 )
+from nextloc_metrics.report import readings
 from strategies import batch, updated
 
 BINS = PopularityBins([2, 2, 1, 1])
@@ -125,9 +126,9 @@ def test_quantiles_are_those_of_torch(number: int) -> None:
     shares = [0.0, 0.05, 0.5, 0.75, 1.0]
     with_nan = torch.cat([values, torch.tensor([math.nan])])
     expected = values.double().quantile(torch.tensor(shares, dtype=torch.float64))
-    found = tables.quantiles(with_nan, shares)
+    found = readings.quantiles(with_nan, shares)
     assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, atol=1e-12)
-    assert math.isnan(tables.quantiles(with_nan[-1:], [0.5])[0])
+    assert math.isnan(readings.quantiles(with_nan[-1:], [0.5])[0])
 
 
 def test_models_side_by_side() -> None:

@@ -4,17 +4,14 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import analysis, backends, distributed, functional, plotting, scoring, tables
+from nextloc_metrics import analysis, backends, distributed, functional, scoring
 from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.deciles import (
-    DecileCoverage,
-    DecileKForRecall,
-    DecileNDCG,
-    DecilePrecision,
-    DecilePredictionShare,
-)
-from nextloc_metrics.grouped import Grouped
-from nextloc_metrics.location_f1 import LocationF1, LocationPrecision, LocationRecall
+from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
+from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
+from nextloc_metrics.families.grouped import Grouped
+from nextloc_metrics.families.location_f1 import LocationF1, LocationPrecision, LocationRecall
+from nextloc_metrics.families.per_query import PerQueryScores
+from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
     MRR,
@@ -26,7 +23,6 @@ from nextloc_metrics.metrics import (
     PrecisionAtK,
     RecallAtK,
 )
-from nextloc_metrics.popularity import PopularityBins
 from nextloc_metrics.presets import (
     click_through_metrics,
     decile_metrics,
@@ -34,8 +30,8 @@ from nextloc_metrics.presets import (
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.query_scores import PerQueryScores
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.report import plotting, tables
 
 __all__ = [
     "MRR",

@@ -1,22 +1,24 @@
 """Several metrics of one batch, ranked once."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from nextloc_metrics import plotting
 from nextloc_metrics.base import unchanged_by_errors
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingTally, all_reduce, check_bool
+from nextloc_metrics.metric import RankingTally
 from nextloc_metrics.plan import Plan
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.tables import Reading, Table, tabulate
+from nextloc_metrics.state import all_reduce
+
+if TYPE_CHECKING:
+    from nextloc_metrics.report.tables import Table
 
 # Larger states are summed by themselves rather than copied into a buffer.
 _LARGEST_COPIED_STATE = 1 << 20
@@ -143,7 +145,7 @@ class RankingCollection(MetricCollection):
 
     def compute(self) -> dict[str, Any]:
         """Return every member's value; all states are summed over processes at once."""
-        with self._summed_at_once():
+        with self.summed_at_once():
             return super().compute()
 
     def compute_with_intervals(self, confidence: float = 0.95) -> dict[str, Any]:
@@ -167,7 +169,7 @@ class RankingCollection(MetricCollection):
             {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
              'val/hit_high': tensor(0.3958)}
         """
-        values, intervals = self._values_and_intervals(confidence)
+        values, intervals = self.values_and_intervals(confidence)
         bounds = {
             self._set_name(name): {
                 self._set_name(f"{name}_{end}"): bound
@@ -186,66 +188,23 @@ class RankingCollection(MetricCollection):
             for key, found in {name: value, **bounds.get(name, {})}.items()
         }
 
-    def _values_and_intervals(
+    def values_and_intervals(
         self, confidence: float
     ) -> tuple[dict[str, Any], dict[str, tuple[Tensor, Tensor]]]:
         """Return what `compute` does, and the intervals by the members' names."""
         check_confidence(confidence)
-        with self._summed_at_once(cached=False):
+        with self.summed_at_once(cached=False):
             values = super().compute()
             intervals = {
                 name: member.interval(confidence)
-                for name, member in zip(self._modules, self._rankers(), strict=True)
+                for name, member in self.named_members()
                 if member.averages_scores
             }
         return values, intervals
 
-    def readings(
-        self, confidence: float | None = None, keep_base: bool = False
-    ) -> dict[str, Reading]:
-        """Return what tables and pictures show, under the keys of `compute`.
-
-        Args:
-            confidence: of intervals; None for none.
-            keep_base: leave the collection's own prefix and postfix out of the keys.
-        """
-        if confidence is None:
-            readings = self._read(self.compute(), {})
-        else:
-            readings = self._read(*self._values_and_intervals(confidence))
-        if not keep_base:
-            return readings
-        ends = self.prefix or "", self.postfix or ""
-        return {
-            key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()
-        }
-
-    def _read(
-        self, values: Mapping[str, Any], intervals: Mapping[str, tuple[Tensor, Tensor]]
-    ) -> dict[str, Reading]:
-        return {
-            key: Reading.of(values[key], intervals.get(name), member.plot_upper_bound == 1)
-            for name, member in zip(self._modules, self._rankers(), strict=True)
-            for key in self._keys(name, member, values).values()
-        }
-
-    def _keys(self, name: str, member: RankingTally, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return under which key every value of a member is found; one without a key is at ""."""
-        if not member.plot_labels:
-            return {"": self._set_name(name)}
-        nested = hasattr(member, "_from_collection")
-        ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
-        prefix, postfix = ends or ("", "")
-        alone = {key: self._set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
-        if all(key in values for key in alone.values()):
-            return alone
-        # MetricCollection puts the member in front of every key where two members share one
-        own = name.replace(prefix, "").replace(postfix, "")
-        return {key: self._set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
-
     def table(
         self, percent: bool = True, intervals: bool = False, confidence: float = 0.95
-    ) -> Table:
+    ) -> "Table":
         """Return the values as a table that prints aligned, and that a notebook shows.
 
         A dash is a value without data. Of a member with a value for every group the median is
@@ -271,8 +230,9 @@ class RankingCollection(MetricCollection):
             ndcg_at_10  74.17  70.70 - 77.35
             f1          13.85
         """
-        known = confidence if intervals else None
-        return tabulate({"value": self.readings(known)}, percent, known)
+        from nextloc_metrics.report import tables
+
+        return tables.of_collection(self, percent, confidence if intervals else None)
 
     def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
         """Draw every member by its `plot`, or all of them in one picture.
@@ -301,38 +261,12 @@ class RankingCollection(MetricCollection):
             >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
             >>> figure, axes = metrics.plot(together=True)
         """
-        check_bool("together", together)
-        several = isinstance(ax, Sequence) or hasattr(ax, "shape")
-        if ax is not None and (several if together else not several or len(ax) != len(self)):
-            needed = "one axes" if together else f"{len(self)} axes, one for every member"
-            raise ValueError(f"`ax` must be {needed}, got {short(ax)}.")
-        if together:
-            return self._plot_together(val, ax)
-        pictures = []
-        with self._summed_at_once(cached=False) if val is None else nullcontext():
-            for at, (name, member) in enumerate(zip(self._modules, self._rankers(), strict=True)):
-                own = val if val is None else self._own(name, member, val)
-                figure, axes = member.plot(own, ax=None if ax is None else ax[at])
-                axes.set_title(self._set_name(name))
-                pictures.append((figure, axes))
-        return pictures
+        from nextloc_metrics.report import plotting
 
-    def _plot_together(self, val: Any, ax: Any) -> Any:
-        if val is None:
-            return plotting.plot_readings({"": self.readings(0.95)}, 0.95, ax)
-        if isinstance(val, Mapping):
-            return plotting.plot_readings({"": self._read(val, {})}, None, ax)
-        return plotting.plot_readings_of_steps([self._read(one, {}) for one in val], ax)
-
-    def _own(self, name: str, member: RankingTally, val: Any) -> Any:
-        """Find a member's value, or several, among those of the collection."""
-        if not isinstance(val, Mapping):
-            return [self._own(name, member, one) for one in val]
-        own = {key: val[found] for key, found in self._keys(name, member, val).items()}
-        return own.get("", own)
+        return plotting.plot_collection(self, val, ax, together)
 
     @contextmanager
-    def _summed_at_once(self, cached: bool = True) -> Iterator[None]:
+    def summed_at_once(self, cached: bool = True) -> Iterator[None]:
         """Lend the members sums over the processes, from one collective for every process group.
 
         With `cached`, members that all know their values need none.
@@ -370,7 +304,7 @@ class RankingCollection(MetricCollection):
     ) -> Ranking:
         """Find where the relevant locations landed; the arguments are those of `update`.
 
-        The ranking serves every member, and other metrics and collections that need no more places.
+        The ranking serves every member, and other metrics and collections that need no more ranks.
         """
         return self.plan.rank(preds, target, mask, groups)
 
@@ -380,7 +314,7 @@ class RankingCollection(MetricCollection):
             return
         if not self._groups_checked and self._enable_compute_groups:
             groups: list[list[str]] = []
-            for name, member in zip(self._modules, self._rankers(), strict=True):
+            for name, member in self.named_members():
                 alike = (group for group in groups if _share(self._modules[group[0]], member))
                 group = next(alike, None)
                 if group is None:
@@ -395,6 +329,10 @@ class RankingCollection(MetricCollection):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy is made of; it makes a plan of its own."""
         return {**self.__dict__, "_plan": None}
+
+    def named_members(self) -> list[tuple[str, RankingTally]]:
+        """Return the members, which share states while nobody asks for one of them."""
+        return list(self._modules.items())  # type: ignore[arg-type]
 
     def _rankers(self) -> list[RankingTally]:
         return list(self._modules.values())  # type: ignore[arg-type]

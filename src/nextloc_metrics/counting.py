@@ -1,12 +1,20 @@
-"""Where the relevant locations rank among the scores of all candidates."""
+"""Where the relevant locations rank: among the scores of all candidates, or in lists of ids."""
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.first_places import FirstPlaces, Highest, first_places_of_scores
-from nextloc_metrics.places import UNRETRIEVED
 from nextloc_metrics.reading import Relevant, fill_slots, slots_of_sizes
+from nextloc_metrics.record import UNLISTED, UNRETRIEVED, TopCandidates
+from nextloc_metrics.top_candidates import Highest, candidates_of_scores
+
+_Sorted = tuple[Tensor, Tensor]  # values, and where they were
+
+# Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
+_WIDEST_UNQUESTIONED_LIST = 64
+
+# Up to here an id is looked for at one rank after the other; beyond, by a search in sorted lists.
+_SHORT_LIST = 32
 
 # Of the scores, one part of so many may be copied, and of few scores so many.
 _COPIED_SHARE = 1 << 5
@@ -18,21 +26,21 @@ _PLACES = 6
 _MANY_CANDIDATES = 1 << 4
 
 
-def find_places(
+def find_ranks(
     scores: Tensor, relevant: Relevant, depth: int | None, top: int
-) -> tuple[Tensor, Tensor, Tensor, FirstPlaces | None]:
+) -> tuple[Tensor, Tensor, Tensor, TopCandidates | None]:
     """Find where the relevant candidates landed.
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
         relevant: the relevant ones.
         depth: how many places matter; None for all.
-        top: how many of the first places to keep; 1 for the best candidate alone.
+        top: how many of the first ranks to keep; 1 for the best candidate alone.
 
     Returns:
         The ids of relevant ones, int64 `[N, M]`, -1 for padding, of which some beyond `depth` may
         be gone where none is graded; their `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1
-        for padding and where the score is NaN or -inf; and the first places where asked for.
+        for padding and where the score is NaN or -inf; and the first ranks where asked for.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is None:
@@ -43,7 +51,7 @@ def find_places(
     else:
         ids, above, tied = near
         best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
-    first = None if best is None else first_places_of_scores(highest(scores, best, top), top)
+    first = None if best is None else candidates_of_scores(highest(scores, best, top), top)
     return ids, above, tied, first
 
 
@@ -56,7 +64,7 @@ def survey(
 
 
 def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
-    """Find the candidates that decide the first `top` places of scores `[N, C]`."""
+    """Find the candidates that decide the first `top` ranks of scores `[N, C]`."""
     return Highest(best, backends.choose(scores).first(scores, top + 1) if top > 1 else None)
 
 
@@ -69,9 +77,9 @@ def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, 
 def _find_within(
     scores: Tensor, relevant: Relevant, depth: int
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Find the places of the relevant ones on the first `depth`, as `find_places` returns them.
+    """Find the ranks of the relevant ones on the first `depth`, as `find_ranks` returns them.
 
-    What is above or tied with these is on the first places too, but for ties with the last. None
+    What is above or tied with these is on the first ranks too, but for ties with the last. None
     where to count around all relevant ones takes less.
     """
     few = depth * _MANY_CANDIDATES <= scores.shape[1]
@@ -106,3 +114,55 @@ def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     nan = is_nan.sum(1, keepdim=True)  # above an infinite score, too
     above = torch.searchsorted(ascending, -own).clamp_(min=nan)
     return above, torch.searchsorted(ascending, -own, right=True).sub_(above)
+
+
+def comparable(scores: Tensor) -> Tensor:
+    """Return scores that can be compared, which 8-bit floats can't, as plain memory."""
+    return (scores.float() if scores.element_size() == 1 else scores).detach().resolve_neg()
+
+
+def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
+    """Find the first rank, less 1, of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
+
+    Args:
+        lists: int64 `[N, K]`, -1 for padding.
+        ids: int64 `[N, M]`, -1 for padding.
+        depth: how many ranks matter; None for all.
+        counted: bool `[N]`, in which rows to raise where a value is out of range; None for none.
+    """
+    near = lists[:, :depth]
+    by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
+    if counted is not None:
+        _check_lists(lists, counted, by_id if near.shape == lists.shape else None)
+    return _find_first(near, by_id, ids)
+
+
+def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
+    if by_id is None:
+        return backends.choose(lists).find(lists, ids)
+    wanted = ids.masked_fill(ids < 0, UNLISTED)
+    length = lists.shape[1]
+    in_order, place_of = by_id  # of repeats, the first rank comes first
+    slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
+    found = in_order.gather(1, slot) == wanted
+    return place_of.gather(1, slot).masked_fill(~found, UNRETRIEVED)
+
+
+def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
+    if not lists.numel():
+        return
+    lowest = int(lists.amin())
+    if lowest < -1:
+        lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
+    if lowest < -1:
+        raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
+    if lists.shape[1] > _WIDEST_UNQUESTIONED_LIST:
+        in_order, _ = by_id or lists.sort(dim=1)
+        written = in_order >= 0
+        repeats = int(((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum())
+        entries = int(written.sum())
+        if 2 * repeats > entries:
+            raise ValueError(
+                f"integer `preds` must be lists of ids, best first, but {repeats} of the {entries} "
+                "entries repeat an id of their list, as visit counts do; pass scores as `.float()`."
+            )

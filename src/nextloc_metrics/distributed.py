@@ -17,8 +17,8 @@ import torch.distributed
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from nextloc_metrics.checks import check_positive
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import check_positive
 
 Row = TypeVar("Row")
 

@@ -1,8 +1,8 @@
 """The metrics as functions of (preds, target).
 
 Each takes what its class takes, and returns the mean over the batch's queries
-(`reduction="mean"`), or with `reduction="none"` one score a query, in the shape of the queries, NaN
-where a query is left out. Those over locations have an `average` in the place of the reduction.
+(`reduction="mean"`), or with `reduction="none"` one score per query, in the shape of the queries,
+NaN where a query is left out. Those over locations have an `average` instead of the reduction.
 
 Example:
     >>> from torch import tensor
@@ -19,8 +19,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.location_f1 import Average, LocationF1, LocationPrecision, LocationRecall
-from nextloc_metrics.metric import RankingMetric, RankingTally, check_choice
+from nextloc_metrics.checks import check_choice
+from nextloc_metrics.families.location_f1 import (
+    Average,
+    LocationF1,
+    LocationPrecision,
+    LocationRecall,
+)
+from nextloc_metrics.metric import RankingMetric, RankingTally
 from nextloc_metrics.metrics import (
     MRR,
     AccuracyAtK,
@@ -44,7 +50,7 @@ def accuracy_at_k(
     reduction: Reduction = "mean",
     **options: Any,
 ) -> Tensor:
-    """Accuracy within the first k places; see `AccuracyAtK`."""
+    """Accuracy within the first k ranks; see `AccuracyAtK`."""
     return _evaluate(AccuracyAtK(k, **options), preds, target, mask, reduction)
 
 
@@ -96,7 +102,7 @@ def precision_at_k(
     reduction: Reduction = "mean",
     **options: Any,
 ) -> Tensor:
-    """Precision within the first k places; see `PrecisionAtK`."""
+    """Precision within the first k ranks; see `PrecisionAtK`."""
     return _evaluate(PrecisionAtK(k, **options), preds, target, mask, reduction)
 
 
@@ -109,7 +115,7 @@ def recall_at_k(
     reduction: Reduction = "mean",
     **options: Any,
 ) -> Tensor:
-    """Recall within the first k places; see `RecallAtK`."""
+    """Recall within the first k ranks; see `RecallAtK`."""
     return _evaluate(RecallAtK(k, **options), preds, target, mask, reduction)
 
 
@@ -122,7 +128,7 @@ def f1_at_k(
     reduction: Reduction = "mean",
     **options: Any,
 ) -> Tensor:
-    """F1 within the first k places; see `F1AtK`."""
+    """F1 within the first k ranks; see `F1AtK`."""
     return _evaluate(F1AtK(k, **options), preds, target, mask, reduction)
 
 

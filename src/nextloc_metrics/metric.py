@@ -1,63 +1,31 @@
-"""What every metric shares: options, one exact state, one synchronisation; and the mean score."""
+"""What every ranking metric does with a batch, and the mean over queries of a score."""
 
-import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from datetime import date, datetime, time, timedelta, timezone
-from decimal import Decimal
-from enum import Enum
-from fractions import Fraction
-from functools import partial
-from hashlib import blake2b
-from types import BuiltinFunctionType, FunctionType, NoneType
-from typing import Any, ClassVar, Literal, NoReturn, get_args
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal
 
-import numpy as np
 import torch
 import torch.distributed
 from torch import Tensor
 
-from nextloc_metrics import exact, intervals, plotting, scoring
-from nextloc_metrics.base import BaseMetric
-from nextloc_metrics.messages import clip, describe, short
+from nextloc_metrics import exact, intervals, scoring
+from nextloc_metrics.checks import check_bool, check_choice, check_ignored
+from nextloc_metrics.messages import describe, short
 from nextloc_metrics.plan import Plan
-from nextloc_metrics.ranking import Ranking, Ties
-
-# What TorchMetrics and `update` set for every batch.
-_PLAIN = (Tensor, int, type(None))
-
-# Values whose `repr` holds all of their content.
-_KNOWN_BY_REPR = frozenset(
-    {NoneType, bool, int, float, complex, str, bytes, range, slice, Fraction, Decimal}
-    | {date, datetime, time, timedelta, timezone}
-    | {torch.dtype, torch.device, torch.Size}
-)
+from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Ties
+from nextloc_metrics.state import SummedMetric
 
 #: more groups or locations than fit into any memory
 LARGEST_STATE = 1 << 40
 
-_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
-
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 
-def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
-    """Sum a state over the processes: one collective, and no copy of every process' state."""
-    total = state.clone()
-    torch.distributed.all_reduce(total, group=group)
-    return [total]
-
-
-class RankingTally(BaseMetric, ABC):
+class RankingTally(SummedMetric):
     """A metric whose state is one integer tensor, summed over queries, batches and processes.
 
-    A subclass declares its options as parameters of `__init__` and passes them on by name. They
-    become attributes, the `repr`, and the name of the state: TorchMetrics' `MetricCollection`
-    merges metrics whose states have equal names and values, so whatever `update` reads must be
-    part of the name. Options in `computed_options` are read by `compute` alone and stay out of it:
-    metrics that differ in nothing else may share one state. So may classes that count the same and
-    differ in `compute` alone, where each gives the same `counted_as`; it is not inherited.
+    A subclass declares its options as [`SummedMetric`][nextloc_metrics.state.SummedMetric] says.
 
     Args:
         ignore_index: an id that is never relevant; a query all of whose ids are ignored is left
@@ -67,78 +35,36 @@ class RankingTally(BaseMetric, ABC):
     """
 
     is_differentiable = False
-    full_state_update = False
     higher_is_better: bool | None = True
     plot_lower_bound: float | None = 0.0
     plot_upper_bound: float | None = 1.0
-    computed_options: ClassVar[frozenset[str]] = frozenset()
-    counted_as: ClassVar[str | None] = None
 
     ignore_index: int | None
     validate_args: bool
 
     _plan: Plan | None
 
-    _names: ClassVar[dict[str, int]] = {}
-    _namesake: ClassVar[str] = ""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Tell classes of one name apart, such as those that a function makes."""
-        super().__init_subclass__(**kwargs)
-        name = f"{cls.__module__}.{cls.__qualname__}"
-        number = RankingTally._names[name] = RankingTally._names.get(name, 0) + 1
-        cls._namesake = f"#{number}" if number > 1 else ""
-
     def __init__(
         self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
     ) -> None:
         check_bool("validate_args", validate_args)
         check_ignored(ignore_index)
-        declared = self._declared_options()
-        own = {name: options.pop(name) for name in declared if name in options}
-        super().__init__(**{"dist_sync_fn": all_reduce, **options})
-        own.update(ignore_index=ignore_index, validate_args=validate_args)
-        for name, value in own.items():
-            setattr(self, name, value)
+        super().__init__(ignore_index=ignore_index, validate_args=validate_args, **options)
         self._plan = None
-        self._options = {name: own[name] for name in declared if name in own}
-        self._declared = frozenset(declared)
-        for name in self._declared & self.__dict__.keys() - self._options.keys():
-            self._refuse(name)
-        read_by_update = (name for name in self._options if name not in self.computed_options)
-        module = type(self).__module__
-        owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
-        name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake
-        # a dot would part the name in two where modules are looked up by path
-        self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
-        self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
-
-    def add_state(
-        self,
-        name: str,
-        default: Any,
-        dist_reduce_fx: Any = None,
-        persistent: bool = False,
-    ) -> None:
-        """Add a state; those of several processes are gathered where one is no tensor to sum."""
-        super().add_state(name, default, dist_reduce_fx, persistent)
-        is_sum = dist_reduce_fx == "sum" and isinstance(default, Tensor)
-        if not is_sum and self.dist_sync_fn is all_reduce:
-            self.dist_sync_fn = None
 
     @property
     def top(self) -> int:
-        """How many of the first places a `Ranking` must keep for this metric."""
+        """How many of the first ranks a `Ranking` must keep for this metric."""
         return 0
 
     @property
     def best_only(self) -> bool:
-        """Whether, of the first places, `Ranking.best` alone is read; `top` is then 1."""
+        """Whether, of the first ranks, `Ranking.best` alone is read; `top` is then 1."""
         return False
 
     @property
     def depth(self) -> int | None:
-        """How many of the first places this metric looks at; None for all.
+        """How many of the first ranks this metric looks at; None for all.
 
         Where all metrics of a collection name a number, relevant locations beyond may be missing
         from the columns of its `Ranking`, though not from `num_relevant`.
@@ -153,15 +79,6 @@ class RankingTally(BaseMetric, ABC):
         counted. None for anything else.
         """
         return None
-
-    @property
-    def state(self) -> Tensor:
-        """The integer tensor that this process has summed up so far; an update makes a new one."""
-        return vars(self)[self.state_name]  # type: ignore[no-any-return]
-
-    @abstractmethod
-    def empty_tally(self) -> Tensor:
-        """Return the int64 zeros that the state starts from."""
 
     @abstractmethod
     def tally(self, ranking: Ranking) -> Tensor:
@@ -216,10 +133,10 @@ class RankingTally(BaseMetric, ABC):
         if self.top and self.best_only:
             _ = ranking.best  # which raises where it was not kept
         elif self.top:
-            ranking.first_places(self.top)
+            ranking.top_candidates(self.top)
         if ranking.depth is not None and (self.depth is None or self.depth > ranking.depth):
             raise ValueError(
-                f"{short(self)} looks at {self.depth or 'all'} places, and its Ranking was made "
+                f"{short(self)} looks at {self.depth or 'all'} ranks, and its Ranking was made "
                 f"for the first {ranking.depth}; make it with `depth={self.depth}`."
             )
 
@@ -291,44 +208,6 @@ class RankingTally(BaseMetric, ABC):
             return self.estimate()
 
     @property
-    def will_all_reduce(self) -> bool:
-        """Whether `compute`, without a cached value, sums one state over processes by default."""
-        return bool(
-            len(self._defaults) == 1
-            and self._to_sync
-            and not self._is_synced
-            and self.dist_sync_fn is all_reduce
-            and self.distributed_available_fn()
-        )
-
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        key = prefix + self.state_name
-        found = state_dict.pop(key, None)
-        if found is None:
-            if self._persistent[self.state_name]:
-                missing_keys.append(key)
-        elif found.dtype != torch.int64 or found.shape != self.state.shape:
-            error_msgs.append(
-                f"the state `{clip(key)}` must be {describe(self.state)}, got {describe(found)}."
-            )
-        else:
-            setattr(self, self.state_name, found.to(self.state.device, copy=True))
-            self._computed = None
-            self._update_count = max(1, self._update_count)  # there is something to compute
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
-
-    @property
     def has_own_update(self) -> bool:
         """Whether a user's subclass overrides `update`, and may do more than this library's."""
         return not type(self).update.__module__.startswith("nextloc_metrics.")
@@ -336,10 +215,6 @@ class RankingTally(BaseMetric, ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy is made of; it makes a plan of its own."""
         return {**super().__getstate__(), "_plan": None}
-
-    def set_dtype(self, dst_type: str | torch.dtype) -> "RankingTally":
-        """Keep the integers of the state, whatever dtype is asked for."""
-        return self
 
     @property
     def plot_label(self) -> str:
@@ -370,56 +245,9 @@ class RankingTally(BaseMetric, ABC):
             ModuleNotFoundError: matplotlib is not installed.
             ValueError: `val` is of another shape.
         """
+        from nextloc_metrics.report import plotting
+
         return plotting.plot_metric(self, val, ax)
-
-    def __repr__(self) -> str:
-        return self._describe(self._options)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self.__dict__.get("_declared", ()):
-            self._refuse(name)
-        if name in self.__dict__ and type(value) in _PLAIN:
-            object.__setattr__(self, name, value)  # no parameter or module, for which to search
-        else:
-            super().__setattr__(name, value)
-
-    def _refuse(self, name: str) -> NoReturn:
-        """Raise for an option that is set past `RankingTally.__init__`, and not in the name."""
-        if name in self._options:
-            raise AttributeError(
-                f"`{name}` of {short(self)} is fixed, since its state was counted with it; make a "
-                f"new {type(self).__name__} instead."
-            )
-        raise AttributeError(
-            f"`{name}` is an option of {type(self).__name__} that the name of its state must hold; "
-            f"pass it on: `super().__init__({name}={name}, **kwargs)`."
-        )
-
-    @classmethod
-    def _declared_options(cls) -> dict[str, Any]:
-        """List the parameters of the constructors, the subclass' first, with their defaults."""
-        declared: dict[str, Any] = {}
-        for kind in cls.__mro__:
-            if issubclass(kind, RankingTally) and "__init__" in vars(kind):
-                _self, *parameters = inspect.signature(kind.__init__).parameters.values()
-                for parameter in parameters:
-                    if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                        declared.setdefault(parameter.name, parameter.default)
-        return declared
-
-    @classmethod
-    def _counted_as(cls) -> str:
-        """Name what the state is named after: a class of one's own may count otherwise."""
-        return str(vars(cls).get("counted_as") or cls.__qualname__)
-
-    def _describe(self, options: Iterable[str], kind: str | None = None) -> str:
-        declared = self._declared_options()
-        shown = (
-            f"{name}={describe_option(self._options[name])}"
-            for name in options
-            if not _is_default(self._options[name], declared[name])
-        )
-        return f"{kind or type(self).__qualname__}({', '.join(shown)})"
 
 
 class RankingMetric(RankingTally):
@@ -445,10 +273,10 @@ class RankingMetric(RankingTally):
         ...         super().__init__(persistence=persistence, **kwargs)
         ...
         ...     def score(self, ranking):
-        ...         places = ranking.break_ties("optimistic").above.double()
-        ...         return (1 - self.persistence) * (self.persistence**places).sum(1)
+        ...         ranks = ranking.break_ties("optimistic").above.double()
+        ...         return (1 - self.persistence) * (self.persistence**ranks).sum(1)
         >>> metric = RankBiasedPrecision(persistence=0.5)
-        >>> metric.update(tensor([[0.9, 0.2, 0.4]]), tensor([[0, 2]]))  # places 1 and 2
+        >>> metric.update(tensor([[0.9, 0.2, 0.4]]), tensor([[0, 2]]))  # ranks 1 and 2
         >>> metric, metric.compute()
         (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
     """
@@ -619,106 +447,3 @@ def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
 
 def _are_scores(low: float, high: float) -> bool:
     return low >= 0 and high <= exact.HIGHEST_SCORE  # a NaN compares false
-
-
-def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raise where an option is none of the strings of a `Literal`."""
-    if not isinstance(value, str) or value not in get_args(choices):
-        raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {short(value)}.")
-
-
-def check_bool(name: str, value: object) -> bool:
-    """Return a bool, raise for anything else."""
-    if not isinstance(value, bool):
-        raise ValueError(f"`{name}` must be True or False, got {short(value)}.")
-    return value
-
-
-def check_ignored(ignore_index: object) -> None:
-    """Raise where the id or label to leave out is none."""
-    is_id = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
-    if ignore_index is not None and not (is_id and -(2**63) <= ignore_index < 2**63):  # type: ignore[operator]
-        raise ValueError(
-            f"`ignore_index` must be None or an integer of 64 bits, got {short(ignore_index)}."
-        )
-
-
-def check_positive(name: str, value: object, most: int | None = None) -> int:
-    """Return a positive integer, raise for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
-    if most is not None and value > most:
-        raise ValueError(f"`{name}` must be at most 2^40, got {short(value)}.")
-    return value
-
-
-def _is_default(value: object, default: object) -> bool:
-    return value is default or (
-        isinstance(value, str | int | float) and repr(value) == repr(default)
-    )
-
-
-def describe_option(value: Any) -> str:
-    """Write an option so that options of different content differ; tables as a digest.
-
-    Raises:
-        TypeError: the content of such an object cannot be told.
-    """
-    module, kind = type(value).__module__, type(value).__qualname__
-    if module != "builtins" and not module.startswith("nextloc_metrics."):
-        kind = f"{module}.{kind}"
-    if isinstance(value, RankingTally):
-        return value.state_name
-    if hasattr(value, "state_key") and not isinstance(value, type):
-        return f"{kind}({value.state_key()})"
-    if isinstance(value, Enum):
-        return f"{kind}.{value.name}"
-    if type(value) in _KNOWN_BY_REPR:
-        return repr(value)
-    if isinstance(value, Mapping):
-        items = (f"{describe_option(key)}: {describe_option(value[key])}" for key in value)
-        return f"{kind}({', '.join(items)})"
-    if isinstance(value, list | tuple):
-        return f"{kind}({', '.join(map(describe_option, value))})"
-    if isinstance(value, set | frozenset):
-        return f"{kind}({', '.join(sorted(map(describe_option, value)))})"
-    if isinstance(value, torch.nn.Module):
-        return f"{kind}({_describe_attributes(_content_of_module(value))})"
-    if is_dataclass(value) and not isinstance(value, type):
-        content = {field.name: getattr(value, field.name) for field in fields(value)}
-        return f"{kind}({_describe_attributes(content)})"
-    if isinstance(value, partial):
-        parts = value.func, value.args, value.keywords
-        return f"{kind}({', '.join(map(describe_option, parts))})"
-    if isinstance(value, Tensor):
-        value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-        digest = _digest(value.flatten().view(torch.uint8).numpy())
-        return f"<{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)} {digest}>"
-    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
-        return f"<{value.dtype} {value.shape} {_digest(np.ascontiguousarray(value))}>"
-    if isinstance(value, FunctionType | BuiltinFunctionType | type):
-        if "<" in value.__qualname__:
-            raise ValueError(
-                "an option that is a function must be one of a module, to be known by its name, "
-                f"got {value.__qualname__}; define it there."
-            )
-        return f"{value.__module__}.{value.__qualname__}"
-    raise TypeError(
-        "an option must be a plain value, a tensor, an array, a module or a dataclass, so that "
-        f"metrics with other options are told apart, got {kind}; give {type(value).__qualname__} a "
-        "method `state_key()` that returns all of its content as a string."
-    )
-
-
-def _describe_attributes(attributes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={describe_option(x)}" for name, x in attributes.items())
-
-
-def _content_of_module(module: torch.nn.Module) -> dict[str, Any]:
-    """Return a module's parameters, buffers and modules, and what else was set on it."""
-    own = {name: x for name, x in vars(module).items() if name not in _OF_EVERY_MODULE}
-    return {**own, **module._parameters, **module._buffers, **module._modules}
-
-
-def _digest(array: Any) -> str:
-    return blake2b(array, digest_size=12).hexdigest()

@@ -6,35 +6,29 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, scoring
-from nextloc_metrics.metric import (
-    RankingMetric,
-    check_bool,
-    check_choice,
-    check_positive,
-    check_scores,
-    counted_queries,
-)
+from nextloc_metrics.checks import check_bool, check_choice, check_positive
+from nextloc_metrics.metric import RankingMetric, check_scores, counted_queries
 from nextloc_metrics.ranking import Ranking
 
 
 class _CutAtK(RankingMetric):
-    """A metric that looks at no place beyond `k`."""
+    """A metric that looks at no rank beyond `k`."""
 
     k: int | None
 
     @property
     def depth(self) -> int | None:
-        """The k places, of this library's scores; one of your own may look further."""
+        """The k ranks, of this library's scores; one of your own may look further."""
         return None if self.has_own_score else self.k
 
 
 class AccuracyAtK(_CutAtK):
-    r"""Accuracy within the first k places, also called hit rate or Acc@k.
+    r"""Accuracy within the first k ranks, also called hit rate or Acc@k.
 
     The share of queries with at least one relevant location among the first `k` candidates.
     For one relevant location it equals recall at k.
 
-    Expectation under ties: a location in a tied block of `e` candidates, `m` places of which lie
+    Expectation under ties: a location in a tied block of `e` candidates, `m` ranks of which lie
     within the first `k`, counts `m / e`. An unretrieved location (not in the list, NaN or -inf) is
     a miss for every `k`; `k` beyond the number of candidates is fine.
 
@@ -75,7 +69,7 @@ class MRR(_CutAtK):
     Libraries disagree: LibCity, RecBole and PyG always cut at k; without `k` nothing is cut here.
 
     Expectation under ties: for one relevant location (H(A + m) - H(A)) / e with the harmonic
-    numbers H, `A` candidates above, `e` tied and `m` of their places within `k`.
+    numbers H, `A` candidates above, `e` tied and `m` of their ranks within `k`.
 
     Args:
         k: the last place that counts; None for all.
@@ -101,24 +95,24 @@ class MRR(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The place of the first one, inverted."""
+        """The rank of the first one, inverted."""
         return scoring.Formula("harmonic", self.k, of="first", over="1")
 
 
 class NDCGAtK(_CutAtK):
-    r"""Normalized discounted cumulative gain of the first k places.
+    r"""Normalized discounted cumulative gain of the first k ranks.
 
-    DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` places; NDCG
+    DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` ranks; NDCG
     divides by the DCG of the best order. For one relevant location it is 1 / log2(rank + 1).
 
     Expectation under ties: a gain in a tied block is discounted by the mean over the block's
-    places, as scikit-learn's `ndcg_score` does.
+    ranks, as scikit-learn's `ndcg_score` does.
 
     Args:
         k: how many places count, a positive integer.
         gain: `"linear"`, the relevance itself; `"exponential"`, 2^relevance - 1. The same for
             relevance 0 and 1.
-        ideal: `"truncated"`, the best order of the first min(n, k) places; `"full"`, of all n
+        ideal: `"truncated"`, the best order of the first min(n, k) ranks; `"full"`, of all n
             relevant locations, so that a perfect list scores below 1 where n > k.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
@@ -160,10 +154,10 @@ class NDCGAtK(_CutAtK):
 
 
 class MAPAtK(_CutAtK):
-    r"""Mean average precision of the first k places.
+    r"""Mean average precision of the first k ranks.
 
     The average precision of a query sums the precision at the rank of every relevant location
-    within the first `k` places, and divides by the most that could be there. For one relevant
+    within the first `k` ranks, and divides by the most that could be there. For one relevant
     location it equals the reciprocal rank cut at `k`.
 
     Args:
@@ -195,13 +189,13 @@ class MAPAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The precision at every place."""
+        """The precision at every rank."""
         most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
         return scoring.Formula("harmonic", self.k, of="precision", over=most)
 
 
 class PrecisionAtK(_CutAtK):
-    r"""Precision within the first k places: hits / k.
+    r"""Precision within the first k ranks: hits / k.
 
     Args:
         k: how many places count, a positive integer.
@@ -240,7 +234,7 @@ class PrecisionAtK(_CutAtK):
 
 
 class RecallAtK(_CutAtK):
-    r"""Recall within the first k places: hits / n, of n relevant locations.
+    r"""Recall within the first k ranks: hits / n, of n relevant locations.
 
     Args:
         k: how many places count, a positive integer.
@@ -274,14 +268,14 @@ class RecallAtK(_CutAtK):
 
 
 class F1AtK(_CutAtK):
-    r"""F1 within the first k places: 2 hits / (k + n), of n relevant locations.
+    r"""F1 within the first k ranks: 2 hits / (k + n), of n relevant locations.
 
     The harmonic mean of precision and recall at k. Not the F1 over locations that next-location
     papers report: that is [`LocationF1`][nextloc_metrics.LocationF1].
 
     Args:
         k: how many places count, a positive integer.
-        average: `"queries"`, the mean of every query's F1; `"pooled"`, the F1 of the hits, places
+        average: `"queries"`, the mean of every query's F1; `"pooled"`, the F1 of the hits, ranks
             and relevant locations of all queries together.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 

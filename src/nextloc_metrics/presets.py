@@ -13,25 +13,26 @@ from torchmetrics.classification import (
     BinaryRecall,
 )
 
-from nextloc_metrics.click_through import (
+from nextloc_metrics.checks import check_positive
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.families.click_through import (
     AUROC,
     AveragePrecision,
     ClickThroughCollection,
     LogLoss,
     MatthewsCorrCoef,
 )
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.deciles import (
-    DecileCoverage,
+from nextloc_metrics.families.deciles import (
     DecileKForRecall,
     DecileMetric,
     DecileNDCG,
     DecilePrecision,
-    DecilePredictionShare,
 )
-from nextloc_metrics.location_f1 import LocationF1
+from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
+from nextloc_metrics.families.location_f1 import LocationF1
+from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingTally, check_positive
+from nextloc_metrics.metric import RankingTally
 from nextloc_metrics.metrics import (
     MRR,
     AccuracyAtK,
@@ -42,7 +43,6 @@ from nextloc_metrics.metrics import (
     PrecisionAtK,
     RecallAtK,
 )
-from nextloc_metrics.popularity import PopularityBins
 from nextloc_metrics.scoring import Gain
 
 
@@ -60,14 +60,14 @@ def next_location_metrics(
 ) -> RankingCollection:
     """Collect what papers on next-location prediction report.
 
-    Accuracy within the first k places for every k, the uncut mean reciprocal rank, NDCG, and F1
+    Accuracy within the first k ranks for every k, the uncut mean reciprocal rank, NDCG, and F1
     weighted by support. Fractions in [0, 1]; multiply by 100 for the percent of a paper.
 
     Args:
         num_locations: how many ids there are.
-        k: one or several numbers of places for the accuracy.
+        k: one or several numbers of ranks for the accuracy.
         ndcg_k: how many places NDCG takes into account; None for the largest `k`, so that it looks
-            at no place that no accuracy looks at, and its name has a number that was asked for.
+            at no rank that no accuracy looks at, and its name has a number that was asked for.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: in front of every key, such as `"val/"`.
         postfix: behind every key.
@@ -115,7 +115,7 @@ def recommendation_metrics(
     """Collect what papers on recommendation report, every metric at every k.
 
     Args:
-        k: one or several numbers of places.
+        k: one or several numbers of ranks.
         gain: of NDCG, see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
         separator: between a metric's name and k.
         prefix: in front of every key, such as `"val/"`.
@@ -163,7 +163,7 @@ def libcity_metrics(
 ) -> RankingCollection:
     r"""Collect what LibCity's evaluator of trajectory location prediction reports, at every k.
 
-    For N queries with one relevant location each, h of them within the first k places:
+    For N queries with one relevant location each, h of them within the first k ranks:
 
     - `Precision@k` = P = h / (N k), at most 1/k; `Recall@k` = R = h / N, the accuracy within k;
     - `F1@k` = 2 P R / (P + R) of these pooled values, which is 2 R / (k + 1); 0 without a hit;
@@ -172,7 +172,7 @@ def libcity_metrics(
 
     `TrajLocPredEvaluator` ranks by `torch.topk`, which lets chance decide ties; here they count as
     their expectation. To have its very order, pass the lists: `scores.topk(max(k)).indices`. A
-    relevant location scored NaN is a miss here, and the first place in `torch.topk`.
+    relevant location scored NaN is a miss here, and the first rank in `torch.topk`.
 
     With sampled candidates LibCity counts a last batch with fewer queries as a full one, so that
     its values are lower by the factor queries / (batches x batch size); see docs/conventions.md.
@@ -181,7 +181,7 @@ def libcity_metrics(
     the same values but F1's under names that every tracker takes.
 
     Args:
-        k: one or several numbers of places.
+        k: one or several numbers of ranks.
         prefix: in front of every key, such as `"val/"`.
         postfix: behind every key.
         kwargs: `ties`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments,
@@ -240,7 +240,7 @@ def click_through_metrics(
     `[...]` and `target` integer or bool `[...]`.
 
     The two curves need every score: 12 bytes an interaction, in states that grow. `thresholds`
-    takes their place by counts, 32 bytes a threshold however many interactions, and makes both
+    takes their place by counts, 32 bytes per threshold however many interactions, and makes both
     areas approximate. 200 evenly spaced ones are off by 0.00001 (AUC) and 0.0013 (PR-AUC) where
     probabilities spread over [0, 1], and by 0.0014 and 0.0026 where nearly all are small, as of
     clicks; 2,000 by at most 0.0003. docs/conventions.md measures it. With every score kept, each

@@ -8,7 +8,9 @@ from torch import Tensor
 
 from nextloc_metrics import backends
 from nextloc_metrics.backends import must_not_sync
+from nextloc_metrics.checks import is_integer
 from nextloc_metrics.messages import describe, got, short
+from nextloc_metrics.record import gain_dtype
 
 
 @dataclass(eq=False)
@@ -73,16 +75,6 @@ def read_target(
     return Relevant(ids, grades, counted)
 
 
-def is_integer(tensor: Tensor) -> bool:
-    """Tell whether a tensor holds integers, not booleans."""
-    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
-
-
-def gain_dtype(device: torch.device) -> torch.dtype:
-    """Return the widest floating dtype of a device."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 def slots_of_sizes(sizes: Tensor) -> Tensor:
     """Return which slots rows of these sizes `[N]` fill, bool `[N, M]`, M the largest or 1."""
     longest = max(1, int(sizes.max())) if len(sizes) else 1
@@ -117,7 +109,7 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
         return torch.ones(queries.numel(), dtype=torch.bool, device=device)
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != queries:
         raise ValueError(
-            f"`mask` must be a bool tensor of shape {short(queries)}, one value a query, "
+            f"`mask` must be a bool tensor of shape {short(queries)}, one value per query, "
             f"{got('mask', mask)}."
         )
     if mask.device != device:
@@ -159,7 +151,7 @@ def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> No
         if target.shape != queries and (target.ndim != preds.ndim or target.shape[:-1] != queries):
             raise ValueError(
                 "an integer `target` must have the shape of the queries, "
-                f"{short(queries)}, or one more dimension for several ids a query, got "
+                f"{short(queries)}, or one more dimension for several ids per query, got "
                 f"{describe(target)} for `preds` {describe(preds)}."
             )
     elif (

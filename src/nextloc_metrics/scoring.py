@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,27 +27,24 @@ from torch import Tensor
 
 from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.exact import row_product, row_sum
-from nextloc_metrics.places import UNRETRIEVED
-from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import UNRETRIEVED, Ranks
+from nextloc_metrics.weights import (
+    SUMMED_RANKS,
+    TABLE_LENGTH,
+    Weight,
+    between,
+    discounts,
+    first_of_several,
+    row_start,
+    table_of_sums,
+)
 
 Gain = Literal["linear", "exponential"]
 Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
-Weight = Literal["count", "harmonic", "discount"]
 Locations = Literal["first", "all", "precision"]
 Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal", "retrieved"]
-
-_WEIGHTS = get_args(Weight)
-
-# Up to here sums over places come from tables; beyond, from expansions.
-_TABLE_LENGTH = 1 << 17
-
-# Places of a tied block that are weighted one by one when several of its locations are relevant.
-_SUMMED_PLACES = 1 << 8
-
-# From here on Stirling's expansion has all digits.
-_SMALLEST_IN_SERIES = 16
 
 # Numbers of float64 in each of the few tensors that queries with several relevant locations in the
 # first block take: half a megabyte, and what fills a device.
@@ -80,7 +77,7 @@ class Formula(NamedTuple):
     gain: Gain = "linear"
 
 
-def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
+def evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
     """Score every query by several formulas, float64 `[len(formulas), N]`.
 
     The expectation over a random order of tied candidates; 0 without a relevant location.
@@ -94,7 +91,7 @@ def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     return torch.cat([_evaluate(part, formulas) for part in parts], 1)
 
 
-def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
+def _evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
     """Evaluate formulas of few queries; what several formulas need is computed once."""
     blocks = _retrieved(ranking)
     tied = blocks.tied.double()
@@ -110,7 +107,7 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
         last = _last(formula.k, ranking.num_candidates)
         ends = once(last, partial(_ends, blocks, last))
         start, end = ends
-        worth = once((formula.weight, last), partial(_between, formula.weight, start, end, last))
+        worth = once((formula.weight, last), partial(between, formula.weight, start, end, last))
         if formula.of == "first":
             score = worth[:, 0] / tied[:, 0]
             if blocks.above.shape[1] > 1:
@@ -131,7 +128,7 @@ def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     return torch.stack(scores)
 
 
-def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
+def _divisor(ranking: Ranks, formula: Formula) -> Tensor | float | None:
     """What a formula divides by, for every query; None for 1."""
     over, k, number = formula.over, formula.k, ranking.num_relevant
     if over == "1" or (over != "n" and k is None):
@@ -146,14 +143,14 @@ def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
     if over == "(n + k) / 2":
         return (number.double() + float(k)) / 2
     if over == "retrieved":
-        return ranking.first_places(k).retrieved.clamp(min=1, max=min(k, UNRETRIEVED))
+        return ranking.top_candidates(k).retrieved.clamp(min=1, max=min(k, UNRETRIEVED))
     most = _most_relevant(ranking)
     cut = most if over == "full ideal" else min(k, most)
     if ranking.grades is None:
         gains = (torch.arange(cut, device=number.device) < number[:, None]).double()
     else:
         gains = _gains(ranking, formula.gain).sort(dim=1, descending=True).values[:, :cut]
-    best = row_sum(gains * _discounts(gains.shape[1], gains.device))
+    best = row_sum(gains * discounts(gains.shape[1], gains.device))
     return best.masked_fill(best == 0, 1)
 
 
@@ -167,16 +164,16 @@ def for_one_relevant(
     the divisor. None where ranks lie beyond the sums, or the divisor is no constant.
     """
     last = [_last(formula.k, num_candidates) for formula in formulas]
-    if max(last) > _TABLE_LENGTH or any(formula.over == "retrieved" for formula in formulas):
+    if max(last) > TABLE_LENGTH or any(formula.over == "retrieved" for formula in formulas):
         return None
-    start = [_row_start(formula.weight) for formula in formulas]
+    start = [row_start(formula.weight) for formula in formulas]
     of_k = {"k": lambda k: float(k), "(n + k) / 2": lambda k: (1 + float(k)) / 2}
     divisor = [of_k[f.over](f.k) if f.over in of_k else 1.0 for f in formulas]
-    table = _table(torch.device("cpu")).numpy()
+    table = table_of_sums(torch.device("cpu")).numpy()
     return table, np.array(last), np.array(start), np.array(divisor)
 
 
-def hits(ranking: Ranking, k: int) -> Tensor:
+def hits(ranking: Ranks, k: int) -> Tensor:
     """Count the relevant locations within the first k ranks: the sum over them of m / e.
 
     The one score that is a number of locations, at most `min(n, k)`, instead of a fraction.
@@ -184,7 +181,7 @@ def hits(ranking: Ranking, k: int) -> Tensor:
     return evaluate(ranking, [Formula("count", k, "all", "1")])[0]
 
 
-def accuracy(ranking: Ranking, k: int) -> Tensor:
+def accuracy(ranking: Ranks, k: int) -> Tensor:
     """Tell whether any relevant location is within the first k ranks (hit rate).
 
     The chance that none of the `r` relevant ones of the first block takes one of its first `m`
@@ -193,7 +190,7 @@ def accuracy(ranking: Ranking, k: int) -> Tensor:
     return evaluate(ranking, [Formula("count", k, "first", "1")])[0]
 
 
-def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
+def reciprocal_rank(ranking: Ranks, k: int | None = None) -> Tensor:
     """Invert the rank of the first relevant location: 1 / rank, 0 beyond rank k.
 
     For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
@@ -202,7 +199,7 @@ def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     return evaluate(ranking, [Formula("harmonic", k, "first", "1")])[0]
 
 
-def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
+def ndcg(ranking: Ranks, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
     """Discount each gain by 1 / log2(rank + 1), and divide by the best order's value.
 
     DCG@k is the sum over the relevant ones of g (L(min(A + e, k)) - L(min(A, k))) / e; the ideal
@@ -212,7 +209,7 @@ def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "trunca
     return evaluate(ranking, [Formula("discount", k, "all", over, gain)])[0]
 
 
-def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") -> Tensor:
+def average_precision(ranking: Ranks, k: int, normalizer: Normalizer = "min") -> Tensor:
     """Average the precision at each relevant location's rank, over the first k ranks.
 
     The sum over the relevant ones of ((R + 1 - c (A + 1)) (H(A + m) - H(A)) + c m) / e with
@@ -222,25 +219,25 @@ def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") 
     return evaluate(ranking, [Formula("harmonic", k, "precision", over)])[0]
 
 
-def precision(ranking: Ranking, k: int, denominator: Denominator = "k") -> Tensor:
+def precision(ranking: Ranks, k: int, denominator: Denominator = "k") -> Tensor:
     """Divide the hits within the first k ranks by k (`"retrieved"`: by min(k, list length))."""
     return evaluate(ranking, [Formula("count", k, "all", denominator)])[0]
 
 
-def recall(ranking: Ranking, k: int, normalized: bool = False) -> Tensor:
+def recall(ranking: Ranks, k: int, normalized: bool = False) -> Tensor:
     """Divide the hits within the first k ranks by n (normalized: by min(n, k))."""
     return evaluate(ranking, [Formula("count", k, "all", "min(n, k)" if normalized else "n")])[0]
 
 
-def f1(ranking: Ranking, k: int) -> Tensor:
+def f1(ranking: Ranks, k: int) -> Tensor:
     """Take the harmonic mean of precision and recall at k: 2 hits / (k + n)."""
     return evaluate(ranking, [Formula("count", k, "all", "(n + k) / 2")])[0]
 
 
-def _gains(ranking: Ranking, gain: Gain) -> Tensor:
+def _gains(ranking: Ranks, gain: Gain) -> Tensor:
     """Return what graded locations are worth, by column, float64."""
     assert ranking.grades is not None
-    # without validation a grade may be infinite, and in a Ranking made by hand anything
+    # without validation a grade may be infinite, and in a Ranks made by hand anything
     grades = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
     return _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
 
@@ -261,13 +258,13 @@ def _of_order_one(gains: Tensor) -> Tensor:
     return torch.where(highest > 0, gains / (highest / (2 * mantissa)), gains)
 
 
-def _most_relevant(ranking: Ranking) -> int:
-    """Return a bound on how many relevant locations a query has, those left out included."""
+def _most_relevant(ranking: Ranks) -> int:
+    """Return a bound on how many relevant locations per query has, those left out included."""
     most = ranking.most_relevant
     return ranking.above.shape[1] if most is None else most
 
 
-def _retrieved(ranking: Ranking) -> Ranking:
+def _retrieved(ranking: Ranks) -> Ranks:
     """Leave the columns out in which no query has a retrieved location: they score 0."""
     if ranking.above.shape[1] == 1 or not len(ranking) or must_not_sync(ranking.above):
         return ranking
@@ -282,20 +279,13 @@ def _last(k: int | None, num_candidates: int | None) -> int:
     return min(rank for rank in (k, num_candidates, UNRETRIEVED) if rank is not None)
 
 
-def _ends(ranking: Ranking, last: int) -> tuple[Tensor, Tensor]:
+def _ends(ranking: Ranks, last: int) -> tuple[Tensor, Tensor]:
     """How many of the first ranks are before each tied block's start, and before its end."""
     return ranking.above.clamp(max=last), (ranking.above + ranking.tied).clamp(max=last)
 
 
-def _between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
-    """Sum up the weights of ranks from `start` + 1 to `end`, none of them beyond `last`."""
-    if weight == "count":
-        return end - start
-    return (_harmonic_between if weight == "harmonic" else _discount_between)(start, end, last)
-
-
 def _of_first_block(
-    blocks: Ranking, ends: tuple[Tensor, Tensor], last: int, weight: Weight, score: Tensor
+    blocks: Ranks, ends: tuple[Tensor, Tensor], last: int, weight: Weight, score: Tensor
 ) -> Tensor:
     """Replace scores of the first relevant location where it is tied with other relevant ones."""
     tied, relevant, above = (x[:, 0] for x in (blocks.tied, blocks.relevant_tied, blocks.above))
@@ -304,7 +294,7 @@ def _of_first_block(
         most = blocks.above.shape[1]
         return _where_several(first, score, partial(_any_of_several, most=most), most)
     return _where_several(
-        first, score, partial(_first_weight, last=last, weight=weight), _SUMMED_PLACES
+        first, score, partial(_first_weight, last=last, weight=weight), SUMMED_RANKS
     )
 
 
@@ -327,57 +317,7 @@ def _first_weight(
     if not must_not_sync(tied):
         longest = int(torch.minimum(within, tied - relevant + 1).max())
     above, tied, relevant, within = (x.double() for x in (above, tied, relevant, within))
-    return _first_of_several(above, tied, relevant, within, longest, weight)
-
-
-def _harmonic_between(start: Tensor, end: Tensor, last: int) -> Tensor:
-    """H(end) - H(start), where no end is beyond `last`."""
-    if last <= _TABLE_LENGTH:
-        return _tabled_between("harmonic", start, end)
-    tabled, x, y = _split_at_table("harmonic", start, end)
-    # by Euler and Maclaurin; the logarithm of a quotient keeps its digits however far x is
-    return tabled + torch.log1p((y - x) / x) + (1 / y - 1 / x) / 2 - (1 / y**2 - 1 / x**2) / 12
-
-
-def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
-    """L(end) - L(start), where no end is beyond `last`."""
-    if last <= _TABLE_LENGTH:
-        return _tabled_between("discount", start, end)
-    tabled, x, y = _split_at_table("discount", start, end)
-    return tabled + _discount_beyond_table(x, y)
-
-
-def _discounts(places: int, device: torch.device) -> Tensor:
-    """1 / log2(rank + 1) of the first places."""
-    if places <= _TABLE_LENGTH:
-        table = _row("discount", device)
-        return table[1 : places + 1] - table[:places]
-    place = torch.arange(places + 1, device=device)
-    return _discount_between(place[:-1], place[1:], places)
-
-
-def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
-    table = _row(weight, start.device)
-    return table.take(end) - table.take(start)
-
-
-def _split_at_table(weight: Weight, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Look the part within the table up, and return the ends of the part beyond it."""
-    tabled = _tabled_between(weight, start.clamp(max=_TABLE_LENGTH), end.clamp(max=_TABLE_LENGTH))
-    return tabled, start.clamp(min=_TABLE_LENGTH).double(), end.clamp(min=_TABLE_LENGTH).double()
-
-
-def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
-    """L(y) - L(x) by Euler and Maclaurin; the integral by Gauss and Legendre over log(t + 1)."""
-    low, width = torch.log(x + 1), torch.log1p((y - x) / (x + 1))
-    high = low + width
-    integral = torch.zeros_like(x)
-    for node, weight in _quadrature(x.device):
-        exponent = low + width * node
-        integral = integral + weight * width * torch.exp(exponent) / exponent
-    ends = 1 / high - 1 / low
-    slopes = 1 / ((x + 1) * low**2) - 1 / ((y + 1) * high**2)
-    return math.log(2) * (integral + ends / 2 + slopes / 12)
+    return first_of_several(above, tied, relevant, within, longest, weight)
 
 
 def _where_several(
@@ -405,142 +345,3 @@ def _where_several(
     parts = torch.split(rows, max(1, _NUMBERS // width))
     new = [of_several(*(x[part] for x in blocks)) for part in parts]
     return score.index_copy(0, rows, torch.cat(new))
-
-
-def _first_of_several(
-    above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor, longest: int, weight: Weight
-) -> Tensor:
-    """Expect the weight of rank above + q, q the first of `relevant` random ones of `tied`.
-
-    The sum over q <= `within` of f(q) = C(tied - q, relevant - 1) / C(tied, relevant) w(above + q)
-    is taken place by place up to 256. Beyond, f is smooth, and its sum the integral by Gauss and
-    Legendre over lengths that double, corrected by f' at both ends (Euler and Maclaurin); the error
-    is below 10^-13. The memory needed for a row does not depend on the number of places.
-
-    Args:
-        above: float64 `[N]`.
-        tied: float64 `[N]`.
-        relevant: float64 `[N]`, of the tied ones.
-        within: float64 `[N]`, how many places of the block count.
-        longest: a bound on the places at which the first relevant one can be.
-        weight: w, `"harmonic"` or `"discount"`.
-    """
-
-    def inverse(rank: Tensor) -> Tensor:
-        return rank if weight == "harmonic" else torch.log2(rank + 1)
-
-    chance = relevant / tied  # that q = 1
-    summed = min(_SUMMED_PLACES, 1 << (longest - 1).bit_length())
-    place = torch.arange(1, summed + 1, device=above.device).double()
-    missed = (tied - relevant + 1)[:, None] - place
-    missed = missed.clamp_(min=0) / (tied[:, None] - place).clamp_(min=1)
-    chances = torch.cat([torch.ones_like(chance)[:, None], missed[:, :-1]], 1).cumprod(1)
-    chances = chances.mul_(chance[:, None]).masked_fill_(place > within[:, None], 0)
-    total = row_sum(chances / inverse(above[:, None] + place))
-    if longest <= _SUMMED_PLACES:
-        return total
-
-    def summand(place: Tensor) -> Tensor:
-        missed = _chance_of_none(tied[:, None], relevant[:, None] - 1, place - 1)
-        return chance[:, None] * missed / inverse(above[:, None] + place)
-
-    last = torch.minimum(within, tied - relevant + 1).clamp(min=_SUMMED_PLACES)
-    nodes, weights = _quadrature(above.device).T
-    end = last[:, None] + 0.5
-    start = _SUMMED_PLACES + 0.5
-    while start < longest + 0.5:
-        width = (end.clamp(max=2 * start) - start).clamp(min=0)
-        total = total + row_sum(summand(start + width * nodes) * width * weights)
-        start = 2 * start
-    first = torch.full_like(last, _SUMMED_PLACES)
-    edges = summand(torch.stack([first, first + 1, last, last + 1], 1))
-    slopes = (edges[:, 3] - edges[:, 2]) - (edges[:, 1] - edges[:, 0])
-    return total - slopes / 24
-
-
-def _chance_of_none(size: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """The chance that of `size` - 1 things none of `one` random ones is among `other` of them.
-
-    C(x - 1 - t, s) / C(x - 1, s) for whole numbers; for others its gamma functions,
-    G(x - s) G(x - t) / (G(x) G(x - s - t)), by Stirling's expansion in an order in which nothing
-    large cancels; 0 where x - s - t is not positive.
-    """
-    few, many = torch.minimum(one, other), torch.maximum(one, other)
-    left = size - few - many
-    logarithm = (
-        few * torch.log1p(-many / size)
-        + (size - few - 0.5) * torch.log1p(-few / size)
-        - (left - 0.5) * torch.log1p(-few / (size - many))
-        + (_beyond_stirling(size - many) - _beyond_stirling(size))
-        - (_beyond_stirling(left) - _beyond_stirling(size - few))
-    )
-    return torch.where(left > 0, logarithm.exp(), 0.0)
-
-
-def _beyond_stirling(x: Tensor) -> Tensor:
-    """The logarithm of the gamma function less (x - 1/2) log(x) - x + log(2 pi) / 2."""
-    inverse = 1 / (x * x)
-    series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / x
-    main = (x - 0.5) * torch.log(x) - x + math.log(2 * math.pi) / 2
-    return torch.where(x < _SMALLEST_IN_SERIES, torch.lgamma(x) - main, series)
-
-
-def _gauss_legendre() -> Tensor:
-    """Nodes and weights of the rule of 16 points on [0, 1], from the roots of the polynomial."""
-    points = 16
-    rule = []
-    for i in range(points):
-        x = math.cos(math.pi * (i + 0.75) / (points + 0.5))
-        for _ in range(50):
-            previous, current = 1.0, x
-            for degree in range(2, points + 1):
-                previous, current = (
-                    current,
-                    ((2 * degree - 1) * x * current - (degree - 1) * previous) / degree,
-                )
-            slope = points * (x * current - previous) / (x * x - 1)
-            x -= current / slope
-        rule.append(((1 - x) / 2, 1 / ((1 - x * x) * slope * slope)))
-    return torch.tensor(rule, dtype=torch.float64, device="cpu")
-
-
-_tables: dict[tuple[str, torch.device], Tensor] = {}  # and no `cache`, which does not compile
-
-
-def _quadrature(device: torch.device) -> Tensor:
-    """Nodes and weights on [0, 1], float64 `[16, 2]`."""
-    return _made_once("quadrature", device, _gauss_legendre)
-
-
-def _table(device: torch.device) -> Tensor:
-    """The sums of weights over the first 0..131,072 places, float64 and flat.
-
-    x, H(x) and L(x) follow one another, in the order of `Weight`.
-    """
-    return _made_once("weights", device, _sum_up_weights)
-
-
-def _made_once(name: str, device: torch.device, make: Callable[[], Tensor]) -> Tensor:
-    if (name, device) not in _tables:
-        with torch.inference_mode(False):
-            _tables[name, device] = make().to(device)
-    return _tables[name, device]
-
-
-def _sum_up_weights() -> Tensor:
-    place = torch.arange(_TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
-    terms = torch.stack([1 / place, 1 / torch.log2(place + 1)])[:, 1:].reshape(2, 512, -1)
-    # rows first: adding small terms to a large sum one by one would lose their digits
-    rows = terms.cumsum(2)
-    before = torch.nn.functional.pad(rows[:, :-1, -1].cumsum(1), (1, 0))
-    sums = torch.nn.functional.pad((rows + before[..., None]).flatten(1), (1, 0))
-    return torch.cat([place, *sums])
-
-
-def _row(weight: Weight, device: torch.device) -> Tensor:
-    start = _row_start(weight)
-    return _table(device)[start : start + _TABLE_LENGTH + 1]
-
-
-def _row_start(weight: Weight) -> int:
-    return _WEIGHTS.index(weight) * (_TABLE_LENGTH + 1)

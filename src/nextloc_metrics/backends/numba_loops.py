@@ -18,8 +18,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nextloc_metrics.exact import ONE
-from nextloc_metrics.places import UNRETRIEVED
+from nextloc_metrics.record import UNRETRIEVED
+
+ONE = 1 << 32  # as `exact.ONE`
 
 # A block stays in a core's first cache, and its counts fit 16 bits.
 _BLOCK = 1 << 11

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.places import UNLISTED, UNRETRIEVED
+from nextloc_metrics.record import UNLISTED, UNRETRIEVED
 
 # Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
 # one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import nextloc_metrics.backends.threads as threads
 from nextloc_metrics.backends.reference import FEW_RELEVANT, Reference, must_not_sync
-from nextloc_metrics.places import UNLISTED, UNRETRIEVED
+from nextloc_metrics.record import UNLISTED, UNRETRIEVED
 
 # Bytes of scores that stay in a cache while everything is asked of them; with fewer, threads wait
 # for one another to enter Python.

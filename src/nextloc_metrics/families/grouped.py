@@ -6,14 +6,9 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
+from nextloc_metrics.checks import check_choice, check_positive
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import (
-    LARGEST_STATE,
-    RankingMetric,
-    RankingTally,
-    check_choice,
-    check_positive,
-)
+from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
 from nextloc_metrics.ranking import Ranking
 
 Average = Literal["groups", "queries"]
@@ -124,7 +119,7 @@ class Grouped(RankingTally):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: integer, one group a query; what `mask` leaves out is not looked at.
+            groups: integer, one group per query; what `mask` leaves out is not looked at.
         """
         self.plan.update(preds, target, mask, groups, count=False)
 
@@ -143,7 +138,7 @@ class Grouped(RankingTally):
         super().check(ranking)
         self.metric.check(ranking)
         if ranking.groups is None:
-            raise ValueError("`groups` must be given, one a query, to update a Grouped metric.")
+            raise ValueError("`groups` must be given, one per query, to update a Grouped metric.")
         if self.validate_args and len(ranking):
             lowest, highest = ranking.groups.masked_fill(~ranking.counted, 0).aminmax()
             if lowest < 0 or highest >= self.num_groups:

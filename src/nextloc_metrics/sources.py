@@ -1,4 +1,4 @@
-"""Dot-product scores counted chunk by chunk of candidates, never all at once.
+"""Candidates that are not all here at once: in chunks of an embedding table, or over processes.
 
 The last bits of a matrix product depend on the shapes of the matrices and on the column. So the
 score of a row that must tie exactly, with itself or with equal rows, is computed once and written
@@ -6,13 +6,17 @@ into every column in which that row stands.
 """
 
 import math
+from typing import Any
 
 import torch
+import torch.distributed
 from torch import Tensor
+from torch.nn.functional import pad
 
 from nextloc_metrics import backends
 from nextloc_metrics.counting import highest, survey
-from nextloc_metrics.first_places import Highest, merge
+from nextloc_metrics.messages import describe, got, short
+from nextloc_metrics.top_candidates import Highest, merge
 
 # Scores in a chunk, where `chunk_size` is not given: enough for an efficient matrix product, and
 # few enough to be read from a cache.
@@ -49,7 +53,7 @@ def survey_products(
         bias: floating `[C]`, or None.
         ids: int64 `[N, M]`, -1 for padding.
         chunk_size: how many candidates are scored at once; None for a size that suits N.
-        top: how many of the first places to keep; 0 for none.
+        top: how many of the first ranks to keep; 0 for none.
 
     Returns:
         The scores `[N, M]`, `above` and `tied` int64 `[N, M]`, and the best candidates or None.
@@ -189,3 +193,141 @@ def _join(blocks: list[Highest]) -> Highest:
         return Highest((maxima, ids), None)
     values, numbers = (torch.cat(parts) for parts in zip(*first, strict=True))
     return Highest((maxima, ids), (values, numbers))
+
+
+def check_embeddings(
+    queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
+) -> None:
+    """Raise where dot products of these cannot be taken."""
+    for name, value in (("queries", queries), ("table", table)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            raise TypeError(f"`{name}` must be a floating tensor, {got(name, value)}.")
+    if table.ndim != 2 or queries.ndim == 0 or queries.shape[-1] != table.shape[1]:
+        raise ValueError(
+            "`queries` [..., D] and `table` [C, D] must agree on D, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if queries.dtype != table.dtype or not len(table):
+        raise ValueError(
+            "`queries` and `table` must have one dtype and `table` at least one row, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
+        raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
+    if chunk_size is not None and (type(chunk_size) is not int or chunk_size < 1):
+        raise ValueError(f"`chunk_size` must be a positive integer, got {short(chunk_size)}.")
+
+
+def survey_shards(
+    scores: Tensor, ids: Tensor, offset: int, top: int, process_group: Any, validate_args: bool
+) -> tuple[int, Tensor, Tensor, Tensor, Highest | None]:
+    """Count around the relevant locations over all processes' candidates.
+
+    Args:
+        scores: floating `[..., C_local]`, those of this process.
+        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
+        offset: the id of this process' first candidate.
+        top: how many of the first ranks to keep; 0 for none.
+        process_group: the processes.
+        validate_args: raise where no process has an id.
+
+    Returns:
+        The number of all candidates, the relevant locations' scores `[N, M]`, `above` and `tied`
+        int64 `[N, M]`, and the best candidates or None.
+    """
+    num_local = scores.shape[-1]
+    scores = scores.reshape(len(ids), num_local)
+    if num_local == 0:
+        scores = scores.new_full((len(scores), 1), -torch.inf)  # above and tied with nothing
+    own, known, num_candidates, found = _exchange_scores(
+        scores, num_local, ids, offset, top, process_group
+    )
+    if validate_args and bool(((ids >= 0) & ~known).any()):
+        raise ValueError(
+            f"`target` must hold ids below the {num_candidates} candidates of all processes, "
+            f"got {int(ids.masked_fill(known, -1).max())}."
+        )
+    own = own.masked_fill(~known, torch.nan)
+    above, tied, _ = survey(scores, own, find_best=False)
+    counts = torch.stack([above, tied])
+    if _is_distributed():
+        torch.distributed.all_reduce(counts, group=process_group)
+    return num_candidates, own, counts[0], counts[1], found
+
+
+def _exchange_scores(
+    scores: Tensor, num_local: int, ids: Tensor, offset: int, top: int, process_group: Any
+) -> tuple[Tensor, Tensor, int, Highest | None]:
+    """Find the scores of the relevant locations, and the best candidates, in one collective.
+
+    Args:
+        scores: floating `[N, C_local]`, at least one column.
+        num_local: how many of the columns are candidates.
+        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
+        offset: the id of the first column.
+        top: how many of the first ranks to keep; 0 for none.
+        process_group: the processes.
+
+    Returns:
+        The relevant locations' scores `[N, M]`, which of them any process has bool `[N, M]`, the
+        number of all candidates, and the best of all candidates.
+    """
+    local = ids - offset
+    is_here = (local >= 0) & (local < num_local)
+    own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
+    columns = [own, is_here]
+    if top:
+        _, _, best_here = survey(scores, scores[:, :0], find_best=True)
+        assert best_here is not None  # asked for
+        best, first = highest(scores, best_here, top).numbered_from(offset)
+        columns += [part[:, None] for part in best]
+        if first is not None:
+            missing = (0, top + 1 - first[0].shape[1])
+            columns += [pad(first[0], missing, value=-torch.inf), pad(first[1], missing)]
+    # float64 holds every score and id exactly, and one message carries them all; its last rows, the
+    # first id and the number of candidates
+    message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
+    message[-2], message[-1] = offset, num_local
+    gathered = _all_gather(message, process_group)
+    num_candidates = _check_slices(gathered[:, -2:, 0].long().tolist())
+    slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
+    found = None
+    if top:
+        # [S, N, T] -> [N, S * T]
+        side_by_side = [part.transpose(0, 1).flatten(1) for part in slices[2:]]
+        pairs = [
+            (values.to(scores.dtype), numbers.long())
+            for values, numbers in zip(side_by_side[::2], side_by_side[1::2], strict=True)
+        ]
+        first = pairs[1] if len(pairs) > 1 else None
+        found = merge(pairs[0], first, min(top, num_candidates - 1))
+    return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, found
+
+
+def _check_slices(slices: list[list[int]]) -> int:
+    """Return the number of all candidates, or raise where slices overlap or leave a gap."""
+    end = 0
+    for offset, number in sorted((offset, number) for offset, number in slices if number):
+        if offset != end:
+            raise ValueError(
+                "`offset` must be the number of candidates on the processes before, so that each "
+                f"has one place, got a slice from {offset} on where {end} is due; slices are "
+                f"(offset, candidates) {short(slices)}."
+            )
+        end += number
+    return end
+
+
+def _all_gather(message: Tensor, process_group: Any) -> Tensor:
+    if not _is_distributed():
+        return message[None]
+    slices = [
+        torch.empty_like(message)
+        for _ in range(torch.distributed.get_world_size(group=process_group))
+    ]
+    torch.distributed.all_gather(slices, message, group=process_group)
+    return torch.stack(slices)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from nextloc_metrics import backends, exact
 from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.metric import LARGEST_STATE, RankingTally, check_choice, check_positive
+from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.metric import LARGEST_STATE, RankingTally
 from nextloc_metrics.ranking import Ranking
 
 Average = Literal["weighted", "macro", "micro"]
@@ -60,7 +61,7 @@ class LocationTally(RankingTally):
 
     @property
     def best_only(self) -> bool:
-        """A tie for the first place is decided, for the lowest id."""
+        """A tie for rank 1 is decided, for the lowest id."""
         return True
 
     @property

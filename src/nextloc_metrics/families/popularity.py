@@ -6,9 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from nextloc_metrics.checks import check_choice, check_positive, is_integer
 from nextloc_metrics.messages import describe, read_row
-from nextloc_metrics.metric import check_choice, check_positive, describe_option
-from nextloc_metrics.reading import is_integer
+from nextloc_metrics.options import describe_option
 
 By = Literal["mass", "items"]
 

@@ -15,11 +15,10 @@ from torchmetrics.classification import (
 )
 from torchmetrics.utilities.data import dim_zero_cat
 
-from nextloc_metrics import exact, plotting
+from nextloc_metrics import exact
 from nextloc_metrics.base import BaseMetric, unchanged_by_errors
+from nextloc_metrics.checks import check_bool, check_ignored, is_integer
 from nextloc_metrics.messages import got, short
-from nextloc_metrics.metric import check_bool, check_ignored
-from nextloc_metrics.reading import is_integer
 
 # The loss of a certain mistake in float64, the largest that clipping leaves.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
@@ -46,7 +45,7 @@ class LogLoss(BaseMetric):
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics.click_through import LogLoss
+        >>> from nextloc_metrics.families.click_through import LogLoss
         >>> log_loss = LogLoss()
         >>> log_loss.update(tensor([0.5, 0.25]), tensor([1, 0]))
         >>> log_loss.compute()  # (log(2) + log(4/3)) / 2
@@ -95,6 +94,8 @@ class LogLoss(BaseMetric):
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw the value, or those of several steps, as `RankingMetric.plot` does."""
+        from nextloc_metrics.report import plotting
+
         return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "LogLoss":

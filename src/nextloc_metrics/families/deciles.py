@@ -1,7 +1,7 @@
 """How well are rare places predicted? Metrics per popularity bin of the relevant location.
 
 A query's ranked list is cut to its first `candidates` and split by bin; `k` then cuts the bin's
-own list. Places within a bin are the same numbers as places in the whole list, counted among the
+own list. Ranks within a bin are the same numbers as ranks in the whole list, counted among the
 bin's candidates, so the same formulas score them.
 """
 
@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends, exact, scoring
+from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingTally, check_choice, check_positive
-from nextloc_metrics.places import UNRETRIEVED
-from nextloc_metrics.popularity import PopularityBins
-from nextloc_metrics.ranking import Ranking, Ties
+from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.reading import Relevant
+from nextloc_metrics.record import UNRETRIEVED, Ties
 
 Decile = int | Literal["unmapped"]
 
@@ -32,8 +33,8 @@ class DecileMetric(RankingTally):
 
     Args:
         bins: every location's bin.
-        candidates: how many of the first places are looked at. A block of tied candidates that
-            crosses this place is left out whole.
+        candidates: how many of the first ranks are looked at. A block of tied candidates that
+            crosses this rank is left out whole.
         decile: the number of a bin or `"unmapped"`, for a scalar; None for all.
         options: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
@@ -86,7 +87,7 @@ class DecileMetric(RankingTally):
 
     @property
     def cut(self) -> int:
-        """How many of the first places are split by bin."""
+        """How many of the first ranks are split by bin."""
         return self.candidates
 
     def tally(self, ranking: Ranking) -> Tensor:
@@ -171,7 +172,7 @@ class DecileScore(DecileMetric):
 
     @abstractmethod
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Return float64 `[N]`, one score in [0, 1] a query and bin.
+        """Return float64 `[N]`, one score in [0, 1] per query and bin.
 
         Args:
             ranking: where the relevant locations of a bin landed among the bin's candidates.
@@ -207,7 +208,7 @@ class DecilePrecision(DecileScore):
         bins: every location's bin.
         k: how many places of a bin's list count.
         scope: `"within"`, k cuts the bin's own list; `"global"`, the whole list is cut to its
-            first k places before it is split (a tied block that crosses place k is left out).
+            first k ranks before it is split (a tied block that crosses rank k is left out).
         kwargs: `candidates`, `decile`, `ties`, `ignore_index`, `validate_args`, and TorchMetrics'
             own keyword arguments.
 
@@ -247,16 +248,16 @@ class DecilePrecision(DecileScore):
 
     @property
     def cut(self) -> int:
-        """How many of the first places are split by bin."""
+        """How many of the first ranks are split by bin."""
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Divide the hits by the places that could hold one."""
+        """Divide the hits by the ranks that could hold one."""
         return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
 
 
 class DecileNDCG(DecileScore):
-    r"""NDCG within each popularity bin, at places of the bin's own list.
+    r"""NDCG within each popularity bin, at ranks of the bin's own list.
 
     The ideal takes the best min(k, n) gains of the query's n relevant locations in the bin. A
     query with no relevant location in the bin is skipped there; with one but no prediction it
@@ -299,7 +300,7 @@ class DecileKForRecall(DecileMetric):
     counts as half the number of mapped locations (rounded down), or as `exhausted`. The state is a
     histogram, so that the median is exact over any number of processes.
 
-    Ties: a tied block counts at its worst places.
+    Ties: a tied block counts at its worst ranks.
 
     Args:
         bins: every location's bin.
@@ -382,172 +383,24 @@ class DecileKForRecall(DecileMetric):
         if self.statistic == "mean":
             value = exact.float64((counts * ks).sum(1)) / exact.float64(total)
         else:
-            # the places of the two middle ones among the sorted, counted from 1
+            # the ranks of the two middle ones among the sorted, counted from 1
             middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
             found = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(ks) - 1)
             value = exact.float64(ks[found].sum(1)) / 2
         return value.to(self.state.device).float().masked_fill(total == 0, torch.nan).roll(-1)
 
 
-class DecilePredictionShare(DecileMetric):
-    r"""Of all k x N predictions, the share in each popularity bin.
-
-    The predictions are the first `k` places of each of N queries. A place without a candidate
-    is in no bin, and neither is, by the ids kept, a block of tied candidates that crosses place
-    `k`: the shares then add up to less than 1. So do they where a list holds ids of no location,
-    such as a language model's inventions; `num_invented` counts these.
-
-    Args:
-        bins: every location's bin.
-        k: how many places of the whole list count.
-        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics import DecilePredictionShare, PopularityBins
-        >>> share = DecilePredictionShare(PopularityBins([2, 2, 1, 1]), k=3, decile=2)
-        >>> share.update(tensor([[0, 2, 1, 3]]), tensor([1]))
-        >>> share.compute()  # 0 and 1, of 3
-        tensor(0.6667)
-    """
-
-    higher_is_better = None
-
-    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
-        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
-
-    k: int
-
-    @property
-    def name(self) -> str:
-        """`prediction_share_at_k`."""
-        return f"prediction_share_at_{self.k}"
-
-    @property
-    def top(self) -> int:
-        """The first k places of the whole list count."""
-        return min(self.k, self.candidates)
-
-    def empty_tally(self) -> Tensor:
-        """Return zeros for every bin's predictions, for invented ids, and for all places."""
-        return torch.zeros(self.bins.num_bins + 3, dtype=torch.int64)
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        """Count the predictions in every bin."""
-        ids = ranking.first_places(self.top).ids.masked_fill(~ranking.counted[:, None], -1)
-        bins = self.bins.of(ids).flatten()
-        counts = torch.zeros(self.bins.num_bins + 3, dtype=torch.int64, device=bins.device)
-        counts.index_add_(0, bins, torch.ones_like(bins))
-        counts[-2] = (ids >= len(self.bins)).sum()  # and not the padding of lists
-        counts[-1] = ranking.counted.sum() * self.k
-        return counts
-
-    def values(self) -> Tensor:
-        """Return the share of every bin."""
-        counts = exact.float64(self.state)
-        return (counts[:-2] / counts[-1]).float().to(self.state.device).roll(-1)
-
-    @property
-    def num_invented(self) -> int:
-        """How many predictions of this process are ids that are no location."""
-        return int(self.state[-2])
-
-
-class DecileCoverage(DecileMetric):
-    r"""Of the distinct locations in a popularity bin, the share predicted correctly at least once.
-
-    A location is predicted correctly where it is relevant to a query and within the first `k` of
-    its bin's own list. Besides the bins there is the value of all together (`"overall"`).
-
-    Ties: a location in a tied block counts where the whole block is within the first `k`.
-
-    Args:
-        bins: every location's bin.
-        k: how many places of a bin's list count.
-        denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
-            that have a bin (`unmapped` is then NaN, and not part of the overall value).
-        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
-            `"overall"`.
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics import DecileCoverage, PopularityBins
-        >>> coverage = DecileCoverage(PopularityBins([2, 2, 1, 1]), k=1, decile="overall")
-        >>> coverage.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
-        >>> coverage.compute()  # 2 leads its bin's list, 1 does not
-        tensor(0.5000)
-    """
-
-    computed_options = frozenset({"decile", "denominator"})
-
-    def __init__(
-        self,
-        bins: PopularityBins,
-        k: int,
-        denominator: Literal["actual", "mapped"] = "actual",
-        **kwargs: Any,
-    ) -> None:
-        check_choice("denominator", denominator, Literal["actual", "mapped"])
-        super().__init__(bins=bins, k=check_positive("k", k), denominator=denominator, **kwargs)
-
-    k: int
-    denominator: Literal["actual", "mapped"]
-
-    @property
-    def name(self) -> str:
-        """`coverage_at_k`."""
-        return f"coverage_at_{self.k}"
-
-    def key(self, decile: Any) -> str:
-        """Return the name of a bin's value, or of that of all together."""
-        return self.name if decile == "overall" else super().key(decile)
-
-    def empty_tally(self) -> Tensor:
-        """Return zeros for how often every location is relevant, and predicted correctly."""
-        return torch.zeros(2, len(self.bins), dtype=torch.int64)
-
-    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Count how often every location is relevant, and predicted correctly."""
-        ids = within.relevant
-        relevant = ids >= 0
-        correct = relevant & (within.above + within.tied <= self.k)
-        counts = torch.zeros(2 * len(self.bins), dtype=torch.int64, device=ids.device)
-        cells = torch.cat([ids.clamp(min=0), ids.clamp(min=0) + len(self.bins)])
-        added = torch.cat([relevant, correct]).long()
-        return counts.index_add(0, cells.flatten(), added.flatten()).view(2, -1)
-
-    def values(self) -> Tensor:
-        """Return the coverage of all together, and of every bin."""
-        occurs, covered = self.state > 0
-        mapped = self.bins.bin_of > 0
-        if self.denominator == "mapped":
-            occurs, covered = mapped, covered & mapped
-        sizes = self.bins.num_bins + 1
-        parts = torch.stack(
-            [self.bins.bin_of[x].bincount(minlength=sizes) for x in (covered, occurs)]
-        )
-        parts = torch.cat([parts.sum(1, keepdim=True), parts.roll(-1, 1)], 1)
-        covered, occurs = exact.float64(parts).unbind()
-        coverage = (covered / occurs).float().to(self.state.device)
-        return coverage.masked_fill(self.state[0].sum() == 0, torch.nan)
-
-    @classmethod
-    def deciles(cls, bins: PopularityBins) -> list[Any]:
-        """List what `decile` may be, in the order of the keys."""
-        return ["overall", *super().deciles(bins)]
-
-
 def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
     """Split every query's list by bin: a row for each query and bin, unmapped first.
 
     Returns:
-        The places of the bin's relevant locations among its candidates, and int64
+        The ranks of the bin's relevant locations among its candidates, and int64
         `[N (num_bins + 1)]`, how many candidates those are.
     """
-    first = ranking.first_places(candidates)
+    first = ranking.top_candidates(candidates)
     num_bins = bins.num_bins + 1
     width = first.ids.shape[1] + 1
-    # candidates in the order of their bins, and within a bin of their places
+    # candidates in the order of their bins, and within a bin of their ranks
     ids = first.ids.masked_fill(~ranking.counted[:, None], -1)
     keys = backends.choose(ids).sort(bins.of(ids) * width + first.above)
     edges = torch.arange(num_bins + 1, device=keys.device) * width
@@ -565,7 +418,7 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tup
         return values.repeat_interleave(num_bins, 0)
 
     above = every_bin(above).masked_fill(~inside, UNRETRIEVED)
-    within = Ranking.from_places(
+    within = Ranking.from_relevant(
         Relevant(
             every_bin(ranking.relevant).masked_fill(~inside, -1),
             None if ranking.grades is None else every_bin(ranking.grades).masked_fill(~inside, 0),

@@ -6,36 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
 
-import torch
-from torch import Tensor
-
-if TYPE_CHECKING:
-    from nextloc_metrics.collection import RankingCollection
-
-
-class Reading(NamedTuple):
-    """A value as a person reads it."""
-
-    value: float
-    bounds: tuple[float, float] | None  #: of its interval, where there is one
-    is_fraction: bool  #: in [0, 1], so that percent make sense
-    note: str = ""  #: what the value is of several
-
-    @classmethod
-    def of(cls, value: Tensor, bounds: tuple[Tensor, Tensor] | None, is_fraction: bool) -> Reading:
-        """Read one value, or the median of several that are no NaN."""
-        if value.ndim == 0:
-            ends = None if bounds is None else (float(bounds[0]), float(bounds[1]))
-            return cls(float(value), ends, is_fraction)
-        known = value[~value.isnan()]
-        (median,) = quantiles(known, [0.5])
-        return cls(median, None, is_fraction, f"median of {len(known)}")
-
-    def title(self, name: str) -> str:
-        """Name the value."""
-        return f"{name}, {self.note}" if self.note else name
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.report.readings import Reading, read
 
 
 class Table:
@@ -111,11 +84,16 @@ def side_by_side(
         mrr       75.00   50.00
     """
     known = confidence if intervals else None
-    readings = {name: model.readings(known, keep_base=True) for name, model in models.items()}
-    return tabulate(readings, percent, known)
+    readings = {name: read(model, known, keep_base=True) for name, model in models.items()}
+    return _lay_out(readings, percent, known)
 
 
-def tabulate(
+def of_collection(collection: RankingCollection, percent: bool, confidence: float | None) -> Table:
+    """Lay out one collection's values; see `RankingCollection.table`."""
+    return _lay_out({"value": read(collection, confidence)}, percent, confidence)
+
+
+def _lay_out(
     models: Mapping[str, Mapping[str, Reading]], percent: bool, confidence: float | None
 ) -> Table:
     """Lay out readings, a row for every name and a column for every model."""
@@ -132,17 +110,6 @@ def tabulate(
             columns.append([title, *_intervals(found, percent)])
     header, *rows = zip(*columns, strict=True)
     return Table(header, rows)
-
-
-def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:
-    """Return quantiles of what is no NaN, of any number of values; NaN where there are none."""
-    values = values.detach().cpu().double()
-    values = values[~values.isnan()].sort().values
-    if not len(values):
-        return [math.nan] * len(shares)
-    place = torch.tensor(shares, dtype=torch.float64) * (len(values) - 1)
-    low, high = values[place.floor().long()], values[place.ceil().long()]
-    return (low + (high - low) * place.frac()).tolist()
 
 
 def _unit(reading: Reading, percent: bool) -> str:

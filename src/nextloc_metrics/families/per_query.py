@@ -7,12 +7,12 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from nextloc_metrics import exact, plotting
+from nextloc_metrics import exact
 from nextloc_metrics.base import BaseMetric
+from nextloc_metrics.checks import is_integer
 from nextloc_metrics.messages import got, short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.reading import is_integer
 
 
 class QueryScores(NamedTuple):
@@ -39,7 +39,7 @@ class PerQueryScores(BaseMetric):
     Every query has an id of your choice, such as its row in the test set: the same for all models,
     and different on all processes. Processes are put together by `compute`; an id that several
     have, as where a sampler repeats rows, counts once. A query that the metric leaves out has no
-    score. The memory needed is 16 bytes a query.
+    score. The memory needed is 16 bytes per query.
 
     Args:
         metric: the metric whose scores are kept; it is not updated itself.
@@ -91,7 +91,7 @@ class PerQueryScores(BaseMetric):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            query_ids: integer, one a query; what is left out is not looked at.
+            query_ids: integer, one per query; what is left out is not looked at.
         """
         _ranking, rows = self._score(preds, target, mask, query_ids)
         getattr(self, self.state_name).append(rows)
@@ -125,6 +125,8 @@ class PerQueryScores(BaseMetric):
 
         Arguments and result are those of `RankingMetric.plot`.
         """
+        from nextloc_metrics.report import plotting
+
         return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":

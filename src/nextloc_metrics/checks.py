@@ -1,0 +1,44 @@
+"""Checks of arguments that several modules share; each names the argument in its message."""
+
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.messages import short
+
+
+def is_integer(tensor: Tensor) -> bool:
+    """Tell whether a tensor holds integers, not booleans."""
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Raise where an option is none of the strings of a `Literal`."""
+    if not isinstance(value, str) or value not in get_args(choices):
+        raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {short(value)}.")
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Return a bool, raise for anything else."""
+    if not isinstance(value, bool):
+        raise ValueError(f"`{name}` must be True or False, got {short(value)}.")
+    return value
+
+
+def check_ignored(ignore_index: object) -> None:
+    """Raise where the id or label to leave out is none."""
+    is_id = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
+    if ignore_index is not None and not (is_id and -(2**63) <= ignore_index < 2**63):  # type: ignore[operator]
+        raise ValueError(
+            f"`ignore_index` must be None or an integer of 64 bits, got {short(ignore_index)}."
+        )
+
+
+def check_positive(name: str, value: object, most: int | None = None) -> int:
+    """Return a positive integer, raise for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
+    if most is not None and value > most:
+        raise ValueError(f"`{name}` must be at most 2^40, got {short(value)}.")
+    return value

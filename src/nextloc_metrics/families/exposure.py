@@ -1,0 +1,160 @@
+"""Which locations a model predicts at all, by their popularity."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact
+from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.families.deciles import DecileMetric
+from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.ranking import Ranking
+
+
+class DecilePredictionShare(DecileMetric):
+    r"""Of all k x N predictions, the share in each popularity bin.
+
+    The predictions are the first `k` ranks of each of N queries. A rank without a candidate
+    is in no bin, and neither is, by the ids kept, a block of tied candidates that crosses rank
+    `k`: the shares then add up to less than 1. So do they where a list holds ids of no location,
+    such as a language model's inventions; `num_invented` counts these.
+
+    Args:
+        bins: every location's bin.
+        k: how many places of the whole list count.
+        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecilePredictionShare, PopularityBins
+        >>> share = DecilePredictionShare(PopularityBins([2, 2, 1, 1]), k=3, decile=2)
+        >>> share.update(tensor([[0, 2, 1, 3]]), tensor([1]))
+        >>> share.compute()  # 0 and 1, of 3
+        tensor(0.6667)
+    """
+
+    higher_is_better = None
+
+    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
+        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    @property
+    def name(self) -> str:
+        """`prediction_share_at_k`."""
+        return f"prediction_share_at_{self.k}"
+
+    @property
+    def top(self) -> int:
+        """The first k ranks of the whole list count."""
+        return min(self.k, self.candidates)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for every bin's predictions, for invented ids, and for all ranks."""
+        return torch.zeros(self.bins.num_bins + 3, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count the predictions in every bin."""
+        ids = ranking.top_candidates(self.top).ids.masked_fill(~ranking.counted[:, None], -1)
+        bins = self.bins.of(ids).flatten()
+        counts = torch.zeros(self.bins.num_bins + 3, dtype=torch.int64, device=bins.device)
+        counts.index_add_(0, bins, torch.ones_like(bins))
+        counts[-2] = (ids >= len(self.bins)).sum()  # and not the padding of lists
+        counts[-1] = ranking.counted.sum() * self.k
+        return counts
+
+    def values(self) -> Tensor:
+        """Return the share of every bin."""
+        counts = exact.float64(self.state)
+        return (counts[:-2] / counts[-1]).float().to(self.state.device).roll(-1)
+
+    @property
+    def num_invented(self) -> int:
+        """How many predictions of this process are ids that are no location."""
+        return int(self.state[-2])
+
+
+class DecileCoverage(DecileMetric):
+    r"""Of the distinct locations in a popularity bin, the share predicted correctly at least once.
+
+    A location is predicted correctly where it is relevant to a query and within the first `k` of
+    its bin's own list. Besides the bins there is the value of all together (`"overall"`).
+
+    Ties: a location in a tied block counts where the whole block is within the first `k`.
+
+    Args:
+        bins: every location's bin.
+        k: how many places of a bin's list count.
+        denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
+            that have a bin (`unmapped` is then NaN, and not part of the overall value).
+        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
+            `"overall"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecileCoverage, PopularityBins
+        >>> coverage = DecileCoverage(PopularityBins([2, 2, 1, 1]), k=1, decile="overall")
+        >>> coverage.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
+        >>> coverage.compute()  # 2 leads its bin's list, 1 does not
+        tensor(0.5000)
+    """
+
+    computed_options = frozenset({"decile", "denominator"})
+
+    def __init__(
+        self,
+        bins: PopularityBins,
+        k: int,
+        denominator: Literal["actual", "mapped"] = "actual",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("denominator", denominator, Literal["actual", "mapped"])
+        super().__init__(bins=bins, k=check_positive("k", k), denominator=denominator, **kwargs)
+
+    k: int
+    denominator: Literal["actual", "mapped"]
+
+    @property
+    def name(self) -> str:
+        """`coverage_at_k`."""
+        return f"coverage_at_{self.k}"
+
+    def key(self, decile: Any) -> str:
+        """Return the name of a bin's value, or of that of all together."""
+        return self.name if decile == "overall" else super().key(decile)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for how often every location is relevant, and predicted correctly."""
+        return torch.zeros(2, len(self.bins), dtype=torch.int64)
+
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
+        """Count how often every location is relevant, and predicted correctly."""
+        ids = within.relevant
+        relevant = ids >= 0
+        correct = relevant & (within.above + within.tied <= self.k)
+        counts = torch.zeros(2 * len(self.bins), dtype=torch.int64, device=ids.device)
+        cells = torch.cat([ids.clamp(min=0), ids.clamp(min=0) + len(self.bins)])
+        added = torch.cat([relevant, correct]).long()
+        return counts.index_add(0, cells.flatten(), added.flatten()).view(2, -1)
+
+    def values(self) -> Tensor:
+        """Return the coverage of all together, and of every bin."""
+        occurs, covered = self.state > 0
+        mapped = self.bins.bin_of > 0
+        if self.denominator == "mapped":
+            occurs, covered = mapped, covered & mapped
+        sizes = self.bins.num_bins + 1
+        parts = torch.stack(
+            [self.bins.bin_of[x].bincount(minlength=sizes) for x in (covered, occurs)]
+        )
+        parts = torch.cat([parts.sum(1, keepdim=True), parts.roll(-1, 1)], 1)
+        covered, occurs = exact.float64(parts).unbind()
+        coverage = (covered / occurs).float().to(self.state.device)
+        return coverage.masked_fill(self.state[0].sum() == 0, torch.nan)
+
+    @classmethod
+    def deciles(cls, bins: PopularityBins) -> list[Any]:
+        """List what `decile` may be, in the order of the keys."""
+        return ["overall", *super().deciles(bins)]

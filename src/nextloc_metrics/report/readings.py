@@ -1,0 +1,98 @@
+"""The values of a collection as a person reads them: what tables and pictures show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.metric import RankingTally
+
+
+class Reading(NamedTuple):
+    """A value as a person reads it."""
+
+    value: float
+    bounds: tuple[float, float] | None  #: of its interval, where there is one
+    is_fraction: bool  #: in [0, 1], so that percent make sense
+    note: str = ""  #: what the value is of several
+
+    @classmethod
+    def of(cls, value: Tensor, bounds: tuple[Tensor, Tensor] | None, is_fraction: bool) -> Reading:
+        """Read one value, or the median of several that are no NaN."""
+        if value.ndim == 0:
+            ends = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+            return cls(float(value), ends, is_fraction)
+        known = value[~value.isnan()]
+        (median,) = quantiles(known, [0.5])
+        return cls(median, None, is_fraction, f"median of {len(known)}")
+
+    def title(self, name: str) -> str:
+        """Name the value."""
+        return f"{name}, {self.note}" if self.note else name
+
+
+def read(
+    collection: RankingCollection, confidence: float | None = None, keep_base: bool = False
+) -> dict[str, Reading]:
+    """Compute a collection's values, under the keys of its `compute`.
+
+    Args:
+        collection: the collection.
+        confidence: of intervals; None for none.
+        keep_base: leave the collection's own prefix and postfix out of the keys.
+    """
+    if confidence is None:
+        readings = read_values(collection, collection.compute())
+    else:
+        readings = read_values(collection, *collection.values_and_intervals(confidence))
+    if not keep_base:
+        return readings
+    ends = collection.prefix or "", collection.postfix or ""
+    return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
+
+
+def read_values(
+    collection: RankingCollection,
+    values: Mapping[str, Any],
+    intervals: Mapping[str, tuple[Tensor, Tensor]] | None = None,
+) -> dict[str, Reading]:
+    """Read what `compute` returned, with the intervals by the members' names."""
+    return {
+        key: Reading.of(values[key], (intervals or {}).get(name), member.plot_upper_bound == 1)
+        for name, member in collection.named_members()
+        for key in keys_of(collection, name, member, values).values()
+    }
+
+
+def keys_of(
+    collection: RankingCollection, name: str, member: RankingTally, values: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return under which key every value of a member is found; one without a key is at ""."""
+    set_name = collection._set_name
+    if not member.plot_labels:
+        return {"": set_name(name)}
+    nested = hasattr(member, "_from_collection")
+    ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
+    prefix, postfix = ends or ("", "")
+    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
+    if all(key in values for key in alone.values()):
+        return alone
+    # MetricCollection puts the member in front of every key where two members share one
+    own = name.replace(prefix, "").replace(postfix, "")
+    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
+
+
+def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:
+    """Return quantiles of what is no NaN, of any number of values; NaN where there are none."""
+    values = values.detach().cpu().double()
+    values = values[~values.isnan()].sort().values
+    if not len(values):
+        return [math.nan] * len(shares)
+    place = torch.tensor(shares, dtype=torch.float64) * (len(values) - 1)
+    low, high = values[place.floor().long()], values[place.ceil().long()]
+    return (low + (high - low) * place.frac()).tolist()

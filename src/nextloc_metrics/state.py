@@ -1,0 +1,184 @@
+"""A metric whose state is one integer tensor, named after the options that it was counted with."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, NoReturn
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from nextloc_metrics.base import BaseMetric
+from nextloc_metrics.messages import clip, describe, short
+from nextloc_metrics.options import describe_option, is_default
+
+# What TorchMetrics and `update` set for every batch.
+_PLAIN = (Tensor, int, type(None))
+
+
+def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
+    """Sum a state over the processes: one collective, and no copy of every process' state."""
+    total = state.clone()
+    torch.distributed.all_reduce(total, group=group)
+    return [total]
+
+
+class SummedMetric(BaseMetric, ABC):
+    """A metric whose state is one integer tensor, summed over batches and processes.
+
+    A subclass declares its options as parameters of `__init__` and passes them on by name. They
+    become attributes, the `repr`, and the name of the state: TorchMetrics' `MetricCollection`
+    merges metrics whose states have equal names and values, so whatever `update` reads must be
+    part of the name. Options in `computed_options` are read by `compute` alone and stay out of it:
+    metrics that differ in nothing else may share one state. So may classes that count the same and
+    differ in `compute` alone, where each gives the same `counted_as`; it is not inherited.
+
+    Args:
+        options: what a subclass declares, and TorchMetrics' own keyword arguments.
+    """
+
+    full_state_update = False
+    computed_options: ClassVar[frozenset[str]] = frozenset()
+    counted_as: ClassVar[str | None] = None
+
+    _names: ClassVar[dict[str, int]] = {}
+    _namesake: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Tell classes of one name apart, such as those that a function makes."""
+        super().__init_subclass__(**kwargs)
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1
+        cls._namesake = f"#{number}" if number > 1 else ""
+
+    def __init__(self, **options: Any) -> None:
+        declared = self._declared_options()
+        own = {name: options.pop(name) for name in declared if name in options}
+        super().__init__(**{"dist_sync_fn": all_reduce, **options})
+        for name, value in own.items():
+            setattr(self, name, value)
+        self._options = {name: own[name] for name in declared if name in own}
+        self._declared = frozenset(declared)
+        for name in self._declared & self.__dict__.keys() - self._options.keys():
+            self._refuse(name)
+        read_by_update = (name for name in self._options if name not in self.computed_options)
+        module = type(self).__module__
+        owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
+        name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake
+        # a dot would part the name in two where modules are looked up by path
+        self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
+        self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
+
+    def add_state(
+        self,
+        name: str,
+        default: Any,
+        dist_reduce_fx: Any = None,
+        persistent: bool = False,
+    ) -> None:
+        """Add a state; those of several processes are gathered where one is no tensor to sum."""
+        super().add_state(name, default, dist_reduce_fx, persistent)
+        is_sum = dist_reduce_fx == "sum" and isinstance(default, Tensor)
+        if not is_sum and self.dist_sync_fn is all_reduce:
+            self.dist_sync_fn = None
+
+    @property
+    def state(self) -> Tensor:
+        """The integer tensor that this process has summed up so far; an update makes a new one."""
+        return vars(self)[self.state_name]  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def empty_tally(self) -> Tensor:
+        """Return the int64 zeros that the state starts from."""
+
+    @property
+    def will_all_reduce(self) -> bool:
+        """Whether `compute`, without a cached value, sums one state over processes by default."""
+        return bool(
+            len(self._defaults) == 1
+            and self._to_sync
+            and not self._is_synced
+            and self.dist_sync_fn is all_reduce
+            and self.distributed_available_fn()
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        key = prefix + self.state_name
+        found = state_dict.pop(key, None)
+        if found is None:
+            if self._persistent[self.state_name]:
+                missing_keys.append(key)
+        elif found.dtype != torch.int64 or found.shape != self.state.shape:
+            error_msgs.append(
+                f"the state `{clip(key)}` must be {describe(self.state)}, got {describe(found)}."
+            )
+        else:
+            setattr(self, self.state_name, found.to(self.state.device, copy=True))
+            self._computed = None
+            self._update_count = max(1, self._update_count)  # there is something to compute
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> "SummedMetric":
+        """Keep the integers of the state, whatever dtype is asked for."""
+        return self
+
+    def __repr__(self) -> str:
+        return self._describe(self._options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("_declared", ()):
+            self._refuse(name)
+        if name in self.__dict__ and type(value) in _PLAIN:
+            object.__setattr__(self, name, value)  # no parameter or module, for which to search
+        else:
+            super().__setattr__(name, value)
+
+    def _refuse(self, name: str) -> NoReturn:
+        """Raise for an option that is set past `SummedMetric.__init__`, and not in the name."""
+        if name in self._options:
+            raise AttributeError(
+                f"`{name}` of {short(self)} is fixed, since its state was counted with it; make a "
+                f"new {type(self).__name__} instead."
+            )
+        raise AttributeError(
+            f"`{name}` is an option of {type(self).__name__} that the name of its state must hold; "
+            f"pass it on: `super().__init__({name}={name}, **kwargs)`."
+        )
+
+    @classmethod
+    def _declared_options(cls) -> dict[str, Any]:
+        """List the parameters of the constructors, the subclass' first, with their defaults."""
+        declared: dict[str, Any] = {}
+        for kind in cls.__mro__:
+            if issubclass(kind, SummedMetric) and "__init__" in vars(kind):
+                _self, *parameters = inspect.signature(kind.__init__).parameters.values()
+                for parameter in parameters:
+                    if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                        declared.setdefault(parameter.name, parameter.default)
+        return declared
+
+    @classmethod
+    def _counted_as(cls) -> str:
+        """Name what the state is named after: a class of one's own may count otherwise."""
+        return str(vars(cls).get("counted_as") or cls.__qualname__)
+
+    def _describe(self, options: Iterable[str], kind: str | None = None) -> str:
+        declared = self._declared_options()
+        shown = (
+            f"{name}={describe_option(self._options[name])}"
+            for name in options
+            if not is_default(self._options[name], declared[name])
+        )
+        return f"{kind or type(self).__qualname__}({', '.join(shown)})"
