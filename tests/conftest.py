@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from nextloc_metrics import backends
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker, and so one thread
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
 
 settings.register_profile(
     "nextloc",

@@ -14,6 +14,7 @@ import os
 from functools import cache
 from importlib.util import find_spec
 
+import torch
 from torch import Tensor
 
 from nextloc_metrics.backends.reference import Reference, must_not_sync
@@ -33,11 +34,18 @@ _chosen: list[Reference] = []
 def available() -> dict[str, str | None]:
     """Return for each backend None, or the reason why it cannot be used here."""
     return {
-        "cuda": None if find_spec("triton") else "needs triton, which PyTorch brings on CUDA",
+        "cuda": _why_no_cuda(),
         "numba": None if find_spec("numba") else "needs numba: pip install 'nextloc-metrics[fast]'",
         "numpy": None,
         "reference": None,
     }
+
+
+def _why_no_cuda() -> str | None:
+    if not find_spec("triton"):
+        return "needs triton, which PyTorch brings on CUDA"
+    # whether there is a device is asked for each tensor: to ask the driver here would spoil a fork
+    return None if torch.version.cuda else "needs a build of PyTorch for CUDA"
 
 
 def use(name: str | None) -> None:
