@@ -25,8 +25,8 @@ settings.register_profile(
 )
 settings.load_profile("nextloc")
 
-#: those of `each_backend` that read values on the CPU
-ON_THE_CPU = pytest.mark.parametrize("each_backend", ["numpy", "numba"], indirect=True)
+#: of `each_backend`, what reads values on the CPU
+ON_THE_CPU = pytest.mark.parametrize("each_backend", ["cpu"], indirect=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,11 +53,11 @@ def _backend(request: pytest.FixtureRequest) -> Iterator[None]:
     backends.use(None)
 
 
-@pytest.fixture(params=["numpy", "numba", "reference"])
+@pytest.fixture(params=["cpu", "reference"])
 def each_backend(request: pytest.FixtureRequest, _backend: None) -> None:
     """Run the test on each backend of the CPU."""
-    if request.param == "numba":
-        pytest.importorskip("numba", reason="the backend of compiled loops needs numba")
+    if reason := backends.available()[request.param]:
+        pytest.skip(f"the backend {request.param!r} {reason}")
     backends.use(request.param)
 
 

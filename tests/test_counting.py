@@ -7,9 +7,9 @@ import sys
 import tracemalloc
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -30,9 +30,12 @@ from nextloc_metrics import (
     scoring,
     weights,
 )
-from nextloc_metrics.backends import reference, threads, with_numba, with_numpy
+from nextloc_metrics.backends import cpu, reference
 from nextloc_metrics.record import UNRETRIEVED
 from strategies import SCORES, dirty_scores
+
+#: some tests are of the backend in C alone
+NEEDS_C = pytest.mark.skipif(bool(backends.available()["cpu"]), reason="needs the backend in C")
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
@@ -51,21 +54,16 @@ def best_in_python(row: list[float]) -> int:
     return max(range(len(row)), key=lambda i: (row[i] != row[i], row[i] == row[i] and row[i]))
 
 
-@pytest.mark.parametrize("block", [1 << 12, 1 << 20])
 @pytest.mark.parametrize("relevant", [0, 1, 3, 9])
 @pytest.mark.parametrize("columns", [1, 7, 2049, 5000])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.usefixtures("each_backend")
 def test_all_paths_count_as_python_does(
-    dtype: torch.dtype, columns: int, relevant: int, block: int, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, columns: int, relevant: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The best candidate included; in strided rows too, and rows of several blocks or bands."""
-    for module in (reference, with_numpy):
-        monkeypatch.setattr(module, "FEW_RELEVANT", 8)  # 9 are searched for
-    monkeypatch.setattr(with_numba, "_MOST_RELEVANT", 8)
-    monkeypatch.setattr(with_numpy, "_BLOCK_BYTES", block)
-    monkeypatch.setattr(with_numpy, "_SUMS_BYTES", block >> 3)
-    monkeypatch.setattr(with_numpy, "_SERIAL_ELEMENTS", 0)
+    """The best candidate included; in strided rows too, and rows of several blocks."""
+    monkeypatch.setattr(reference, "FEW_RELEVANT", 8)  # 9 are searched for
+    monkeypatch.setattr(cpu, "_SERIAL_ELEMENTS", 0)
     wide = torch.zeros(9, columns + 3, dtype=dtype)
     wide[:, 1:-2] = dirty_scores(9, columns, dtype)
     for scores in (wide[:, 1:-2], wide[:, 1:-2].T.contiguous().T):
@@ -90,8 +88,8 @@ def test_all_paths_count_as_python_does(
 def test_threads_that_share_rows_count_them_once(
     number: int, queries: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last two blocks of rows overlap, and are often counted at the same time."""
-    monkeypatch.setattr(with_numpy, "_SERIAL_ELEMENTS", 0)
+    """Whichever thread takes which part of the rows."""
+    monkeypatch.setattr(cpu, "_SERIAL_ELEMENTS", 0)
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(50, (queries, columns), generator=generator).double()
     own = scores[:, :1].clone()
@@ -109,7 +107,6 @@ def test_threads_that_share_rows_count_them_once(
 @pytest.mark.parametrize("top", [0, 1, 3])
 def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
     """Every field, of scores with ties and lists with repeats, whatever the number of columns."""
-    pytest.importorskip("numba", reason="the compiled loops need numba")
     scores = dirty_scores(40, 700, torch.float32)
     generator = torch.Generator().manual_seed(relevant)
     target = torch.randint(-1, 700, (40, relevant), generator=generator)
@@ -123,7 +120,7 @@ def test_all_paths_make_the_same_ranking(relevant: int, top: int) -> None:
         ]
 
     expected = rank()
-    backends.use("numba")
+    backends.use("reference")
     for plain, compiled in zip(expected, rank(), strict=True):
         for record, other in ((plain, compiled), (plain.first, compiled.first)):
             for name, value in vars(record).items() if record is not None else ():
@@ -295,38 +292,24 @@ def test_relevant_locations_are_counted_however_many_there_are(columns: int) -> 
         assert ranking.num_relevant.tolist() == [columns, 0, columns * 2 // 3, columns - 1]
 
 
-@pytest.mark.parametrize("columns", [300, 1187, 5000])
-@pytest.mark.parametrize("allowed", [1, 2])
-def test_the_settings_of_numpy_stay_as_they_are(
-    columns: int, allowed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its buffer is made smaller to count, and only then, whatever fails meanwhile."""
-    scores = torch.rand(600, columns)
-    before = np.setbufsize(1 << 12)
-    with threads_allowed(allowed):
-        backends.choose(scores).survey(scores, scores[:, :1], find_best=True)
-        assert np.getbufsize() == 1 << 12
-        monkeypatch.delattr(with_numpy._Answers, "add_up")
-        with pytest.raises(AttributeError):
-            backends.choose(scores).survey(scores, scores[:, :1], find_best=True)
-    assert np.setbufsize(before) == 1 << 12
-
-
+@NEEDS_C
 @pytest.mark.parametrize("openmp", [True, False])
 def test_compiled_loops_share_the_work_among_threads(
     openmp: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every row is counted once, however many threads there are and whatever is left over."""
-    pytest.importorskip("numba", reason="the compiled loops need numba")
-    if openmp and threads._openmp is None:
+    backend = backends.choose(torch.zeros(1))
+    assert isinstance(backend, cpu.Cpu)
+    if openmp and not backend._parallel:
         pytest.skip("PyTorch brings no OpenMP that can be called here")
-    monkeypatch.setattr(with_numba, "_SERIAL_ELEMENTS", 0)
+    monkeypatch.setattr(cpu, "_SERIAL_ELEMENTS", 0)
     if not openmp:
-        monkeypatch.setattr(threads, "_openmp", None)
+        monkeypatch.setattr(backend, "_parallel", None)
     scores = torch.randn(65, 500, generator=torch.Generator().manual_seed(0))
     target = torch.arange(65)
+    backends.use("reference")
     expected = Ranking.from_scores(scores, target)
-    backends.use("numba")
+    backends.use("cpu")
     for number in (1, 2, 3, 70):
         with threads_allowed(number):
             ranking = Ranking.from_scores(scores, target)
@@ -335,11 +318,37 @@ def test_compiled_loops_share_the_work_among_threads(
                 Ranking.from_scores(scores, target + 440, validate_args=False)
 
 
+@NEEDS_C
+def test_python_threads_count_at_once() -> None:
+    """Four threads of a program, each with metrics of its own."""
+    generator = torch.Generator().manual_seed(0)
+    batches = [torch.randn(200, 3000, generator=generator) for _ in range(4)]
+    target = torch.arange(200)
+    expected = [float(MRR()(scores, target)) for scores in batches]
+
+    def repeat(scores: Tensor) -> set[float]:
+        return {float(MRR()(scores, target)) for _ in range(20)}
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(repeat, batches)) == [{value} for value in expected]
+
+
+@NEEDS_C
+def test_more_elements_than_32_bits_count() -> None:
+    """One row that is read 2^18 + 1 times, by its stride of 0: a second for 2^31 scores."""
+    row = (torch.arange(1 << 13) % 251).to(torch.bfloat16)
+    scores = row.expand((1 << 18) + 1, -1)
+    assert scores.numel() > 1 << 31
+    above, tied, best = backends.choose(scores).survey(scores, scores[:, 9:10], find_best=True)
+    assert above.unique().tolist() == [int((row > row[9]).sum())]
+    assert tied.unique().tolist() == [int((row == row[9]).sum())]
+    assert best is not None
+    assert best.unique().tolist() == [int(row.argmax())]
+
+
 def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
     """Transposed scores are counted too, with the same result."""
-    pytest.importorskip("numba", reason="the compiled loops need numba")
     scores = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
-    backends.use("numba")
     transposed = Ranking.from_scores(scores.T, torch.arange(20))
     assert torch.equal(
         transposed.above, Ranking.from_scores(scores.T.clone(), torch.arange(20)).above
@@ -348,7 +357,7 @@ def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
 
 @pytest.mark.usefixtures("each_backend")
 def test_views_that_turn_signs_are_scores_too() -> None:
-    """PyTorch negates them when they are read, and NumPy does not."""
+    """PyTorch negates them when they are read, and the other backends do not."""
     values = torch.randn(20, 300)
     scores = torch._neg_view(-values)
     assert scores.is_neg()
@@ -608,7 +617,7 @@ from nextloc_metrics import LocationF1, backends
 torch.set_num_threads(2)
 target = torch.arange(2000) % 1000
 scores = torch.nn.functional.one_hot(target, 1000).float()
-for path in ("numpy", "numba"):
+for path in ("cpu", "reference"):
     backends.use(path)
     f1 = LocationF1(1000)
     f1.update(scores, target)
@@ -616,27 +625,13 @@ for path in ("numpy", "numba"):
 """
 
 
+@NEEDS_C
 def test_a_limit_of_one_thread_leaves_nothing_uncounted() -> None:
     """Where OpenMP gives fewer threads than PyTorch may use, perfect scores stay perfect."""
-    pytest.importorskip("numba", reason="the compiled loops need numba")
     environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
     command = [sys.executable, "-W", "error", "-c", _ONE_THREAD]
     shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert shown.stdout.split() == ["1.0", "1.0"]
-
-
-def test_what_a_thread_raises_is_raised() -> None:
-    """Whichever thread it is, and an interruption too."""
-    for error in (ValueError("wrong"), KeyboardInterrupt()):
-        turns = iter(range(100))
-
-        def task(error: BaseException = error, turns: Iterator[int] = turns) -> None:
-            for turn in turns:
-                if turn == 99:
-                    raise error
-
-        with pytest.raises(type(error)):
-            threads.run(task, 3)
 
 
 @pytest.mark.usefixtures("each_backend")

@@ -19,7 +19,7 @@ import ddp_evaluation
 import distributed_workers as work
 import nextloc_metrics
 from distributed_workers import Share, same
-from nextloc_metrics import Ranking
+from nextloc_metrics import Ranking, backends
 from nextloc_metrics.distributed import PaddedDataset, padding_mask
 
 # How the rows are shared: the number of rows of every batch of every process. A batch without
@@ -429,8 +429,7 @@ import os, sys, torch
 from nextloc_metrics import MRR, backends
 
 torch.set_num_threads(2)
-if sys.argv[1] == "numba":
-    backends.use("numba")
+backends.use(sys.argv[1])
 scores = torch.randn(256, 4000, generator=torch.Generator().manual_seed(0))
 target = torch.arange(256)
 
@@ -458,11 +457,11 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.parametrize("path", ["numpy", "numba"])
+@pytest.mark.parametrize("path", ["cpu", "reference"])
 def test_a_fork_of_a_process_with_threads_evaluates_on_one(path: str):
     """The workers of a loader do so by themselves; starting Python takes most of the time."""
-    if path == "numba":
-        pytest.importorskip("numba", reason="the compiled loops need numba")
+    if reason := backends.available()[path]:
+        pytest.skip(reason)
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, path],
         env={**os.environ, "OMP_NUM_THREADS": "2"},

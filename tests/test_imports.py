@@ -34,7 +34,7 @@ LATE = {
     "collection": {"report.plotting", "report.tables"},
     "families.click_through": {"report.plotting"},
     "families.per_query": {"report.plotting"},
-    "backends": {"backends.cuda", "backends.with_numba"},
+    "backends": {"backends.cpu", "backends.cuda"},
 }
 
 

@@ -3,7 +3,7 @@
 `reference` is the definition, in PyTorch's operations. The others implement what they do faster.
 For each call the first backend of the list that can read the values is taken.
 
-    backends.available()         # {"cuda": "needs Triton", "numba": None, ...}: a reason, or None
+    backends.available()         # {"cuda": "needs Triton", "cpu": None, ...}: a reason, or None
     backends.use("reference")    # this backend, and `reference` for what it cannot read
     backends.use(None)           # the list again
 
@@ -13,20 +13,17 @@ The environment variable `NEXTLOC_BACKEND` names the backend that a process begi
 import os
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.backends.reference import Reference, must_not_sync
-from nextloc_metrics.backends.with_numpy import WithNumpy
 
 __all__ = ["Reference", "available", "choose", "must_not_sync", "use"]
 
 #: from the first that is tried to the last
-NAMES = ("cuda", "numpy", "reference")
-
-#: only where it is asked for, since its loops take seconds to compile
-ON_REQUEST = "numba"
+NAMES = ("cuda", "cpu", "reference")
 
 _chosen: list[Reference] = []
 
@@ -35,8 +32,7 @@ def available() -> dict[str, str | None]:
     """Return for each backend None, or the reason why it cannot be used here."""
     return {
         "cuda": _why_no_cuda(),
-        "numba": None if find_spec("numba") else "needs numba: pip install 'nextloc-metrics[fast]'",
-        "numpy": None,
+        "cpu": _why_no_cpu(),
         "reference": None,
     }
 
@@ -48,12 +44,16 @@ def _why_no_cuda() -> str | None:
     return None if torch.version.cuda else "needs a build of PyTorch for CUDA"
 
 
+def _why_no_cpu() -> str | None:
+    built = Path(__file__).with_name("_kernels.so")
+    return None if built.exists() else "needs a C compiler when nextloc-metrics is installed"
+
+
 def use(name: str | None) -> None:
     """Take one backend wherever it can read the values, and `reference` elsewhere.
 
     Args:
-        name: one of `available()`; None for the usual list. The loops of `"numba"` are compiled
-            here, in seconds, and kept on disk.
+        name: one of `available()`; None for the usual list.
 
     Raises:
         ValueError: there is no such backend.
@@ -80,11 +80,11 @@ def _make(name: str) -> Reference:
         from nextloc_metrics.backends.cuda import Cuda
 
         return Cuda()
-    if name == "numba":
-        from nextloc_metrics.backends.with_numba import WithNumba
+    if name == "cpu":
+        from nextloc_metrics.backends.cpu import Cpu
 
-        return WithNumba()
-    return WithNumpy() if name == "numpy" else Reference()
+        return Cpu()
+    return Reference()
 
 
 use(os.environ.get("NEXTLOC_BACKEND"))

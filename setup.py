@@ -1,0 +1,47 @@
+"""Build the backend in C, where there is a compiler: one library for every version of Python."""
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+
+FOLDER = "src/nextloc_metrics/backends"
+FUNCTIONS = ["nextloc_survey", "nextloc_first", "nextloc_find", "nextloc_tally"]
+
+
+class BuildKernels(build_ext):
+    """Build a library that Python loads by ctypes, not a module that it imports."""
+
+    def build_extension(self, extension: Extension) -> None:
+        """Optimise as the kernels need it, whatever Python itself was built with."""
+        if self.compiler.compiler_type == "msvc":
+            extension.extra_compile_args = ["/O2", "/fp:precise"]
+        else:
+            options = ["-O3", "-g0", "-std=c11", "-ffp-contract=off", "-fvisibility=hidden"]
+            extension.extra_compile_args = [*options, *extension.extra_compile_args]
+        super().build_extension(extension)
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Name no version of Python."""
+        return "/".join(fullname.split(".")) + ".so"
+
+    def get_export_symbols(self, extension: Extension) -> list[str]:
+        """Export the functions, and no `PyInit_`."""
+        return FUNCTIONS
+
+
+class WheelOfAnyPython(bdist_wheel):
+    """A wheel for a platform that serves every Python."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Keep the platform alone."""
+        *_, platform = super().get_tag()
+        return "py3", "none", platform
+
+
+kernels = Extension(
+    "nextloc_metrics.backends._kernels",
+    [f"{FOLDER}/kernels.c"],
+    depends=[f"{FOLDER}/rows.h"],
+    optional=True,
+)
+setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

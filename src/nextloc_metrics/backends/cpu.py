@@ -1,0 +1,206 @@
+"""Counting in C, on the CPU: `kernels.c`, called through ctypes."""
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.backends.reference import Reference, must_not_sync
+
+#: built on installation, where there is a compiler
+LIBRARY = Path(__file__).with_name("_kernels.so")
+
+# Up to here one pass over a block for each relevant location is cheaper than a search among them.
+_MOST_RELEVANT = 1 << 9
+
+# Up to here a heap of the first candidates is sooner in order than PyTorch's selection.
+_MOST_FIRST = 1 << 7
+
+# Below this many scores or comparisons, handing out work takes longer than doing it.
+_SERIAL_ELEMENTS = 1 << 17
+
+# As in `kernels.c`.
+_MOST_FORMULAS = 64
+_MISPLACED = 1
+
+#: infinity, as the integer that its bits are
+_INFINITY = {
+    torch.float64: 0x7FF << 52,
+    torch.float32: 0xFF << 23,
+    torch.bfloat16: 0xFF << 7,
+    torch.float16: 0x1F << 10,
+}
+
+
+def _structure(name: str, integers: str) -> type[ctypes.Structure]:
+    """Describe a structure of `kernels.c` whose members are int64, or addresses as wide."""
+    members = [(member, ctypes.c_int64) for member in integers.split()]
+    return type(name, (ctypes.Structure,), {"_fields_": members})
+
+
+_SCORES = "start rows columns stride infinity"
+_Survey = _structure("Survey", f"{_SCORES} own width above tied best")
+_First = _structure("First", f"{_SCORES} number ids")
+_Find = _structure("Find", "lists ids length width found")
+_Tally = _structure(
+    "Tally",
+    f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations decisions",
+)
+_Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
+
+
+class Cpu(Reference):
+    """The backend in C; what takes few integers is left to NumPy."""
+
+    name = "cpu"
+    tallies_scores = True
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(str(LIBRARY))
+        self._parallel = _find_openmp()
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            os.register_at_fork(after_in_child=self._use_one_thread)
+
+    def _use_one_thread(self) -> None:
+        """Stay on one thread in a forked child: OpenMP's threads are not in it."""
+        self._parallel = None
+
+    def unable(self, values: Tensor) -> str | None:
+        """Return a reason for values of other devices and of compiled graphs."""
+        return "C reads values, and only on the CPU" if must_not_sync(values) else None
+
+    def survey(
+        self, scores: Tensor, own: Tensor, find_best: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Count the candidates around each relevant location, and find the best candidate."""
+        if not _can_read(scores) or own.shape[1] > _MOST_RELEVANT:
+            return super().survey(scores, own, find_best)
+        own = own.contiguous()
+        above, tied = _integers(*own.shape), _integers(*own.shape)
+        best = _integers(len(scores)) if find_best else None
+        self._run("survey", scores, _Survey, own, own.shape[1], above, tied, best)
+        return above, tied, best
+
+    def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
+        """Return the scores and ids of the first candidates, NaN first."""
+        number = min(number, scores.shape[1])
+        if not _can_read(scores) or number > _MOST_FIRST:
+            return super().first(scores, number)
+        ids = _integers(len(scores), number)
+        self._run("first", scores, _First, number, ids)
+        return scores.gather(1, ids), ids
+
+    def find(self, lists: Tensor, ids: Tensor) -> Tensor:
+        """Find the first position of ids in lists, UNRETRIEVED if absent."""
+        lists, ids = lists.contiguous(), ids.contiguous()
+        found = torch.empty_like(ids)
+        (rows, length), width = lists.shape, ids.shape[1]
+        addresses = lists.data_ptr(), ids.data_ptr(), length, width, found.data_ptr()
+        threads = self._threads(rows * length * width)
+        self._library.nextloc_find(
+            self._parallel, threads, ctypes.byref(_Find(*addresses)), ctypes.c_int64(rows)
+        )
+        return found
+
+    def tally_scores(
+        self,
+        scores: Tensor,
+        target: Tensor,
+        ignored: int | None,
+        formulas: tuple[Any, Any, Any, Any],
+        num_locations: int | None,
+    ) -> tuple[Tensor, Tensor | None] | None:
+        """Tally queries with one relevant location each in one pass."""
+        table, last, start, divisor = formulas
+        if not _can_read(scores) or len(last) > _MOST_FORMULAS:
+            return None
+        of_formulas = np.empty(len(last), _Formula)
+        of_formulas["start"], of_formulas["last"], of_formulas["divisor"] = start, last, divisor
+        sums = torch.zeros(len(last), 3, dtype=torch.int64, device="cpu")
+        decisions = None
+        if num_locations is not None:
+            decisions = torch.zeros(3, num_locations + 1, dtype=torch.int64, device="cpu")
+        done = self._run(
+            "tally",
+            scores,
+            _Tally,
+            target.contiguous(),
+            ignored is not None,
+            ignored or 0,
+            of_formulas.ctypes.data,
+            len(last),
+            table.ctypes.data,
+            sums,
+            0 if decisions is None else decisions.shape[1],
+            decisions,
+        )
+        return (sums, decisions) if done else None
+
+    def find_true(self, values: Tensor) -> Tensor:
+        """Return where a bool tensor is true, counting on from row to row."""
+        # a true one may be another byte than 1
+        return torch.from_numpy(np.flatnonzero(values.contiguous().numpy().view(np.uint8)))
+
+    def sort(self, values: Tensor) -> Tensor:
+        """Sort integers within their rows."""
+        return torch.from_numpy(np.sort(values.numpy(), axis=-1))
+
+    def argsort(self, values: Tensor) -> Tensor:
+        """Return the columns in the order of values from 0 to 2^40; equal ones as before."""
+        bits = values.shape[1].bit_length()
+        keys = (values.numpy() << bits) | np.arange(values.shape[1])
+        keys.sort(axis=1)
+        return torch.from_numpy(keys & ((1 << bits) - 1))
+
+    def histogram(self, values: Tensor, number: int) -> Tensor:
+        """Count how often each of the integers below `number` occurs."""
+        return values.bincount(minlength=number)
+
+    def _run(self, name: str, scores: Tensor, kind: type[ctypes.Structure], *what: Any) -> bool:
+        """Call a function on scores; tensors are given by their addresses, None by 0.
+
+        Returns:
+            False where a target is no candidate.
+        """
+        rows, columns = scores.shape
+        about = kind(
+            scores.data_ptr(),
+            rows,
+            columns,
+            scores.stride(0),
+            _INFINITY[scores.dtype],
+            *(x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in what),
+        )
+        threads = self._threads(rows * columns)
+        function = getattr(self._library, f"nextloc_{name}")
+        answer = function(self._parallel, threads, scores.element_size(), ctypes.byref(about))
+        return bool(answer != _MISPLACED)
+
+    def _threads(self, elements: int) -> int:
+        return torch.get_num_threads() if elements > _SERIAL_ELEMENTS else 1
+
+
+def _find_openmp() -> ctypes.c_void_p | None:
+    """Find the entry to OpenMP as GCC calls it, in the library that PyTorch has loaded."""
+    try:
+        return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
+    except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
+        return None
+
+
+def _can_read(scores: Tensor) -> bool:
+    """Whether the scores are plain memory, adjacent in every row, and not a wrapper of others."""
+    return (
+        scores.dtype in _INFINITY
+        and scores.stride(1) == 1
+        and scores.data_ptr() != 0
+        and scores.data_ptr() % scores.element_size() == 0
+    )
+
+
+def _integers(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.int64, device="cpu")

@@ -1,0 +1,167 @@
+/* What is done with one row of scores; included once for each width of a score.
+
+   KEY is the signed integer as wide as a score, LARGEST its largest value, NAME(x) the name of x for
+   this width. A score is compared by its key: an integer that has the order of the scores, in which
+   -0 equals 0 and every NaN is the highest. */
+
+static ALWAYS_INLINE KEY NAME(key)(KEY bits, KEY infinity)
+{
+    const KEY magnitude = bits & LARGEST;
+    const KEY ordered = bits < 0 ? (KEY)-magnitude : magnitude;
+    return magnitude > infinity ? LARGEST : ordered;
+}
+
+/* Write the keys of up to BLOCK scores, and return the highest. */
+static ALWAYS_INLINE KEY NAME(read_keys)(const KEY *row, int64_t number, KEY infinity, KEY *keys)
+{
+    KEY highest = -LARGEST;
+    for (int64_t i = 0; i < number; i++)
+        keys[i] = NAME(key)(row[i], infinity);
+    for (int64_t i = 0; i < number; i++) /* apart, or GCC does not vectorise */
+        highest = keys[i] > highest ? keys[i] : highest;
+    return highest;
+}
+
+/* Count the scores above and tied with each of `width` others, and return the first of the highest.
+   Around a NaN nothing is counted: all are above it. */
+static ALWAYS_INLINE int64_t NAME(survey_row)(const KEY *row, int64_t columns, KEY infinity,
+                                              const KEY *own, int64_t width,
+                                              int64_t *above, int64_t *tied)
+{
+    KEY keys[BLOCK];
+    KEY highest = -LARGEST;
+    int64_t best_block = 0, best;
+    for (int64_t j = 0; j < width; j++) {
+        above[j] = NAME(key)(own[j], infinity) == LARGEST ? columns : 0;
+        tied[j] = 0;
+    }
+    for (int64_t start = 0; start < columns; start += BLOCK) {
+        const int64_t number = columns - start < BLOCK ? columns - start : BLOCK;
+        const KEY highest_here = NAME(read_keys)(row + start, number, infinity, keys);
+        if (highest_here > highest) {
+            highest = highest_here;
+            best_block = start;
+        }
+        for (int64_t j = 0; j < width; j++) {
+            const KEY at = NAME(key)(own[j], infinity);
+            KEY higher = 0, same = 0; /* as wide as the keys, for as many at once */
+            if (at == LARGEST)
+                continue;
+            for (int64_t i = 0; i < number; i++) {
+                higher += keys[i] > at;
+                same += keys[i] == at;
+            }
+            above[j] += higher;
+            tied[j] += same;
+        }
+    }
+    for (best = best_block; NAME(key)(row[best], infinity) != highest; best++)
+        ;
+    return best;
+}
+
+/* Whether one candidate is behind another: a lower score, or the same and a higher index. */
+static ALWAYS_INLINE int NAME(is_behind)(const KEY *row, KEY infinity, int64_t one, int64_t other)
+{
+    const KEY a = NAME(key)(row[one], infinity), b = NAME(key)(row[other], infinity);
+    return a < b || (a == b && one > other);
+}
+
+/* Put the heap in order from `root` down: no candidate is behind the one above it. */
+static ALWAYS_INLINE void NAME(sift_down)(const KEY *row, KEY infinity, int64_t *heap, int64_t root,
+                                          int64_t size)
+{
+    const int64_t moved = heap[root];
+    for (;;) {
+        int64_t child = 2 * root + 1;
+        if (child >= size)
+            break;
+        if (child + 1 < size && NAME(is_behind)(row, infinity, heap[child + 1], heap[child]))
+            child++;
+        if (!NAME(is_behind)(row, infinity, heap[child], moved))
+            break;
+        heap[root] = heap[child];
+        root = child;
+    }
+    heap[root] = moved;
+}
+
+/* Find the first `number` candidates, by score and then by index. The last of them is on top of a
+   heap, so that a group of scores without a higher one is passed over. */
+static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
+                                             int64_t number, int64_t *first)
+{
+    KEY keys[GROUP];
+    for (int64_t i = 0; i < number; i++)
+        first[i] = i;
+    for (int64_t i = number / 2 - 1; i >= 0; i--)
+        NAME(sift_down)(row, infinity, first, i, number);
+    KEY last = NAME(key)(row[first[0]], infinity);
+    for (int64_t start = number; start < columns; start += GROUP) {
+        const int64_t here = columns - start < GROUP ? columns - start : GROUP;
+        if (NAME(read_keys)(row + start, here, infinity, keys) <= last)
+            continue;
+        for (int64_t i = 0; i < here; i++)
+            if (keys[i] > last) {
+                first[0] = start + i;
+                NAME(sift_down)(row, infinity, first, 0, number);
+                last = NAME(key)(row[first[0]], infinity);
+            }
+    }
+    for (int64_t size = number - 1; size > 0; size--) {
+        const int64_t behind = first[0];
+        first[0] = first[size];
+        first[size] = behind;
+        NAME(sift_down)(row, infinity, first, 0, size);
+    }
+}
+
+ROWS void NAME(survey_rows)(void *about, int64_t begin, int64_t end)
+{
+    const Survey *survey = about;
+    const Scores *scores = &survey->scores;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t best = NAME(survey_row)(
+            (const KEY *)scores->start + i * scores->stride, scores->columns, (KEY)scores->infinity,
+            (const KEY *)survey->own + i * survey->width, survey->width,
+            survey->above + i * survey->width, survey->tied + i * survey->width);
+        if (survey->best)
+            survey->best[i] = best;
+    }
+}
+
+ROWS void NAME(first_of_rows)(void *about, int64_t begin, int64_t end)
+{
+    const First *first = about;
+    const Scores *scores = &first->scores;
+    for (int64_t i = begin; i < end; i++)
+        NAME(first_of_row)((const KEY *)scores->start + i * scores->stride, scores->columns,
+                           (KEY)scores->infinity, first->number, first->ids + i * first->number);
+}
+
+ROWS void NAME(tally_rows)(void *about, int64_t begin, int64_t end)
+{
+    const Tally *tally = about;
+    const Scores *scores = &tally->scores;
+    int64_t sums[3 * MOST_FORMULAS] = {0};
+    for (int64_t i = begin; i < end; i++) {
+        const KEY *row = (const KEY *)scores->start + i * scores->stride;
+        const int64_t target = tally->targets[i];
+        const KEY infinity = (KEY)scores->infinity;
+        int64_t above, tied;
+        if (tally->ignores && target == tally->ignored)
+            continue;
+        const int64_t best = NAME(survey_row)(row, scores->columns, infinity, row + target, 1,
+                                              &above, &tied);
+        const KEY own = NAME(key)(row[target], infinity);
+        if (own == LARGEST || own == -infinity)
+            above = UNRETRIEVED, tied = 1;
+        add_scores(tally, above, tied, sums);
+        if (tally->decisions) {
+            const KEY highest = NAME(key)(row[best], infinity);
+            add_decision(tally, target, highest == LARGEST || highest == -infinity ? -1 : best);
+        }
+    }
+    for (int64_t j = 0; j < 3 * tally->num_formulas; j++)
+        ADD(&tally->sums[j], sums[j]);
+}
