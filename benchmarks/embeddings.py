@@ -11,9 +11,8 @@ import torch
 from harness import (
     Contestants,
     Result,
-    both_paths,
+    both_backends,
     in_new_process,
-    installed,
     machine,
     report,
     write,
@@ -22,7 +21,7 @@ from memory import MEASURE
 from torch import Tensor
 
 from nextloc_metrics import Ranking
-from nextloc_metrics.embeddings import _ALIGNMENT
+from nextloc_metrics.sources import _ALIGNMENT
 
 QUERIES, DIMENSIONS = 256, 64
 CHUNK_SIZE = 4096  # no other makes the product alone faster
@@ -33,8 +32,7 @@ _PEAK = (
     + """
 queries, table = torch.randn(256, 64), torch.randn(int(sys.argv[1]), 64)
 target = torch.randint(len(table), (256,))
-if sys.argv[2] == "True":
-    nextloc_metrics.backends.use("numba")
+nextloc_metrics.backends.use(sys.argv[2])
 Ranking.from_embeddings(queries, table[:512], target % 512, chunk_size=256)
 print(json.dumps(peak(lambda: Ranking.from_embeddings(queries, table, target))))
 """
@@ -57,8 +55,8 @@ def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
 
     rank = partial(Ranking.from_embeddings, queries, table, target)
     contestants: Contestants = {PRODUCT: lambda: product(queries, table)}
-    contestants |= both_paths(lambda: rank)
-    contestants |= both_paths(
+    contestants |= both_backends(lambda: rank)
+    contestants |= both_backends(
         lambda: partial(rank, top=1, best_only=True), ", and the best candidate"
     )
     title = f"{QUERIES} queries, {candidates:,} candidates of {DIMENSIONS} dimensions"
@@ -66,12 +64,11 @@ def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
     if Path("/proc/self/clear_refs").exists():
         scores = 4 * QUERIES * candidates
         result["peak_bytes"] = {}
-        for accelerated in (False, True) if installed("numba") else (False,):
-            peak = in_new_process(_PEAK, candidates, accelerated)
-            path = "numba" if accelerated else "numpy"
-            result["peak_bytes"][path] = peak
+        for backend in ("cpu", "reference"):
+            peak = in_new_process(_PEAK, candidates, backend)
+            result["peak_bytes"][backend] = peak
             print(
-                f"peak extra memory, {path}: {peak / 1e6:.1f} MB; "
+                f"peak extra memory, {backend}: {peak / 1e6:.1f} MB; "
                 f"all scores would be {scores / 1e6:,.0f} MB"
             )
     return [result]

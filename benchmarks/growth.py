@@ -8,7 +8,6 @@ A slope is that of a straight line through the logarithms: 1 is in proportion, 0
 import argparse
 import math
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,9 +16,8 @@ import torch
 from harness import (
     Contestants,
     Result,
-    both_paths,
+    both_backends,
     in_new_process,
-    installed,
     machine,
     median_time,
     race,
@@ -69,7 +67,7 @@ def growth(seconds: float, most_sizes: int | None = None) -> list[Result]:
         sizes = every_size[:most_sizes]
         contestants: Contestants = {}
         for size in sizes:
-            contestants |= both_paths(partial(make, size), f" {size}")
+            contestants |= both_backends(partial(make, size), f" {size}")
         rounds = race(contestants, seconds)
         print(f"\n{letter + ': ' + meaning:40}" + "".join(f"{x:>11,}" for x in sizes) + "    slope")
         paths = sorted({name.rsplit(" ", 1)[0] for name in contestants}, reverse=True)
@@ -94,7 +92,6 @@ metrics = nextloc_metrics.next_location_metrics(1187)
 metrics.update(torch.zeros(256, 1187), torch.arange(256))
 metrics.compute()["mrr"].item()
 """
-_ACCELERATED = 'nextloc_metrics.backends.use("numba")\n' + _RESULT
 
 
 def first_result(repetitions: int) -> list[Result]:
@@ -103,21 +100,13 @@ def first_result(repetitions: int) -> list[Result]:
     programs = {
         f"`{bare}`": (bare, ""),
         f"`{whole}`": (whole, ""),
-        "first result, plain": (whole, _RESULT),
+        "first result": (whole, _RESULT),
     }
-    if installed("numba"):
-        programs |= {
-            "first result, numba, compiling": (whole, _ACCELERATED),
-            "first result, numba, from the cache": (whole, _ACCELERATED),
-        }
     times: dict[str, list[float]] = {name: [] for name in programs}
     in_new_process(_FIRST.format(imports=whole, rest=""))  # the files are read from the disk
     for _ in range(repetitions):
-        # compiling fills the cache of this round, the last program reads it
-        with tempfile.TemporaryDirectory() as cache:
-            for name, (imports, rest) in programs.items():
-                code = _FIRST.format(imports=imports, rest=rest)
-                times[name].append(in_new_process(code, NUMBA_CACHE_DIR=cache))
+        for name, (imports, rest) in programs.items():
+            times[name].append(in_new_process(_FIRST.format(imports=imports, rest=rest)))
     print(f"\n{'seconds in a fresh process, medians':52}{'s':>10}")
     results = []
     for name, taken in times.items():

@@ -21,7 +21,7 @@ Contestants = dict[str, Callable[[], object]]
 Times = dict[str, list[float]]
 Result = dict[str, Any]
 
-PLAIN, ACCELERATED = "nextloc-metrics", "nextloc-metrics, numba"
+PLAIN, REFERENCE = "nextloc-metrics", "nextloc-metrics, reference"
 
 # Turns that every contestant has at least, however slow it is.
 _FEWEST_TURNS = 3
@@ -49,12 +49,10 @@ def on_backend(name: str, run: Callable[[], object]) -> Callable[[], object]:
     return timed
 
 
-def both_paths(make: Callable[[], Callable[[], object]], suffix: str = "") -> Contestants:
-    """Make what runs on the backend of NumPy and, where it is installed, on that of numba."""
-    contestants: Contestants = {PLAIN + suffix: on_backend("numpy", make())}
-    if installed("numba"):
-        contestants[ACCELERATED + suffix] = on_backend("numba", make())
-    return contestants
+def both_backends(make: Callable[[], Callable[[], object]], suffix: str = "") -> Contestants:
+    """Make what runs on the backend in C, and on the reference in PyTorch's operations."""
+    backend_of = {PLAIN: "cpu", REFERENCE: "reference"}
+    return {name + suffix: on_backend(backend, make()) for name, backend in backend_of.items()}
 
 
 def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
@@ -113,10 +111,10 @@ def report(
         contestants: what to race; the first is the floor.
         seconds: how long.
         key: by which `render.py` finds the table.
-        others: those that ratios are to, besides the floor and both paths of this library.
+        others: those that ratios are to, besides the floor and both backends of this library.
     """
     floor = next(iter(contestants))
-    to = [n for n in contestants if n in (floor, PLAIN, ACCELERATED, *others)]
+    to = [n for n in contestants if n in (floor, PLAIN, REFERENCE, *others)]
     rounds = race(contestants, seconds)
     letters = {name: chr(ord("a") + i) for i, name in enumerate(to)}
     print(f"\n{title}")

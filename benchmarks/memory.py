@@ -5,14 +5,14 @@ python benchmarks/memory.py [--json memory.json]
 A peak is the larger of two, taken in a fresh process after an update of a few queries has loaded
 the code and the state: what the kernel saw, the high-water mark of resident memory over what was
 resident before, which misses memory that is used again; and what PyTorch's profiler saw its
-allocator hold, which misses the arrays of NumPy and numba.
+allocator hold, which misses arrays of NumPy.
 """
 
 import argparse
 from pathlib import Path
 
 import torch
-from harness import Result, in_new_process, installed, machine, write
+from harness import Result, in_new_process, machine, write
 
 from nextloc_metrics import (
     MRR,
@@ -55,14 +55,13 @@ def peak(run):
 _UPDATE = (
     MEASURE
     + """
-relevant, accelerated = int(sys.argv[1]), sys.argv[2] == "True"
+relevant, backend = int(sys.argv[1]), sys.argv[2]
 scores = torch.randn(256, 100_000).to(getattr(torch, sys.argv[3]))
 if relevant == 0:
     metrics, target = next_location_metrics(100_000), torch.randint(100_000, (256,))
 else:
     metrics, target = recommendation_metrics(k=10), torch.randint(100_000, (256, relevant))
-if accelerated:
-    nextloc_metrics.backends.use("numba")
+nextloc_metrics.backends.use(backend)
 metrics.update(scores[:2], target[:2])
 print(json.dumps([peak(lambda: metrics.update(scores, target)), scores.nbytes]))
 """
@@ -78,10 +77,10 @@ def peaks() -> list[Result]:
     results = []
     for dtype, numbers in (("float32", (0, 10, 100)), ("bfloat16", (0,))):
         for relevant in numbers:
-            for accelerated in (False, True) if installed("numba") else (False,):
-                extra, scores = in_new_process(_UPDATE, relevant, accelerated, dtype, **_ALLOCATION)
+            for backend in ("cpu", "reference"):
+                extra, scores = in_new_process(_UPDATE, relevant, backend, dtype, **_ALLOCATION)
                 what = f"{relevant} relevant" if relevant else "next-location preset"
-                name = f"{what}, {dtype}, {'numba' if accelerated else 'numpy'}"
+                name = f"{what}, {dtype}, {backend}"
                 print(f"{name:52}{extra / 1e6:8.2f}{100 * extra / scores:14.2f}", flush=True)
                 results.append({"name": name, "bytes": extra, "of_scores": extra / scores})
     return results

@@ -14,7 +14,7 @@ import matplotlib
 
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
-from harness import ACCELERATED, PLAIN
+from harness import PLAIN, REFERENCE
 
 Table = dict[str, Any]
 HOME = Path(__file__).parent
@@ -63,7 +63,7 @@ def by_size(results: dict[str, Any], with_ratios: bool) -> str:
 def one_table(table: Table) -> str:
     """Write milliseconds and every ratio of one table."""
     to = list(next(iter(table["contestants"].values()))["ratio_to"])
-    short = {PLAIN: "over numpy", ACCELERATED: "over numba"}
+    short = {PLAIN: "over C", REFERENCE: "over reference"}
     heads = [short.get(name, f"over {name}") for name in to]
     body = [
         [name, number(x["milliseconds"]), *(number(x["ratio_to"][other]) for other in to)]
@@ -165,7 +165,7 @@ def plot(results: dict[str, Any], path: Path) -> None:
             for size, table in zip(SIZES, tables, strict=True)
             if name in table["contestants"]
         ]
-        ours = name in (PLAIN, ACCELERATED)
+        ours = name in (PLAIN, REFERENCE)
         grey = "black" if ours else "0.35" if i else "0.6"
         axes.plot(
             *zip(*points, strict=True),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import Contestants, Result, both_paths, installed, machine, report, write
+from harness import Contestants, Result, both_backends, installed, machine, report, write
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
@@ -62,7 +62,7 @@ def updates(
     metrics: Metric | MetricCollection, *batch: Tensor, suffix: str = "", **options: Tensor
 ) -> Contestants:
     """Update metrics with a batch on both paths."""
-    return both_paths(lambda: partial(copy.deepcopy(metrics).update, *batch, **options), suffix)
+    return both_backends(lambda: partial(copy.deepcopy(metrics).update, *batch, **options), suffix)
 
 
 def alone(kind: str, num_locations: int) -> Contestants:

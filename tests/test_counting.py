@@ -346,6 +346,52 @@ def test_more_elements_than_32_bits_count() -> None:
     assert best.unique().tolist() == [int(row.argmax())]
 
 
+@NEEDS_C
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_between_the_elements_of_memory_are_left_to_the_reference(dtype: torch.dtype) -> None:
+    """C reads whole elements; PyTorch makes such tensors of a file's bytes."""
+    values = torch.arange(40).to(dtype)
+    memory = torch.zeros(values.nbytes + 1, dtype=torch.uint8)
+    memory[1:] = values.view(torch.uint8)
+    scores = torch.frombuffer(memory.numpy(), dtype=dtype, offset=1, count=40).view(2, 20)
+    ranking = Ranking.from_scores(scores, torch.tensor([3, 19]))
+    assert ranking.above.tolist() == [[16], [0]]
+
+
+@NEEDS_C
+@pytest.mark.parametrize("shape", [(0, 5), (3, 1), (1, 1), (0, 1)])
+def test_few_scores_are_counted_too(shape: tuple[int, int]) -> None:
+    """No query, or one candidate."""
+    scores = torch.zeros(shape)
+    target = torch.zeros(shape[0], dtype=torch.int64)
+    metrics = next_location_metrics(5, k=1)
+    metrics.update(scores, target)
+    value = metrics.compute()["acc_at_1"]
+    assert value.isnan() if shape[0] == 0 else value == (1 / shape[1])
+    assert Ranking.from_scores(scores, target, top=3).tied.tolist() == [[shape[1]]] * shape[0]
+
+
+_OTHER_OPENMP = """
+import sklearn.cluster  # which brings an OpenMP of its own
+import torch
+from nextloc_metrics import MRR, backends
+torch.set_num_threads(2)
+scores = torch.randn(256, 4000, generator=torch.Generator().manual_seed(0))
+for backend in ("cpu", "reference"):
+    backends.use(backend)
+    print(float(MRR()(scores, torch.arange(256))))
+"""
+
+
+@NEEDS_C
+def test_other_openmp_may_be_loaded_first() -> None:
+    """Whichever library's threads they are, they count."""
+    command = [sys.executable, "-c", _OTHER_OPENMP]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    compiled, plain = shown.stdout.split()
+    assert compiled == plain
+
+
 def test_columns_that_are_not_adjacent_take_the_plain_path() -> None:
     """Transposed scores are counted too, with the same result."""
     scores = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))

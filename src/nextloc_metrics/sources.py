@@ -20,7 +20,7 @@ from nextloc_metrics.top_candidates import Highest, merge
 
 # Scores in a chunk, where `chunk_size` is not given: enough for an efficient matrix product, and
 # few enough to be read from a cache.
-_CHUNK_ELEMENTS = 1 << 20
+_CHUNK_ELEMENTS = 1 << 21
 
 # The best candidates of chunks are kept until they are one part of so many of a chunk's scores.
 _KEPT_SHARE = 1 << 3
