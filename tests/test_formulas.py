@@ -22,7 +22,7 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.metric import score_queries
+from nextloc_metrics.queries import score_queries
 from strategies import RANKING_CASES, Case
 
 WITH_FORMULA = [

@@ -20,12 +20,12 @@ LEVELS = [
     {"families", "collection", "distributed"},
     {"metrics"},
     {"metric"},
-    {"plan", "state", "base", "options", "intervals"},
+    {"plan", "queries", "state", "base", "options", "intervals"},
     {"scoring", "weights", "exact", "ranking"},
-    {"sources", "counting", "top_candidates", "reading"},
+    {"sources", "exclusion", "given_ranks", "counting", "top_candidates", "reading"},
     {"backends"},
     {"record"},
-    {"checks", "messages"},
+    {"arrays", "checks", "messages"},
 ]
 
 #: Imported where it is used: who makes a picture or a table, and a backend that is chosen.

@@ -179,10 +179,11 @@ BAD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     ),
     "mask of integers": (SCORES, IDS, {"mask": torch.ones(4, dtype=torch.long)}, r"`mask`.*int64"),
     "mask of floats": (SCORES, IDS, {"mask": torch.ones(4)}, r"`mask`.*float"),
-    "mask of another kind": (SCORES, IDS, {"mask": [True] * 4}, r"`mask`.*list"),
-    "preds as lists": (SCORES.tolist(), IDS, {}, r"`preds`.*list"),
-    "preds as an array": (SCORES.numpy(), IDS, {}, r"`preds`.*ndarray"),
-    "target as lists": (SCORES, IDS.tolist(), {}, r"`target`.*list"),
+    "mask of another kind": (SCORES, IDS, {"mask": "True"}, r"`mask`.*str"),
+    "preds as text": ("scores", IDS, {}, r"`preds`.*str 'scores'"),
+    "preds of two lengths": ([[0.5, 0.2], [0.1]], IDS, {}, r"`preds`.*row 1 of length 1"),
+    "preds without a value": ([[1, None]] * 4, IDS, {}, r"`preds`.*missing value.*row 0"),
+    "target as a set": (SCORES, {1, 2}, {}, r"`target`.*set"),
     "no target": (SCORES, None, {}, r"`target`"),
 }  # fmt: skip
 BAD_INPUT = pytest.mark.parametrize(

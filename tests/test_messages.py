@@ -92,8 +92,8 @@ def test_messages_on_batches_are_short(name: str, way: str) -> None:
     named = names.get(way, name) if name == "preds" else name
     for value in LONG.values():
         batch = {"preds": SCORES, "target": TARGET, "mask": MASK, name: value}
-        # a tensor of another shape does not fit the others, which the message may name instead
-        either = "" if isinstance(value, torch.Tensor) else named
+        # numbers of another shape do not fit the others, which the message may name instead
+        either = "" if isinstance(value, torch.Tensor | np.ndarray | list | tuple) else named
         message_of(lambda batch=batch: UPDATES[way](**batch), either)
 
 
@@ -106,46 +106,6 @@ def test_messages_on_groups_and_ids_are_short(value: Any) -> None:
     collection = RankingCollection({"by_user": Grouped(MRR(), 3)})
     message_of(lambda: collection.update(*batch, groups=value), "groups")
     message_of(lambda: PerQueryScores(MRR()).update(*batch, query_ids=value), "query_ids")
-
-
-@pytest.mark.parametrize(
-    ("make", "remedy"),
-    [
-        (lambda tensor: tensor.numpy(), "use `torch.from_numpy({name})`"),
-        (lambda tensor: tensor.tolist(), "use `torch.tensor({name})`"),
-        (lambda tensor: tuple(tensor.tolist()), "use `torch.tensor({name})`"),
-        (lambda tensor: list(tensor), "use `torch.stack({name})`"),
-        (
-            lambda tensor: pytest.importorskip("pandas").DataFrame(tensor.numpy()),
-            "use `torch.tensor({name}.to_numpy())`",
-        ),
-        (lambda tensor: "scores", "pass a tensor"),
-    ],
-)
-def test_the_remedy_fits_what_was_passed(make: Callable[[Any], Any], remedy: str) -> None:
-    """An array, a list, a table: each has a way to become a tensor."""
-    batch = {"preds": SCORES, "target": TARGET, "mask": MASK}
-    for name, tensor in batch.items():
-        value = make(tensor)
-        message = message_of(lambda b={**batch, name: value}: MRR().update(**b), name)
-        assert remedy.format(name=name) in message
-    groups = make(TARGET)
-    message = message_of(lambda: Grouped(MRR(), 3).update(SCORES, TARGET, groups=groups), "groups")
-    assert remedy.format(name="groups") in message
-    by_query = PerQueryScores(MRR())
-    message = message_of(lambda: by_query.update(SCORES, TARGET, query_ids=groups), "query_ids")
-    assert remedy.format(name="query_ids") in message
-
-
-def test_an_array_is_named_with_its_dtype_and_shape() -> None:
-    """As a tensor is."""
-    series = pytest.importorskip("pandas").Series([1, 2])
-    message = message_of(lambda: MRR().update(SCORES.numpy(), TARGET), "preds")
-    assert "got ndarray float32 (2, 3); " in message
-    message = message_of(lambda: MRR().update(SCORES, series), "target")
-    assert "got Series int64 (2,); use `torch.tensor(target.to_numpy())`" in message
-    message = message_of(lambda: MRR().update(SCORES, TARGET.tolist()), "target")
-    assert "got list [1, 2]; use `torch.tensor(target)`" in message
 
 
 def test_integer_scores_keep_their_remedy() -> None:

@@ -69,6 +69,7 @@ def use(preds: Tensor, target: Tensor) -> dict[str, float]:
     metric.update(preds, target, mask=target > 0)
     metric.update(Ranking.from_scores(preds, target, target > 0, ignore_index=0, top=1)[:2])
     count: int = metric.num_queries
+    metric.update(preds.numpy(), target.tolist(), exclude=[[0]], exempt_target=True)
     batch_value: Tensor = metric(preds, target)
     return {"count": float(count), "batch": float(batch_value), "all": float(metric.compute())}
 
@@ -76,6 +77,8 @@ def use(preds: Tensor, target: Tensor) -> dict[str, float]:
 def places(preds: Tensor, lists: Tensor, target: Tensor) -> Tensor:
     """Rankings and the scores of their queries."""
     by_scores: Ranking = Ranking.from_scores(preds, target)
+    by_ranks: Ranking = Ranking.from_ranks([1, 4, 12], num_candidates=100)
+    assert len(by_ranks) == 3
     by_lists: Ranking = Ranking.from_lists(lists, target, validate_args=False)
     settled: Ranking = by_scores.break_ties("optimistic").to(torch.device("cpu"))
     number: int = len(settled)

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from nextloc_metrics.messages import short
+from nextloc_metrics.messages import describe, short
 
 
 def is_integer(tensor: Tensor) -> bool:
@@ -42,3 +42,16 @@ def check_positive(name: str, value: object, most: int | None = None) -> int:
     if most is not None and value > most:
         raise ValueError(f"`{name}` must be at most 2^40, got {short(value)}.")
     return value
+
+
+def check_candidates(preds: Tensor) -> None:
+    """Raise where there is nothing to be ranked."""
+    if preds.layout != torch.strided:
+        raise TypeError(
+            f"`preds` must be a dense tensor, got layout {preds.layout}; pass `preds.to_dense()`."
+        )
+    if preds.ndim == 0 or preds.shape[-1] == 0:
+        raise ValueError(
+            "`preds` must hold at least one candidate in its last dimension, "
+            f"got {describe(preds)}."
+        )

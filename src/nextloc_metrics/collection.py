@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from nextloc_metrics.arrays import Array
 from nextloc_metrics.base import unchanged_by_errors
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import short
@@ -105,10 +106,13 @@ class RankingCollection(MetricCollection):
 
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        groups: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> None:
         """Add a batch of queries to every member.
 
@@ -117,15 +121,17 @@ class RankingCollection(MetricCollection):
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
             groups: every query's group, for members that are `Grouped`.
+            exclude: as for `RankingMetric.update`.
+            exempt_target: as for `RankingMetric.update`.
         """
         own = [member for member in self._rankers() if member.has_own_update]
         self._form_groups()
         if not own:
-            self.plan.update(preds, target, mask, groups, count=True)
+            self.plan.update(preds, target, mask, groups, exclude, exempt_target, count=True)
             return
         # what such an update adds cannot be found beforehand, and is undone where it raises
         with unchanged_by_errors(self._rankers()):
-            ranking = self.rank(preds, target, mask, groups)
+            ranking = self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
             for member in own:
                 member.update(ranking)
             others = [member for member in self._rankers() if not member.has_own_update]
@@ -133,13 +139,16 @@ class RankingCollection(MetricCollection):
 
     def forward(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        groups: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the batch's own values."""
-        ranking = self.rank(preds, target, mask, groups)
+        ranking = self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
         with unchanged_by_errors(self._rankers()):
             return super().forward(ranking)
 
@@ -297,16 +306,19 @@ class RankingCollection(MetricCollection):
 
     def rank(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        groups: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Find where the relevant locations landed; the arguments are those of `update`.
 
         The ranking serves every member, and other metrics and collections that need no more ranks.
         """
-        return self.plan.rank(preds, target, mask, groups)
+        return self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
 
     def _form_groups(self) -> None:
         """Let members whose states have one name and are equal share a state from now on."""

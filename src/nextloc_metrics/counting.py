@@ -1,12 +1,18 @@
 """Where the relevant locations rank: among the scores of all candidates, or in lists of ids."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
+from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.reading import Relevant, fill_slots, slots_of_sizes
 from nextloc_metrics.record import UNLISTED, UNRETRIEVED, TopCandidates
 from nextloc_metrics.top_candidates import Highest, candidates_of_scores
+
+# Behind all ranks where relevant locations are put in order.
+_BEYOND = 1 << 39
 
 _Sorted = tuple[Tensor, Tensor]  # values, and where they were
 
@@ -166,3 +172,44 @@ def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
                 f"integer `preds` must be lists of ids, best first, but {repeats} of the {entries} "
                 "entries repeat an id of their list, as visit counts do; pass scores as `.float()`."
             )
+
+
+class Columns(NamedTuple):
+    """The columns of a `Ranking`, from the best rank to the worst."""
+
+    above: Tensor
+    tied: Tensor
+    relevant_above: Tensor
+    relevant_tied: Tensor
+    relevant: Tensor
+    grades: Tensor | None
+
+
+def order_columns(ids: Tensor, grades: Tensor | None, above: Tensor, tied: Tensor) -> Columns:
+    """Put columns `[N, M]` in the order of their ranks, among equals by falling grade."""
+    if above.shape[1] == 1:
+        return Columns(above, tied, torch.zeros_like(above), torch.ones_like(above), ids, grades)
+    ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
+    if grades is None:
+        order = backend.argsort(ranks + (ids < 0))  # padding behind what is unretrieved
+    else:
+        by_grade = grades.argsort(dim=1, descending=True, stable=True)
+        order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
+        grades = grades.gather(1, order)
+    above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
+    return Columns(above, tied, *_among_relevant(above), ids, grades)
+
+
+def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
+    """Count how many of the relevant locations in a row are above, and tied with, each of them."""
+    retrieved = above < UNRETRIEVED
+    most = above.shape[1]
+    if len(above) and not must_not_sync(above):
+        most = int(retrieved.sum(1).max())
+    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+    ranks = above[:, :most].contiguous()
+    first = torch.searchsorted(ranks, ranks)
+    behind = torch.searchsorted(ranks, ranks, right=True)
+    relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
+    relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
+    return relevant_above, relevant_tied

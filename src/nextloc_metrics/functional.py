@@ -19,6 +19,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arrays import Array
 from nextloc_metrics.checks import check_choice
 from nextloc_metrics.families.location_f1 import (
     Average,
@@ -42,10 +43,10 @@ Reduction = Literal["mean", "none"]
 
 
 def accuracy_at_k(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     k: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     reduction: Reduction = "mean",
     **options: Any,
@@ -55,10 +56,10 @@ def accuracy_at_k(
 
 
 def mrr(
-    preds: Tensor | Ranking,
-    target: Tensor | None = None,
+    preds: Array | Ranking,
+    target: Array | None = None,
     k: int | None = None,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     reduction: Reduction = "mean",
     **options: Any,
@@ -68,10 +69,10 @@ def mrr(
 
 
 def ndcg_at_k(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     k: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     reduction: Reduction = "mean",
     **options: Any,
@@ -81,10 +82,10 @@ def ndcg_at_k(
 
 
 def map_at_k(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     k: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     reduction: Reduction = "mean",
     **options: Any,
@@ -94,10 +95,10 @@ def map_at_k(
 
 
 def precision_at_k(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     k: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     reduction: Reduction = "mean",
     **options: Any,
@@ -107,10 +108,10 @@ def precision_at_k(
 
 
 def recall_at_k(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     k: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     reduction: Reduction = "mean",
     **options: Any,
@@ -120,10 +121,10 @@ def recall_at_k(
 
 
 def f1_at_k(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     k: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     reduction: Reduction = "mean",
     **options: Any,
@@ -133,10 +134,10 @@ def f1_at_k(
 
 
 def location_f1(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     num_locations: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     average: Average | None = "weighted",
     **options: Any,
@@ -146,10 +147,10 @@ def location_f1(
 
 
 def location_precision(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     num_locations: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     average: Average | None = "weighted",
     **options: Any,
@@ -159,10 +160,10 @@ def location_precision(
 
 
 def location_recall(
-    preds: Tensor | Ranking,
-    target: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
     num_locations: int,
-    mask: Tensor | None = None,
+    mask: Array | None = None,
     *,
     average: Average | None = "weighted",
     **options: Any,
@@ -173,9 +174,9 @@ def location_recall(
 
 def _evaluate(
     metric: RankingMetric,
-    preds: Tensor | Ranking,
-    target: Tensor | None,
-    mask: Tensor | None,
+    preds: Array | Ranking,
+    target: Array | None,
+    mask: Array | None,
     reduction: Reduction,
 ) -> Tensor:
     check_choice("reduction", reduction, Reduction)
@@ -191,7 +192,7 @@ def _evaluate(
 
 
 def _compute(
-    metric: RankingTally, preds: Tensor | Ranking, target: Tensor | None, mask: Tensor | None
+    metric: RankingTally, preds: Array | Ranking, target: Array | None, mask: Array | None
 ) -> Tensor:
     """Return the value of one batch, of this process alone."""
     with torch.no_grad():

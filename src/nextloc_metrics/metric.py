@@ -2,24 +2,24 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals, scoring
+from nextloc_metrics.arrays import Array
 from nextloc_metrics.checks import check_bool, check_choice, check_ignored
-from nextloc_metrics.messages import describe, short
+from nextloc_metrics.messages import short
 from nextloc_metrics.plan import Plan
+from nextloc_metrics.queries import EmptyTargetAction, score_queries, tally_together
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
 from nextloc_metrics.state import SummedMetric
 
 #: more groups or locations than fit into any memory
 LARGEST_STATE = 1 << 40
-
-EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 
 class RankingTally(SummedMetric):
@@ -90,9 +90,18 @@ class RankingTally(SummedMetric):
         return [metric.tally(ranking) for metric in metrics]
 
     def update(
-        self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
+        self,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> None:
         """Add a batch of queries.
+
+        Arrays of NumPy, columns of pandas, polars or Arrow, and nested lists are read as tensors,
+        and land on the metric's device.
 
         Args:
             preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
@@ -100,14 +109,23 @@ class RankingTally(SummedMetric):
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
             mask: bool `[...]`, False leaves the query out.
+            exclude: candidates that are never ranked, such as those visited already: integer
+                `[..., E]`, ids padded with -1; or bool `[..., C]`.
+            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
         """
-        self.plan.update(preds, target, mask, count=False)
+        self.plan.update(preds, target, mask, None, exclude, exempt_target, count=False)
 
     def rank(
-        self, preds: Tensor | Ranking, target: Tensor | None = None, mask: Tensor | None = None
+        self,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Find where the relevant locations landed; the arguments are those of `update`."""
-        return self.plan.rank(preds, target, mask)
+        return self.plan.rank(preds, target, mask, None, exclude, exempt_target)
 
     @property
     def plan(self) -> Plan:
@@ -381,69 +399,3 @@ class RankingMetric(RankingTally):
     def num_queries(self) -> int:
         """How many queries this process has counted."""
         return int(self.state[2])
-
-
-def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
-    """Score the queries by metrics that agree on `ties` and `empty_target_action`.
-
-    Returns:
-        The scores float64 `[len(metrics), N]`, 0 where left out, and which count, bool `[N]`.
-    """
-    if ranking.device.type == "mps":  # which has no float64
-        ranking = ranking.to("cpu")
-    ranking = ranking.break_ties(metrics[0].ties)
-    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
-    known = [formula for formula in formulas if formula is not None]
-    together = iter(scoring.evaluate(ranking, known)) if known else iter(())
-    scores = torch.stack(
-        [
-            _own_score(metric, ranking) if formula is None else next(together)
-            for metric, formula in zip(metrics, formulas, strict=True)
-        ]
-    )
-    action = metrics[0].empty_target_action
-    if action != "skip":
-        scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
-    counted = counted_queries(ranking, action)
-    scores = scores.masked_fill(~counted, 0)
-    check_scores(metrics, scores)
-    return scores, counted
-
-
-def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
-    """Raise where a score, float64 `[len(metrics), N]`, is outside [0, 1], unless unchecked."""
-    if scores.numel() and any(metric.validate_args for metric in metrics):
-        low, high = (float(bound) for bound in scores.aminmax())
-        if not _are_scores(low, high):
-            for metric, row in zip(metrics, scores, strict=True):
-                low, high = float(row.amin()), float(row.amax())
-                if metric.validate_args and not _are_scores(low, high):
-                    raise ValueError(
-                        f"`score` of {short(metric)} must return values in [0, 1], got {low} to "
-                        f"{high}."
-                    )
-
-
-def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
-    scores = metric.score(ranking)
-    shape = ranking.num_relevant.shape
-    if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
-        raise ValueError(
-            f"`score` of {short(metric)} must return real numbers of shape ({len(ranking)},), one "
-            f"a query, got {describe(scores)}."
-        )
-    return scores.detach().double()
-
-
-def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
-    """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
-    return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
-
-
-def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
-    """Tell which queries count, bool `[N]`: "skip" leaves those without a relevant one out."""
-    return ranking.answerable if action == "skip" else ranking.counted
-
-
-def _are_scores(low: float, high: float) -> bool:
-    return low >= 0 and high <= exact.HIGHEST_SCORE  # a NaN compares false

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from nextloc_metrics import exact, scoring
 from nextloc_metrics.checks import check_bool, check_choice, check_positive
-from nextloc_metrics.metric import RankingMetric, check_scores, counted_queries
+from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.queries import check_scores, counted_queries
 from nextloc_metrics.ranking import Ranking
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
+from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.scoring import Formula, for_one_relevant
 
@@ -54,22 +55,29 @@ class Plan:
 
     def rank(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None,
-        mask: Tensor | None,
-        groups: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None,
+        mask: Array | None,
+        groups: Array | None = None,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Return `preds` where it is a `Ranking`, or make one that serves all metrics."""
         if isinstance(preds, Ranking):
-            if target is not None or mask is not None:
-                raise ValueError("a Ranking holds its targets and mask; pass it alone.")
+            if target is not None or mask is not None or exclude is not None:
+                raise ValueError(
+                    "a Ranking holds its targets, its mask and what was excluded; pass it alone."
+                )
             return self._with_groups(preds, groups)
         if target is None:
             raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
+        device = self.members[0].state.device if self.members else None
         ranking = Ranking.from_predictions(
-            preds,
-            target,
+            as_tensor("preds", preds, device),
+            as_tensor("target", target, device),
             mask,
+            exclude=exclude,
+            exempt_target=exempt_target,
             ignore_index=self.ignore_index,
             validate_args=self.validate_args,
             top=self.top,
@@ -78,7 +86,7 @@ class Plan:
         )
         return self._with_groups(ranking, groups)
 
-    def _with_groups(self, ranking: Ranking, groups: Tensor | None) -> Ranking:
+    def _with_groups(self, ranking: Ranking, groups: Array | None) -> Ranking:
         ranking = ranking.with_groups(groups)
         if ranking.groups is not None and len(self._numbers_of_groups) > 1:
             raise ValueError(
@@ -90,10 +98,12 @@ class Plan:
 
     def update(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None,
-        mask: Tensor | None,
-        groups: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None,
+        mask: Array | None,
+        groups: Array | None = None,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
         *,
         count: bool,
     ) -> None:
@@ -104,13 +114,15 @@ class Plan:
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
             groups: every query's group.
+            exclude: as for `RankingMetric.update`.
+            exempt_target: as for `RankingMetric.update`.
             count: whether to count an update of each metric, and to drop its cached value.
         """
         tallies = None
-        if mask is None and groups is None:
+        if mask is None and groups is None and exclude is None:
             tallies = self._tally_scores(preds, target)
         if tallies is None:
-            tallies = self.tally(self.rank(preds, target, mask, groups))
+            tallies = self.tally(self.rank(preds, target, mask, groups, exclude, exempt_target))
         self._add(tallies, count)
 
     def tally(self, ranking: Ranking) -> list[Tensor]:

@@ -7,18 +7,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics import backends
+from nextloc_metrics.arrays import Array, as_tensor, read_batch
 from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.checks import is_integer
-from nextloc_metrics.counting import comparable, find_in_lists, find_ranks, mark_unretrieved
+from nextloc_metrics.checks import check_candidates, is_integer
+from nextloc_metrics.counting import (
+    comparable,
+    find_in_lists,
+    find_ranks,
+    mark_unretrieved,
+    order_columns,
+)
+from nextloc_metrics.exclusion import (
+    find_ranks_without,
+    leave_out,
+    read_exclude,
+    remove_from_lists,
+)
+from nextloc_metrics.given_ranks import read_ranks
 from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.reading import Relevant, read_target
-from nextloc_metrics.record import UNRETRIEVED, Ranks, TopCandidates
+from nextloc_metrics.record import Ranks
 from nextloc_metrics.sources import check_embeddings, survey_products, survey_shards
-from nextloc_metrics.top_candidates import candidates_of_lists, candidates_of_scores
-
-# Behind all ranks where relevant locations are put in order.
-_BEYOND = 1 << 39
+from nextloc_metrics.top_candidates import (
+    candidates_of_lists,
+    candidates_of_scores,
+    check_top,
+    keep_first,
+    number_to_find,
+)
 
 
 class Ranking(Ranks):
@@ -37,15 +53,17 @@ class Ranking(Ranks):
     @classmethod
     def from_scores(
         cls,
-        preds: Tensor,
-        target: Tensor,
-        mask: Tensor | None = None,
+        preds: Array,
+        target: Array,
+        mask: Array | None = None,
         *,
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
         depth: int | None = None,
         best_only: bool = False,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Rank by the scores of all candidates.
 
@@ -63,6 +81,9 @@ class Ranking(Ranks):
             depth: how many of the first ranks matter; None for all. Relevant locations beyond may
                 be left unretrieved or out, which is faster where queries have several.
             best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
+            exclude: candidates that are never ranked, such as those visited already: integer
+                `[..., E]`, ids padded with -1; or bool `[..., C]`.
+            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
 
         Raises:
             TypeError: `preds` is not floating, or `target` is complex.
@@ -74,18 +95,15 @@ class Ranking(Ranks):
             >>> ranking
             Ranking(above=[[1]], tied=[[2]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        if not isinstance(preds, Tensor) or not preds.is_floating_point():
+        preds, target, mask = read_batch(preds, target, mask)
+        if not preds.is_floating_point():
             raise TypeError(
-                "`preds` must be a floating tensor of scores, "
-                + got(
-                    "preds",
-                    preds,
-                    "pass integer scores as `.float()`, lists of ids to `Ranking.from_lists`",
-                )
-                + "."
+                "`preds` must be a floating tensor of scores, got "
+                f"{describe(preds)}; pass integer scores as `.float()`, lists of ids to "
+                "`Ranking.from_lists`."
             )
-        _check_places(top, depth, best_only)
-        _check_candidates(preds)
+        check_top(top, depth, best_only)
+        check_candidates(preds)
         num_candidates = preds.shape[-1]
         relevant = read_target(
             preds,
@@ -96,10 +114,16 @@ class Ranking(Ranks):
             validate_args=validate_args,
         )
         scores = comparable(preds).reshape(-1, num_candidates)
-        if relevant.most == 1 or must_not_sync(scores):
+        if relevant.most == 1 or must_not_sync(scores) or exclude is not None:
             depth = None  # to count all of them costs as little
-        number = _places_to_find(top, best_only)
-        ids, above, tied, first = find_ranks(scores, relevant, depth, number)
+        number = number_to_find(top, best_only)
+        excluded = read_exclude(
+            exclude, preds.shape[:-1], relevant, num_candidates, exempt_target, validate_args
+        )
+        if excluded is None:
+            ids, above, tied, first = find_ranks(scores, relevant, depth, number)
+        else:
+            ids, above, tied, first = find_ranks_without(scores, relevant, excluded, number)
         return cls.from_relevant(
             relevant,
             above,
@@ -109,7 +133,7 @@ class Ranking(Ranks):
             num_candidates=num_candidates,
             ignore_index=ignore_index,
             depth=depth,
-            first=_keep(first, top),
+            first=keep_first(first, top),
         )
 
     @classmethod
@@ -117,8 +141,8 @@ class Ranking(Ranks):
         cls,
         queries: Tensor,
         table: Tensor,
-        target: Tensor,
-        mask: Tensor | None = None,
+        target: Array,
+        mask: Array | None = None,
         *,
         bias: Tensor | None = None,
         chunk_size: int | None = None,
@@ -126,6 +150,8 @@ class Ranking(Ranks):
         validate_args: bool = True,
         top: int = 0,
         best_only: bool = False,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Rank by the dot products of queries and candidates, never all of them in memory.
 
@@ -145,6 +171,9 @@ class Ranking(Ranks):
             validate_args: read the target's values and raise where they are out of range.
             top: how many of the first ranks to keep by id.
             best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
+            exclude: candidates that are never ranked, such as those visited already: integer
+                `[..., E]`, ids padded with -1; or bool `[..., C]`.
+            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
 
         Raises:
             TypeError: `queries` or `table` is not floating, or `target` is complex.
@@ -156,9 +185,10 @@ class Ranking(Ranks):
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        _check_places(top, best_only=best_only)
-        number = _places_to_find(top, best_only)
+        check_top(top, best_only=best_only)
+        number = number_to_find(top, best_only)
         check_embeddings(queries, table, bias, chunk_size)
+        _, target, mask = read_batch(queries, target, mask)
         relevant = read_target(
             queries,
             target,
@@ -167,12 +197,16 @@ class Ranking(Ranks):
             ignore_index=ignore_index,
             validate_args=validate_args,
         )
+        excluded = read_exclude(
+            exclude, queries.shape[:-1], relevant, len(table), exempt_target, validate_args
+        )
         flat = queries.detach().reshape(-1, table.shape[1])
         own, above, tied, found = survey_products(
             flat,
             table.detach(),
             None if bias is None else bias.detach(),
             relevant.ids,
+            excluded,
             chunk_size,
             number,
         )
@@ -182,22 +216,24 @@ class Ranking(Ranks):
             shape=queries.shape[:-1],
             num_candidates=len(table),
             ignore_index=ignore_index,
-            first=None if found is None else _keep(candidates_of_scores(found, number), top),
+            first=None if found is None else keep_first(candidates_of_scores(found, number), top),
         )
 
     @classmethod
     def from_sharded_scores(
         cls,
         local_scores: Tensor,
-        target: Tensor,
+        target: Array,
         offset: int,
-        mask: Tensor | None = None,
+        mask: Array | None = None,
         *,
         process_group: Any = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
         best_only: bool = False,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Rank by scores whose candidates are spread over processes.
 
@@ -215,14 +251,17 @@ class Ranking(Ranks):
             validate_args: read the values and raise where they are out of range.
             top: how many of the first ranks to keep by id.
             best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
+            exclude: candidates that are never ranked, such as those visited already: integer
+                `[..., E]`, ids padded with -1; or bool `[..., C]`.
+            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
 
         Raises:
             TypeError: `local_scores` is not floating, or `target` no integer tensor.
             ValueError: shapes do not fit, a value of `target` is out of range, or the slices of the
                 processes overlap or leave a gap.
         """
-        _check_places(top, best_only=best_only)
-        number = _places_to_find(top, best_only)
+        check_top(top, best_only=best_only)
+        number = number_to_find(top, best_only)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
                 "`local_scores` must be a floating tensor of scores, "
@@ -230,7 +269,8 @@ class Ranking(Ranks):
             )
         if type(offset) is not int or offset < 0:
             raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
-        if not isinstance(target, Tensor) or not is_integer(target):
+        _, target, mask = read_batch(local_scores, target, mask)
+        if not is_integer(target):
             raise TypeError(f"`target` must be an integer tensor of ids, {got('target', target)}.")
         relevant = read_target(
             local_scores,
@@ -240,8 +280,15 @@ class Ranking(Ranks):
             ignore_index=ignore_index,
             validate_args=validate_args,
         )
+        scores = comparable(local_scores).reshape(len(relevant.ids), local_scores.shape[-1])
+        excluded = read_exclude(
+            exclude, local_scores.shape[:-1], relevant, None, exempt_target, validate_args
+        )
+        if excluded is not None:
+            is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
+            scores = leave_out(scores, (excluded - offset).where(is_here, -1))
         num_candidates, own, above, tied, found = survey_shards(
-            comparable(local_scores), relevant.ids, offset, number, process_group, validate_args
+            scores, relevant.ids, offset, number, process_group, validate_args
         )
         return cls.from_relevant(
             relevant,
@@ -249,21 +296,23 @@ class Ranking(Ranks):
             shape=local_scores.shape[:-1],
             num_candidates=num_candidates,
             ignore_index=ignore_index,
-            first=None if found is None else _keep(candidates_of_scores(found, number), top),
+            first=None if found is None else keep_first(candidates_of_scores(found, number), top),
         )
 
     @classmethod
     def from_lists(
         cls,
-        preds: Tensor,
-        target: Tensor,
-        mask: Tensor | None = None,
+        preds: Array,
+        target: Array,
+        mask: Array | None = None,
         *,
         ignore_index: int | None = None,
         validate_args: bool = True,
         top: int = 0,
         depth: int | None = None,
         best_only: bool = False,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Rank by lists of candidate ids, best first.
 
@@ -278,6 +327,9 @@ class Ranking(Ranks):
             top: how many of the first ranks to keep by id.
             depth: how many of the first ranks matter; None for all.
             best_only: taken for the sake of `from_scores`; lists keep their first ids anyway.
+            exclude: candidates that are never ranked, such as those visited already: integer
+                `[..., E]`, ids padded with -1; or bool `[..., C]`.
+            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.
@@ -290,10 +342,11 @@ class Ranking(Ranks):
             Ranking(above=[[2, UNRETRIEVED]], tied=[[1, 1]], relevant_above=[[0, 0]],
                     relevant_tied=[[1, 1]])
         """
-        if not isinstance(preds, Tensor) or not is_integer(preds):
-            raise TypeError(f"`preds` must be an integer tensor of ids, {got('preds', preds)}.")
-        _check_places(top, depth, best_only)
-        _check_candidates(preds)
+        preds, target, mask = read_batch(preds, target, mask)
+        if not is_integer(preds):
+            raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(preds)}.")
+        check_top(top, depth, best_only)
+        check_candidates(preds)
         relevant = read_target(
             preds,
             target,
@@ -303,6 +356,11 @@ class Ranking(Ranks):
             validate_args=validate_args,
         )
         lists = preds.reshape(-1, preds.shape[-1]).long().contiguous()
+        excluded = read_exclude(
+            exclude, preds.shape[:-1], relevant, None, exempt_target, validate_args
+        )
+        if excluded is not None:
+            lists = remove_from_lists(lists, excluded)
         counted = relevant.counted if validate_args else None
         above = find_in_lists(lists, relevant.ids, depth, counted)
         return cls.from_relevant(
@@ -316,10 +374,56 @@ class Ranking(Ranks):
         )
 
     @classmethod
-    def from_predictions(cls, preds: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Ranking:
+    def from_ranks(
+        cls,
+        ranks: Array,
+        num_candidates: int | None = None,
+        tied: Array | None = None,
+        missing: int = 0,
+    ) -> Ranking:
+        """Take the ranks of the relevant locations as they are.
+
+        Metrics that need to know which candidates come first, such as `LocationF1`, cannot be
+        updated with it.
+
+        Args:
+            ranks: integer `[N]`, one relevant location per query, or `[N, M]`; from 1 for the best,
+                and the first rank of a tied block.
+            num_candidates: how many were ranked; None if unknown.
+            tied: integer in the shape of `ranks`, how many candidates are tied there, the relevant
+                ones included; None for no ties.
+            missing: what stands for a location that was not retrieved; it counts as a miss.
+
+        Raises:
+            TypeError: `ranks` are no integers.
+            ValueError: a rank is below 1 or, with its tied block, beyond `num_candidates`; or two
+                relevant locations of a query stand at one rank that has no room for them.
+
+        Example:
+            >>> from nextloc_metrics import MRR
+            >>> ranking = Ranking.from_ranks([1, 4, 0], num_candidates=100)
+            >>> ranking
+            Ranking(above=[[0], [3], [UNRETRIEVED]], tied=[[1], [1], [1]],
+                    relevant_above=[[0], [0], [0]], relevant_tied=[[1], [1], [1]])
+            >>> MRR()(ranking)  # (1 + 1/4 + 0) / 3
+            tensor(0.4167)
+        """
+        above, sizes = read_ranks(ranks, tied, num_candidates, missing)
+        unknown = torch.arange(above.shape[1], device=above.device).expand_as(above)
+        counted = torch.ones(len(above), dtype=torch.bool, device=above.device)
+        return cls.from_relevant(
+            Relevant(unknown, None, counted),
+            above,
+            sizes,
+            shape=torch.Size([len(above)]),
+            num_candidates=num_candidates,
+            has_ids=False,
+        )
+
+    @classmethod
+    def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
         """Rank by scores where `preds` is floating, by lists of ids where it is integer."""
-        if not isinstance(preds, Tensor):
-            raise TypeError(f"`preds` must be a tensor of scores or of ids, {got('preds', preds)}.")
+        preds = as_tensor("preds", preds)
         form = cls.from_lists if is_integer(preds) else cls.from_scores
         return form(preds, target, *args, **kwargs)
 
@@ -336,74 +440,12 @@ class Ranking(Ranks):
 
         They are those of these relevant ones, `ids`, where some were left out.
         """
-        most, grades = relevant.most, relevant.grades
-        ids = relevant.ids if ids is None else ids
-        if above.shape[1] == 1:
-            relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-        else:
-            ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
-            if grades is None:
-                order = backend.argsort(ranks + (ids < 0))  # padding behind what is unretrieved
-            else:
-                by_grade = grades.argsort(dim=1, descending=True, stable=True)
-                order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
-                grades = grades.gather(1, order)
-            above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
-            relevant_above, relevant_tied = _among_relevant(above)
+        most, ids = relevant.most, relevant.ids if ids is None else ids
+        columns = order_columns(ids, relevant.grades, above, tied)
         return cls(
-            above,
-            tied,
-            relevant_above,
-            relevant_tied,
-            relevant=ids,
+            **columns._asdict(),
             num_relevant=relevant.number,
             counted=relevant.counted,
-            grades=grades,
             most_relevant=most if most > ids.shape[1] else None,
             **kwargs,
-        )
-
-
-def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
-    """Count how many of the relevant locations in a row are above, and tied with, each of them."""
-    retrieved = above < UNRETRIEVED
-    most = above.shape[1]
-    if len(above) and not must_not_sync(above):
-        most = int(retrieved.sum(1).max())
-    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
-    ranks = above[:, :most].contiguous()
-    first = torch.searchsorted(ranks, ranks)
-    behind = torch.searchsorted(ranks, ranks, right=True)
-    relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
-    relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
-    return relevant_above, relevant_tied
-
-
-def _places_to_find(top: int, best_only: bool) -> int:
-    """Return how many first ranks to look for: a tie for the first is seen by the second."""
-    return 2 if top == 1 and not best_only else top
-
-
-def _keep(first: TopCandidates | None, top: int) -> TopCandidates | None:
-    return first if first is None or first.top <= top else first.cut(top)
-
-
-def _check_places(top: int, depth: int | None = None, best_only: bool = False) -> None:
-    if type(top) is not int or top < 0:
-        raise ValueError(f"`top` must be an integer of at least 0, got {short(top)}.")
-    if depth is not None and (type(depth) is not int or depth < 1):
-        raise ValueError(f"`depth` must be None or a positive integer, got {short(depth)}.")
-    if not isinstance(best_only, bool):
-        raise ValueError(f"`best_only` must be True or False, got {short(best_only)}.")
-
-
-def _check_candidates(preds: Tensor) -> None:
-    if preds.layout != torch.strided:
-        raise TypeError(
-            f"`preds` must be a dense tensor, got layout {preds.layout}; pass `preds.to_dense()`."
-        )
-    if preds.ndim == 0 or preds.shape[-1] == 0:
-        raise ValueError(
-            "`preds` must hold at least one candidate in its last dimension, "
-            f"got {describe(preds)}."
         )

@@ -59,7 +59,7 @@ def read_target(
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
             _check_relevance(relevance, counted)
-        ids, grades = _positive_columns(relevance, None if mask is None else counted)
+        ids, grades = positive_columns(relevance, None if mask is None else counted)
         padded = True
     # relevance was padded by -1, and so ignores no -1
     if ignore_index is not None and (ignore_index >= 0 or is_integer(target)):
@@ -117,7 +117,7 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
     return mask.reshape(-1).clone()
 
 
-def _positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """List the columns above zero, and their values where graded, in rows padded to the widest."""
     graded = relevance.is_floating_point()
     num_queries, num_candidates = relevance.shape

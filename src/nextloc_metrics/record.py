@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.checks import is_integer
-from nextloc_metrics.messages import got, short
+from nextloc_metrics.messages import describe, got, short
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -134,6 +135,7 @@ class Ranks:
         first: the first candidates, where `top` asked for them; read them by
             `top_candidates` and `best`.
         groups: int64 `[N]`, every query's group, where given.
+        has_ids: whether `relevant` holds ids, and not the numbers of given ranks.
     """
 
     above: Tensor
@@ -151,6 +153,7 @@ class Ranks:
     grades: Tensor | None = None
     depth: int | None = None
     most_relevant: int | None = None
+    has_ids: bool = True
 
     def break_ties(self, ties: Ties) -> Self:
         """Return the ranking in which no two candidates are tied.
@@ -198,7 +201,7 @@ class Ranks:
             grades=grades,
         )
 
-    def with_groups(self, groups: Tensor | None) -> Self:
+    def with_groups(self, groups: Array | None) -> Self:
         """Return the ranking with a group for every query; `Grouped` metrics need one.
 
         Args:
@@ -209,10 +212,11 @@ class Ranks:
         """
         if groups is None:
             return self
-        if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != self.shape:
+        groups = as_tensor("groups", groups, self.device)
+        if not is_integer(groups) or groups.shape != self.shape:
             raise ValueError(
-                f"`groups` must be an integer tensor of shape {short(self.shape)}, one group a "
-                f"query, {got('groups', groups)}."
+                f"`groups` must be integers of shape {short(self.shape)}, one group per query, got "
+                f"{describe(groups)}."
             )
         if groups.device != self.device:
             raise ValueError(
@@ -243,6 +247,7 @@ class Ranks:
             >>> ranking.best  # of tied ones the lowest id
             tensor([1, 0])
         """
+        self._check_ids()
         if self.first is None or self.first.top < k:
             kept = 0 if self.first is None else self.first.top
             raise ValueError(
@@ -260,6 +265,7 @@ class Ranks:
         Raises:
             ValueError: the ranking was made without `top`.
         """
+        self._check_ids()
         if self.first is None:
             raise ValueError(
                 "the best candidate is needed, and this Ranking did not keep it; make it with "
@@ -292,6 +298,7 @@ class Ranks:
             tensor([[7., 0.],
                     [5., 6.]])
         """
+        self._check_ids()
         found = look_up(table, self.relevant, self.relevant >= 0, fill)
         if self.num_candidates is not None and len(table) < self.num_candidates:
             raise ValueError(
@@ -343,6 +350,13 @@ class Ranks:
             for name in ("above", "tied", "relevant_above", "relevant_tied")
         )
         return f"{type(self).__name__}({ranks})".replace(str(UNRETRIEVED), "UNRETRIEVED")
+
+    def _check_ids(self) -> None:
+        if not self.has_ids:
+            raise ValueError(
+                "ids of candidates are needed, and a Ranking of given ranks has none; make it of "
+                "scores or of lists."
+            )
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
         first = None if self.first is None else _map_tensors(self.first, function)

@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nextloc_metrics import backends
-from nextloc_metrics.counting import highest, survey
+from nextloc_metrics.counting import find_in_lists, highest, survey
 from nextloc_metrics.messages import describe, got, short
+from nextloc_metrics.record import UNRETRIEVED
 from nextloc_metrics.top_candidates import Highest, merge
 
 # Scores in a chunk, where `chunk_size` is not given: enough for an efficient matrix product, and
@@ -42,6 +43,7 @@ def survey_products(
     table: Tensor,
     bias: Tensor | None,
     ids: Tensor,
+    excluded: Tensor | None,
     chunk_size: int | None,
     top: int,
 ) -> tuple[Tensor, Tensor, Tensor, Highest | None]:
@@ -52,6 +54,7 @@ def survey_products(
         table: floating `[C, D]`.
         bias: floating `[C]`, or None.
         ids: int64 `[N, M]`, -1 for padding.
+        excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
         chunk_size: how many candidates are scored at once; None for a size that suits N.
         top: how many of the first ranks to keep; 0 for none.
 
@@ -64,9 +67,19 @@ def survey_products(
     elements = step * len(queries)
     rows = min(elements // max(1, len(repeats[0])), math.isqrt(elements // max(1, ids.shape[1])))
     rows = max(1, rows)
+    blocks = [slice(start, start + rows) for start in range(0, max(1, len(queries)), rows)]
     parts = [
-        _survey_block(*block, table, bias, repeats, step, top)
-        for block in zip(torch.split(queries, rows), torch.split(ids, rows), strict=True)
+        _survey_block(
+            queries[block],
+            ids[block],
+            None if excluded is None else excluded[block],
+            table,
+            bias,
+            repeats,
+            step,
+            top,
+        )
+        for block in blocks
     ]
     own, above, tied = (torch.cat(found) for found in list(zip(*parts, strict=True))[:3])
     highest_of_blocks = [part[3] for part in parts if part[3] is not None]
@@ -76,6 +89,7 @@ def survey_products(
 def _survey_block(
     queries: Tensor,
     ids: Tensor,
+    excluded: Tensor | None,
     table: Tensor,
     bias: Tensor | None,
     repeats: tuple[Tensor, Tensor],
@@ -90,6 +104,8 @@ def _survey_block(
     kept = _product(queries, table[first], None if bias is None else bias[first])
     own = kept.gather(1, torch.searchsorted(first, _first_equal(at, repeats)))
     own = own.masked_fill(ids < 0, torch.nan)
+    if excluded is not None:
+        own = own.masked_fill(find_in_lists(excluded, ids, None, None) < UNRETRIEVED, torch.nan)
     slot = torch.searchsorted(first, first_of_columns)
 
     starts = range(0, len(table), step)
@@ -105,6 +121,9 @@ def _survey_block(
         scores = _product(queries, rows, added, out=buffer[:, : len(rows)])
         here = slice(ends[number], ends[number + 1])
         scores.index_copy_(1, columns[here] - start, kept[:, slot[here]])
+        if excluded is not None:  # what is elsewhere goes into a column that is no candidate's
+            is_here = (excluded >= start) & (excluded < start + len(rows))
+            buffer.scatter_(1, (excluded - start).where(is_here, len(rows)), -torch.inf)
         more, equal, best = survey(scores, own, find_best=top > 0)
         above += more
         tied += equal
@@ -224,7 +243,7 @@ def survey_shards(
     """Count around the relevant locations over all processes' candidates.
 
     Args:
-        scores: floating `[..., C_local]`, those of this process.
+        scores: floating `[N, C_local]`, those of this process.
         ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
         offset: the id of this process' first candidate.
         top: how many of the first ranks to keep; 0 for none.
@@ -236,7 +255,6 @@ def survey_shards(
         int64 `[N, M]`, and the best candidates or None.
     """
     num_local = scores.shape[-1]
-    scores = scores.reshape(len(ids), num_local)
     if num_local == 0:
         scores = scores.new_full((len(scores), 1), -torch.inf)  # above and tied with nothing
     own, known, num_candidates, found = _exchange_scores(

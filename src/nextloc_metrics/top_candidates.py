@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
+from nextloc_metrics.messages import short
 from nextloc_metrics.record import TopCandidates
 
 # Behind every id where candidates are ordered by (rank, id) in 62 bits.
@@ -71,6 +72,15 @@ def _same(left: Tensor, right: Tensor) -> Tensor:
     return (left == right) | (left.isnan() & right.isnan())
 
 
+def concatenate(parts: list[TopCandidates | None]) -> TopCandidates | None:
+    """Put what was found for several blocks of queries together."""
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    columns = zip(*[(x.retrieved, x.best, x.ids, x.above) for x in found], strict=True)
+    return TopCandidates(found[0].top, *map(torch.cat, columns))
+
+
 def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
     """Take the candidates from lists of ids `[N, K]`."""
     ids = lists[:, :top].clone()
@@ -78,3 +88,23 @@ def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
     # the length of a list, in which padding may also be written between ids
     retrieved = (lists >= 0).sum(1).clamp(max=top)
     return TopCandidates(top, retrieved, ids[:, 0], ids, above)
+
+
+def number_to_find(top: int, best_only: bool) -> int:
+    """Return how many first ranks to look for: a tie for the first is seen by the second."""
+    return 2 if top == 1 and not best_only else top
+
+
+def keep_first(first: TopCandidates | None, top: int) -> TopCandidates | None:
+    """Keep no more than were asked for."""
+    return first if first is None or first.top <= top else first.cut(top)
+
+
+def check_top(top: int, depth: int | None = None, best_only: bool = False) -> None:
+    """Raise where one of what is to be kept is wrong."""
+    if type(top) is not int or top < 0:
+        raise ValueError(f"`top` must be an integer of at least 0, got {short(top)}.")
+    if depth is not None and (type(depth) is not int or depth < 1):
+        raise ValueError(f"`depth` must be None or a positive integer, got {short(depth)}.")
+    if not isinstance(best_only, bool):
+        raise ValueError(f"`best_only` must be True or False, got {short(best_only)}.")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
+from nextloc_metrics.arrays import Array
 from nextloc_metrics.checks import check_choice, check_positive
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
@@ -108,10 +109,13 @@ class Grouped(RankingTally):
 
     def update(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        groups: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> None:
         """Add a batch of queries.
 
@@ -120,18 +124,23 @@ class Grouped(RankingTally):
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
             groups: integer, one group per query; what `mask` leaves out is not looked at.
+            exclude: as for `RankingMetric.update`.
+            exempt_target: as for `RankingMetric.update`.
         """
-        self.plan.update(preds, target, mask, groups, count=False)
+        self.plan.update(preds, target, mask, groups, exclude, exempt_target, count=False)
 
     def rank(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        groups: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Ranking:
         """Find where the relevant locations landed, in queries of these groups."""
-        return self.plan.rank(preds, target, mask, groups)
+        return self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
 
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""

@@ -8,9 +8,10 @@ from torchmetrics.utilities.data import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics import exact
+from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.base import BaseMetric
 from nextloc_metrics.checks import is_integer
-from nextloc_metrics.messages import got, short
+from nextloc_metrics.messages import describe, short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.ranking import Ranking
 
@@ -80,10 +81,13 @@ class PerQueryScores(BaseMetric):
 
     def update(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        query_ids: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        query_ids: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> None:
         """Add a batch of queries.
 
@@ -92,20 +96,31 @@ class PerQueryScores(BaseMetric):
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
             query_ids: integer, one per query; what is left out is not looked at.
+            exclude: as for `RankingMetric.update`.
+            exempt_target: as for `RankingMetric.update`.
         """
-        _ranking, rows = self._score(preds, target, mask, query_ids)
+        ranking = self.metric.rank(
+            preds, target, mask, exclude=exclude, exempt_target=exempt_target
+        )
+        rows = self._score(ranking, query_ids)
         getattr(self, self.state_name).append(rows)
 
     @torch.jit.unused
     def forward(
         self,
-        preds: Tensor | Ranking,
-        target: Tensor | None = None,
-        mask: Tensor | None = None,
-        query_ids: Tensor | None = None,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        query_ids: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
     ) -> Any:
         """Add a batch of queries and return their own scores."""
-        ranking, _rows = self._score(preds, target, mask, query_ids)
+        ranking = self.metric.rank(
+            preds, target, mask, exclude=exclude, exempt_target=exempt_target
+        )
+        self._score(ranking, query_ids)
         return super().forward(ranking, query_ids=query_ids)
 
     def compute(self) -> QueryScores:
@@ -138,29 +153,20 @@ class PerQueryScores(BaseMetric):
         """How many scores this process keeps, those of an id in several batches included."""
         return sum(len(rows) for rows in getattr(self, self.state_name))
 
-    def _score(
-        self,
-        preds: Tensor | Ranking,
-        target: Tensor | None,
-        mask: Tensor | None,
-        query_ids: Tensor | None,
-    ) -> tuple[Ranking, Tensor]:
-        """Rank a batch, and return the ids and fixed-point scores of what counts."""
-        ranking = self.metric.rank(preds, target, mask)
+    def _score(self, ranking: Ranking, query_ids: Array | None) -> Tensor:
+        """Return the ids and fixed-point scores of what counts."""
         self.metric.check(ranking)
-        if (
-            not isinstance(query_ids, Tensor)
-            or not is_integer(query_ids)
-            or query_ids.shape != ranking.shape
-        ):
+        if query_ids is not None:
+            query_ids = as_tensor("query_ids", query_ids, ranking.device)
+        if query_ids is None or not is_integer(query_ids) or query_ids.shape != ranking.shape:
             raise ValueError(
-                f"`query_ids` must be an integer tensor of shape {short(ranking.shape)}, one id "
-                f"a query, such as its row in the test set, {got('query_ids', query_ids)}."
+                f"`query_ids` must be integers of shape {short(ranking.shape)}, one id per query, "
+                f"such as its row in the test set, got {describe(query_ids)}."
             )
         scores, counted = self.metric.score_queries(ranking)
         fixed = exact.to_fixed_point(scores)
         rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
-        return ranking, _distinct(rows[counted]).to(ranking.device)
+        return _distinct(rows[counted]).to(ranking.device)
 
     def __repr__(self) -> str:
         return f"PerQueryScores({self.metric!r})"

@@ -1,0 +1,177 @@
+"""What people have becomes tensors: NumPy arrays, pandas and polars columns, Arrow, nested lists.
+
+Rows of ids may have different lengths and are padded with -1. Scores are not copied: their tensor
+shares the array's memory.
+"""
+
+import warnings
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.messages import describe
+
+
+class Column(Protocol):
+    """A column or table of data, such as a `pandas.Series`."""
+
+    def to_numpy(self, *args: Any, **kwargs: Any) -> Any:
+        """Return its values."""
+
+
+#: what is read as a tensor
+Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
+
+# Kinds of dtypes that are numbers: bool, integers, floats, complex.
+_NUMBERS = "biufc"
+
+
+def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
+    """Return a tensor as it is, and make one of anything that holds numbers in rows.
+
+    Args:
+        name: the argument, for messages.
+        value: a tensor; a NumPy array; a column or table of pandas, polars or Arrow; or nested
+            lists. Rows of ids may have different lengths, rows of scores may not.
+        device: where to put what is no tensor yet.
+
+    Raises:
+        TypeError: it holds no numbers.
+        ValueError: a value is missing, or rows of scores have different lengths.
+    """
+    if isinstance(value, Tensor):
+        return value
+    array = _array(name, value)
+    if array.dtype.hasobject:
+        array = _of_objects(name, value, array)
+    if array.dtype.kind not in _NUMBERS:
+        raise _unreadable(name, value)
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        if array.size and array.max() >= 1 << 63:
+            raise ValueError(f"`{name}` must hold integers of 64 bits, got {array.max()}.")
+        array = array.astype(np.int64)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    native = array.dtype.newbyteorder("=")
+    if any(stride < 0 for stride in array.strides) or native != array.dtype:
+        array = np.ascontiguousarray(array, native)
+    with warnings.catch_warnings():
+        # that an array is read-only matters to those who write: nobody here does
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        tensor = torch.from_numpy(array)
+    return tensor if device is None else tensor.to(device)
+
+
+def read_batch(
+    preds: Array, target: Array, mask: Array | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Make tensors of arrays, on the device of `preds`."""
+    preds = as_tensor("preds", preds)
+    target = as_tensor("target", target, preds.device)
+    return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
+
+
+def _array(name: str, value: Any) -> Any:
+    """Return an array of NumPy, of numbers or of objects."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"`{name}` must not be a masked array, {describe(value)}: what it hides is no value; "
+            "pass its `.data`, and leave queries out by `mask`."
+        )
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "to_numpy"):
+        _check_missing(name, value)
+        # Arrow copies only where it is told that it may
+        is_array = type(value).__module__.startswith("pyarrow") and hasattr(value, "buffers")
+        return np.asarray(value.to_numpy(zero_copy_only=False) if is_array else value.to_numpy())
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise _unreadable(name, value)
+    rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
+    try:
+        array = np.asarray(rows)
+    except (ValueError, OverflowError):  # rows of different lengths
+        array = np.empty(len(rows), object)
+        array[:] = rows
+    return array if array.size else array.astype(np.int64)  # empty lists are lists of ids
+
+
+def _check_missing(name: str, column: Any) -> None:
+    """Raise where an integer is missing, which NumPy would make a float of."""
+    kind = str(getattr(column, "dtype", getattr(column, "type", ""))).lower()
+    if not kind.startswith(("int", "uint", "bool")):
+        return
+    is_missing = getattr(column, "isna", getattr(column, "is_null", None))
+    if is_missing is not None:
+        rows = np.flatnonzero(np.asarray(is_missing()))
+        if len(rows):
+            raise _missing(name, rows[0])
+
+
+def _of_objects(name: str, value: Any, array: Any) -> Any:
+    """Make an array of numbers of objects that are numbers, or rows of ids or of numbers."""
+    objects = list(array.ravel())
+    for number, one in enumerate(objects):
+        if one is None or type(one).__name__ == "NAType" or (isinstance(one, float) and one != one):
+            raise _missing(name, number // max(1, array[:1].size))
+    are_rows = [hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in objects]
+    if array.ndim == 1 and all(are_rows):
+        return _of_rows(name, value, objects)
+    if any(are_rows):
+        raise ValueError(f"`{name}` must hold numbers or rows, not both, got {describe(value)}.")
+    return _numbers(name, value, objects).reshape(array.shape)
+
+
+def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
+    """Put rows of numbers together, and pad ids with -1."""
+    lengths = np.array([len(row) for row in rows])
+    number = next((i for i, row in enumerate(rows) if any(map(_is_none, row))), None)
+    if number is not None:
+        raise _missing(name, number)
+    flat = _numbers(name, value, list(chain.from_iterable(rows)))
+    if not flat.size:
+        flat = flat.astype(np.int64)
+    if (lengths == lengths[0]).all():
+        return flat.reshape(len(rows), lengths[0], *flat.shape[1:])
+    if flat.dtype.kind in "iu" and flat.ndim == 1:
+        slots = np.arange(lengths.max()) < lengths[:, None]
+        padded = np.full(slots.shape, -1, np.int64)
+        padded[slots] = flat
+        return padded
+    other = int(np.flatnonzero(lengths != lengths[0])[0])
+    raise ValueError(
+        f"`{name}` must have rows of one length unless they are lists of ids, got row {other} of "
+        f"length {lengths[other]} after rows of {lengths[0]}."
+    )
+
+
+def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
+    try:
+        array = np.asarray(objects)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _unreadable(name, value) from error
+    if array.dtype.kind not in _NUMBERS:
+        raise _unreadable(name, value)
+    return array
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
+def _missing(name: str, row: int) -> ValueError:
+    return ValueError(
+        f"`{name}` must have no missing value, got one in row {row}; drop the row, or give it an "
+        "id to be ignored (`ignore_index`)."
+    )
+
+
+def _unreadable(name: str, value: Any) -> TypeError:
+    return TypeError(
+        f"`{name}` must be a tensor, an array, a column or nested lists of numbers, got "
+        f"{describe(value)}; text needs a vocabulary of ids."
+    )

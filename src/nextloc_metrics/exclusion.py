@@ -1,0 +1,113 @@
+"""Candidates that are never ranked, such as locations that were visited already."""
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.checks import is_integer
+from nextloc_metrics.counting import find_in_lists, find_ranks
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.reading import Relevant, positive_columns
+from nextloc_metrics.record import UNRETRIEVED, TopCandidates
+from nextloc_metrics.top_candidates import concatenate
+
+# Of scores without some candidates, so many bytes are copied at once.
+_COPIED_BYTES = 1 << 22
+
+
+def read_exclude(
+    exclude: Array | None,
+    queries: torch.Size,
+    relevant: Relevant,
+    num_candidates: int | None,
+    exempt_target: bool,
+    validate_args: bool,
+) -> Tensor | None:
+    """Read the candidates that are not ranked, as ids int64 `[N, E]`, -1 for padding.
+
+    None remains None.
+
+    Args:
+        exclude: integer `[..., E]` or bool `[..., C]`.
+        queries: the shape of the queries.
+        relevant: the relevant locations, which are not excluded where they are exempt.
+        num_candidates: C; None where any id may be meant.
+        exempt_target: whether relevant ones are exempt, or an error.
+        validate_args: read the values, and raise where one is wrong.
+    """
+    if exclude is None:
+        return None
+    exclude = as_tensor("exclude", exclude, relevant.ids.device)
+    is_relevance = exclude.dtype == torch.bool
+    if not (is_relevance or is_integer(exclude)):
+        raise TypeError(
+            "`exclude` must be an integer tensor of ids or a bool tensor of candidates, got "
+            f"{describe(exclude)}."
+        )
+    width = exclude.shape[-1] if exclude.ndim else 0
+    fits = not is_relevance or num_candidates in (None, width)
+    if exclude.ndim != len(queries) + 1 or exclude.shape[:-1] != queries or not fits:
+        raise ValueError(
+            f"`exclude` must have the shape of the queries, {short(queries)}, and one dimension "
+            "more: of ids, or as bool of all candidates, got "
+            f"{describe(exclude)}."
+        )
+    if exclude.device != relevant.ids.device:
+        raise ValueError(
+            f"`exclude` must be on the device of `target`, {relevant.ids.device}, got "
+            f"{exclude.device}."
+        )
+    exclude = exclude.detach().reshape(queries.numel(), width)
+    ids = positive_columns(exclude, None)[0] if is_relevance else exclude.long()
+    beyond = ids.new_zeros(()).bool() if num_candidates is None else ids >= num_candidates
+    if validate_args and ids.numel() and bool((beyond | (ids < -1)).any()):
+        bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
+        wrong = int(ids.min()) if bool((ids < -1).any()) else int(ids.max())
+        raise ValueError(f"`exclude` must hold ids of at least 0 (-1 pads){bound}, got {wrong}.")
+    ids = ids.masked_fill(beyond | (ids < 0), -1)
+    if not exempt_target and not validate_args:
+        return ids
+    clash = find_in_lists(relevant.ids, ids, None, None) < UNRETRIEVED
+    if exempt_target:
+        return ids.masked_fill(clash, -1)
+    wrong_rows = (clash.any(1) & relevant.counted).nonzero()
+    if wrong_rows.numel():
+        row = int(wrong_rows[0])
+        raise ValueError(
+            f"`exclude` must not hold a relevant location, got {int(ids[row][clash[row]][0])} in "
+            f"query {row}; keep it among the candidates by `exempt_target=True`."
+        )
+    return ids
+
+
+def find_ranks_without(
+    scores: Tensor, relevant: Relevant, excluded: Tensor, top: int
+) -> tuple[Tensor, Tensor, Tensor, TopCandidates | None]:
+    """Find what `find_ranks` does where some candidates, ids `[N, E]`, are never ranked.
+
+    Few queries at a time are copied, and what is excluded there is scored -inf.
+    """
+    rows = max(1, _COPIED_BYTES // max(1, scores.element_size() * (scores.shape[1] + 1)))
+    parts = []
+    for start in range(0, max(1, len(scores)), rows):
+        part = slice(start, start + rows)
+        grades = None if relevant.grades is None else relevant.grades[part]
+        here = Relevant(relevant.ids[part], grades, relevant.counted[part])
+        parts.append(find_ranks(leave_out(scores[part], excluded[part]), here, None, top))
+    ids, above, tied = (torch.cat(found) for found in list(zip(*parts, strict=True))[:3])
+    return ids, above, tied, concatenate([found[3] for found in parts])
+
+
+def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:
+    """Return a copy of scores `[N, C]` in which ids `[N, E]` are scored -inf."""
+    copy = scores.new_empty(len(scores), scores.shape[1] + 1)  # a column for padding
+    copy[:, :-1] = scores
+    copy.scatter_(1, excluded.where(excluded >= 0, scores.shape[1]), -torch.inf)
+    return copy[:, :-1]
+
+
+def remove_from_lists(lists: Tensor, excluded: Tensor) -> Tensor:
+    """Take ids `[N, E]` out of lists `[N, K]`: what follows moves up."""
+    removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
+    order = removed.to(torch.uint8).argsort(dim=1, stable=True)
+    return lists.masked_fill(removed, -1).gather(1, order)

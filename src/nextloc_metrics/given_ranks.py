@@ -1,0 +1,96 @@
+"""Ranks that somebody else has found, read into counts."""
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.checks import check_positive, is_integer
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.record import UNRETRIEVED
+
+
+def read_ranks(
+    ranks: Array, tied: Array | None, num_candidates: int | None, missing: int
+) -> tuple[Tensor, Tensor]:
+    """Read ranks `[N]` or `[N, M]` into `above` and `tied`, int64 `[N, M]`.
+
+    Args:
+        ranks: integer, from 1.
+        tied: integer of the same shape, how many candidates each tied block has; None for 1.
+        num_candidates: the last rank there is; None for any.
+        missing: what stands for a location that was not retrieved.
+    """
+    ranks = as_tensor("ranks", ranks)
+    if not is_integer(ranks):
+        raise TypeError(
+            f"`ranks` must be integers, from 1 for the best, got {describe(ranks)}; "
+            "a mean of ranks is none."
+        )
+    if ranks.ndim not in (1, 2) or (ranks.ndim == 2 and not ranks.shape[1]):
+        raise ValueError(
+            f"`ranks` must have the shape (N,), one per query, or (N, M), got {describe(ranks)}."
+        )
+    if num_candidates is not None:
+        check_positive("num_candidates", num_candidates)
+    if type(missing) is not int or missing > 0:
+        raise ValueError(f"`missing` must be an integer of at most 0, got {short(missing)}.")
+    rows = ranks.long() if ranks.ndim == 2 else ranks.long()[:, None]
+    sizes = torch.ones_like(rows) if tied is None else _read_tied(tied, ranks)
+    is_missing = rows == missing
+    _check(rows, sizes, is_missing, num_candidates, missing)
+    return (rows - 1).masked_fill(is_missing, UNRETRIEVED), sizes.masked_fill(is_missing, 1)
+
+
+def _read_tied(tied: Array, ranks: Tensor) -> Tensor:
+    tied = as_tensor("tied", tied, ranks.device)
+    if not is_integer(tied) or tied.shape != ranks.shape:
+        raise ValueError(
+            f"`tied` must be integers of the shape of `ranks`, {short(ranks.shape)}, got "
+            f"{describe(tied)}."
+        )
+    if tied.numel() and int(tied.min()) < 1:
+        raise ValueError(
+            "`tied` must count the candidates of each tied block, the relevant one included: at "
+            f"least 1, got {int(tied.min())}."
+        )
+    return tied.long() if tied.ndim == 2 else tied.long()[:, None]
+
+
+def _check(
+    rows: Tensor, sizes: Tensor, is_missing: Tensor, num_candidates: int | None, missing: int
+) -> None:
+    """Raise where ranks are out of range, or two blocks of a query overlap."""
+    if not rows.numel():
+        return
+    lowest = int(rows.masked_fill(is_missing, 1).min())
+    if lowest < 1:
+        raise ValueError(
+            f"`ranks` must be at least 1 ({missing} for what was not retrieved), got {lowest}; "
+            "ranks from 0 need 1 added."
+        )
+    last = (rows + sizes - 1).masked_fill(is_missing, 0)
+    if num_candidates is not None and int(last.max()) > num_candidates:
+        raise ValueError(
+            "a rank, and the last of its tied block, must be at most `num_candidates`, "
+            f"{num_candidates}, got {int(last.max())}."
+        )
+    order = rows.masked_fill(is_missing, UNRETRIEVED).argsort(dim=1, stable=True)
+    rows, sizes, is_missing = (x.gather(1, order) for x in (rows, sizes, is_missing))
+    known = ~is_missing[:, 1:]
+    same = known & (rows[:, 1:] == rows[:, :-1])
+    full = (same & (sizes[:, 1:] != sizes[:, :-1])) | (
+        known & ~same & (rows[:, 1:] < (rows + sizes)[:, :-1])
+    )
+    # how many relevant ones stand in the block up to here
+    number = torch.ones_like(rows)
+    for j in range(1, rows.shape[1]):
+        number[:, j] = torch.where(same[:, j - 1], number[:, j - 1] + 1, 1)
+    full = full | (known & (number > sizes)[:, 1:])
+    wrong = full.nonzero()
+    if wrong.numel():
+        query, column = wrong[0].tolist()
+        raise ValueError(
+            f"`ranks` of query {query} must fit their tied blocks, got rank "
+            f"{int(rows[query, column + 1])} after rank {int(rows[query, column])}, at which "
+            f"{int(sizes[query, column])} candidates are tied; give `tied`, or distinct ranks."
+        )

@@ -1,0 +1,228 @@
+"""Candidates that are never ranked: as if they had been deleted before anything was counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    DecilePrecision,
+    Grouped,
+    LocationF1,
+    PerQueryScores,
+    PopularityBins,
+    Ranking,
+    RankingCollection,
+    next_location_metrics,
+    recommendation_metrics,
+)
+from strategies import dirty_scores
+
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+def counted(row: list[float], excluded: set[int], j: int) -> tuple[int, int]:
+    """Count above and tied of candidate j among those that are left; a NaN is above."""
+    left = [x for i, x in enumerate(row) if i not in excluded]
+    return sum(not x <= row[j] for x in left), sum(x == row[j] for x in left)
+
+
+def batch(dtype: torch.dtype, relevant: int = 3, width: int = 9) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores with ties, NaN and infinities; relevant ids; and others that are excluded."""
+    scores = dirty_scores(12, 40, dtype)
+    generator = torch.Generator().manual_seed(relevant)
+    ids = torch.stack([torch.randperm(40, generator=generator) for _ in range(12)])
+    excluded = ids[:, relevant : relevant + width].clone()
+    excluded[::3, 4:] = -1
+    excluded[1] = excluded[1, 0]  # one id, again and again
+    return scores, ids[:, :relevant], excluded
+
+
+@pytest.mark.parametrize("as_bool", [False, True])
+@pytest.mark.parametrize("relevant", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.usefixtures("each_backend")
+def test_scores_are_counted_as_if_candidates_were_deleted(
+    dtype: torch.dtype, relevant: int, as_bool: bool
+) -> None:
+    """As ids and as bool of all candidates; the given scores stay as they are."""
+    scores, target, excluded = batch(dtype, relevant)
+    before = scores.clone()
+    exclude = excluded
+    if as_bool:
+        columns = excluded.where(excluded >= 0, 40)
+        exclude = torch.zeros(12, 41, dtype=torch.bool).scatter_(1, columns, True)[:, :40]
+    ranking = Ranking.from_scores(scores, target, exclude=exclude, top=4)
+    for i, row in enumerate(scores.tolist()):
+        gone = set(excluded[i].tolist()) - {-1}
+        for j, id in enumerate(ranking.relevant[i].tolist()):
+            if row[id] > float("-inf"):
+                expected = counted(row, gone, id)
+                assert (int(ranking.above[i, j]), int(ranking.tied[i, j])) == expected
+            else:
+                assert int(ranking.above[i, j]) == 1 << 62
+        assert not gone & set(ranking.top_candidates(4).ids[i].tolist())
+    assert torch.equal(scores.nan_to_num(9e4), before.nan_to_num(9e4))
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_the_first_candidates_are_those_of_the_candidates_that_are_left() -> None:
+    """Of scores in which nothing is deleted but moved to the end, at -inf."""
+    scores, target, excluded = batch(torch.float32)
+    moved = torch.cat([scores, torch.zeros(12, 1)], 1)
+    moved = moved.scatter(1, excluded.where(excluded >= 0, 40), -torch.inf)[:, :40]
+    for top in (1, 3, 30):
+        ranking = Ranking.from_scores(scores, target, exclude=excluded, top=top)
+        expected = Ranking.from_scores(moved, target, top=top)
+        assert torch.equal(ranking.best, expected.best)
+        assert torch.equal(ranking.top_candidates(top).ids, expected.top_candidates(top).ids)
+
+
+def test_rows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is the same whatever fits into the copy."""
+    from nextloc_metrics import exclusion
+
+    scores, target, excluded = batch(torch.float32)
+    expected = Ranking.from_scores(scores, target, exclude=excluded, top=3)
+    monkeypatch.setattr(exclusion, "_COPIED_BYTES", 4 * 41 * 5)
+    ranking = Ranking.from_scores(scores, target, exclude=excluded, top=3)
+    for name in ("above", "tied", "relevant_above", "relevant_tied", "relevant"):
+        assert torch.equal(getattr(ranking, name), getattr(expected, name))
+    assert torch.equal(ranking.best, expected.best)
+    assert torch.equal(ranking.top_candidates(3).ids, expected.top_candidates(3).ids)
+    empty = Ranking.from_scores(scores[:0], target[:0], exclude=excluded[:0], top=3)
+    assert len(empty) == 0
+
+
+@pytest.mark.parametrize("width", [3, 50])
+@pytest.mark.usefixtures("each_backend")
+def test_what_follows_in_a_list_moves_up(width: int) -> None:
+    """Repeats and padding included, which keep the others' ranks."""
+    generator = torch.Generator().manual_seed(width)
+    lists = torch.randint(-1, 30, (20, 50), generator=generator)[:, :width]
+    excluded = torch.randint(-1, 30, (20, 6), generator=generator)
+    target = torch.full((20,), 31)
+    target[:] = torch.tensor(
+        [next(x for x in range(30) if x not in row) for row in excluded.tolist()]
+    )
+    kept = [
+        [x for x in row if x not in set(gone) - {-1}]
+        for row, gone in zip(lists.tolist(), excluded.tolist(), strict=True)
+    ]
+    kept = [row + [-1] * (width - len(row)) for row in kept]
+    expected = Ranking.from_lists(torch.tensor(kept), target, top=2)
+    ranking = Ranking.from_lists(lists, target, exclude=excluded, top=2)
+    assert torch.equal(ranking.above, expected.above)
+    assert torch.equal(ranking.top_candidates(2).ids, expected.top_candidates(2).ids)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 7])
+def test_embeddings_and_shards_agree_with_their_scores(chunk_size: int | None) -> None:
+    """The products of small integers are exact, so that all ties are there."""
+    generator = torch.Generator().manual_seed(0)
+    queries, table = (torch.randint(-2, 3, (n, 3), generator=generator).float() for n in (12, 40))
+    _, target, excluded = batch(torch.float32)
+    scores = queries @ table.T
+    expected = Ranking.from_scores(scores, target, exclude=excluded, top=5)
+    for ranking in (
+        Ranking.from_embeddings(
+            queries, table, target, exclude=excluded, chunk_size=chunk_size, top=5
+        ),
+        Ranking.from_sharded_scores(scores, target, 0, exclude=excluded, top=5),
+    ):
+        for name in ("above", "tied", "relevant_above", "relevant_tied", "relevant"):
+            assert torch.equal(getattr(ranking, name), getattr(expected, name)), name
+        assert torch.equal(ranking.best, expected.best)
+        assert torch.equal(ranking.top_candidates(5).ids, expected.top_candidates(5).ids)
+
+
+@pytest.mark.parametrize("form", ["scores", "lists", "embeddings", "shards"])
+def test_a_relevant_location_may_be_exempt(form: str) -> None:
+    """Or it is an error, which names it and its query."""
+    scores = torch.tensor([[0.1, 0.9, 0.5, 0.7]])
+    target, exclude = torch.tensor([2]), torch.tensor([[1, 2]])
+
+    def rank(**options: Any) -> Ranking:
+        if form == "lists":
+            return Ranking.from_lists(scores.argsort(descending=True), target, **options)
+        if form == "embeddings":
+            return Ranking.from_embeddings(torch.ones(1, 1), scores.T, target, **options)
+        if form == "shards":
+            return Ranking.from_sharded_scores(scores, target, 0, **options)
+        return Ranking.from_scores(scores, target, **options)
+
+    assert rank(exclude=exclude, exempt_target=True).above.tolist() == [[1]]
+    with pytest.raises(ValueError, match=r"`exclude` must not hold a relevant location, got 2 in"):
+        rank(exclude=exclude)
+    # what nobody looks at cannot be refused, and is never ranked
+    assert rank(exclude=exclude, validate_args=False).above.tolist() == [[1 << 62]]
+    left_out = rank(exclude=exclude, mask=torch.tensor([False]))
+    assert left_out.counted.tolist() == [False]
+
+
+def test_every_metric_takes_it() -> None:
+    """Metrics, collections, groups, scores per query; visited locations are a usual case."""
+    scores = torch.tensor([[0.1, 0.9, 0.5, 0.7], [0.4, 0.3, 0.2, 0.1]])
+    target, visited = torch.tensor([3, 2]), torch.tensor([[1, -1], [0, 1]])
+    metric = AccuracyAtK(1)
+    metric.update(scores, target, exclude=visited)
+    assert metric.compute() == 1
+    assert AccuracyAtK(1)(scores.numpy(), [3, 2], exclude=[[1], [0, 1]]) == 1
+    assert metric.rank(scores, target, exclude=visited).above.tolist() == [[0], [0]]
+    metrics = next_location_metrics(4)
+    assert {float(value) for value in metrics(scores, target, exclude=visited).values()} == {1}
+    metrics.update(scores, target, exclude=visited)
+    assert metrics.compute()["f1"] == 1
+    recommend = recommendation_metrics(k=1)
+    recommend.update(scores, target, exclude=visited)
+    assert {float(value) for value in recommend.compute().values()} == {1}
+    grouped = RankingCollection([Grouped(MRR(), 2)])
+    grouped.update(scores, target, groups=torch.tensor([0, 1]), exclude=visited)
+    assert grouped.compute()["Grouped"].tolist() == [1, 1]
+    by_query = PerQueryScores(MRR())
+    by_query(scores, target, query_ids=torch.tensor([0, 1]), exclude=visited)
+    assert by_query.compute().scores.tolist() == [1, 1]
+    decile = DecilePrecision(PopularityBins([1, 1, 1, 1]), k=1, candidates=1)
+    decile.update(scores, target, exclude=visited)
+    assert [float(x) for x in decile.compute().values() if not x.isnan()] == [1]
+    f1 = LocationF1(4)
+    f1.update(scores, target, exclude=torch.ones(2, 4).bool(), exempt_target=True)
+    assert f1.compute() == 1
+
+
+@pytest.mark.parametrize(
+    ("exclude", "error", "says"),
+    [
+        (torch.tensor([1, 2]), ValueError, r"shape of the queries, \(2,\), and one dimension more"),
+        (torch.zeros(3, 1).long(), ValueError, r"got int64 \(3, 1\)"),
+        (torch.zeros(2, 5).bool(), ValueError, r"got bool \(2, 5\)"),
+        (torch.zeros(2, 4), TypeError, r"`exclude` must be an integer tensor.*float32"),
+        (torch.tensor([[4], [0]]), ValueError, "below the 4 candidates, got 4"),
+        (torch.tensor([[-2], [0]]), ValueError, r"at least 0 \(-1 pads\).*got -2"),
+        ("visited", TypeError, "`exclude` must be a tensor, an array"),
+    ],
+)
+def test_what_does_not_fit_is_named(exclude: Any, error: type[Exception], says: str) -> None:
+    """And changes no state."""
+    scores, target = torch.rand(2, 4), torch.tensor([1, 2])
+    metrics = next_location_metrics(4)
+    with pytest.raises(error, match=says):
+        metrics.update(scores, target, exclude=exclude)
+    assert all(member.state.sum() == 0 for member in metrics.values(copy_state=False))
+    with pytest.raises(ValueError, match="pass it alone"):
+        metrics.update(Ranking.from_scores(scores, target), exclude=torch.tensor([[0], [0]]))
+
+
+def test_nothing_excluded_changes_nothing() -> None:
+    """No column, or padding alone."""
+    scores, target, _ = batch(torch.float32)
+    expected = Ranking.from_scores(scores, target, top=3)
+    for exclude in (torch.full((12, 3), -1), torch.zeros(12, 0).long(), torch.zeros(12, 40).bool()):
+        ranking = Ranking.from_scores(scores, target, exclude=exclude, top=3)
+        assert torch.equal(ranking.above, expected.above)
+        assert torch.equal(ranking.top_candidates(3).ids, expected.top_candidates(3).ids)
