@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from nextloc_metrics import (
     DecilePrecision,
     F1AtK,
     Grouped,
+    GroupLabels,
     HitRateAtK,
     LocationF1,
     MAPAtK,
@@ -279,7 +281,7 @@ def test_batch_without_queries_adds_nothing() -> None:
         (torch.tensor([[0], [1], [2]]), r"`groups` must be integers of shape \(3,\)"),
         (torch.tensor([0.0, 1.0, 2.0]), "`groups` must be integers.*float32"),
         (torch.tensor([True, False, True]), "`groups` must be integers.*bool"),
-        (["a", "b", "c"], "`groups` must be a tensor, an array.*list"),
+        (["a", "b", "c"], "`groups` must be integers, got text .*GroupLabels"),
     ],
 )
 @pytest.mark.parametrize("members", ["alone", "collection"])
@@ -502,7 +504,7 @@ def test_one_tensor_of_groups_is_not_taken_for_two_kinds(form: str) -> None:
         "ranking": {"preds": ranking},
     }[form]
     for way in (metrics.update, metrics):
-        with pytest.raises(ValueError, match="the same `num_groups`, got 24 and 535; put"):
+        with pytest.raises(ValueError, match=r"one kind, got kinds .*24.*535.*name them by `by=`"):
             way(**given)
     assert metrics["by_user"].num_queries.sum() == 0
 
@@ -518,3 +520,120 @@ def test_the_shape_does_not_depend_on_the_number_of_groups(num_groups: int) -> N
     metrics = RankingCollection({"mrr": Grouped(MRR(), num_groups)})
     metrics.update(*batch, groups=torch.zeros(3, dtype=torch.int64))
     assert metrics.compute()["mrr"].shape == (num_groups,)
+
+
+# Groups by name, and their labels ----------------------------------------------------------------
+
+
+def test_several_kinds_of_groups_have_names() -> None:
+    """Each member finds its own, whatever else is given; as arrays and lists too."""
+    scores, target = torch.rand(4, LOCATIONS), torch.tensor([1, 2, 3, 0])
+    users, hours = torch.tensor([0, 1, 2, 0]), torch.tensor([23, 0, 0, 23])
+    metrics = RankingCollection(
+        {
+            "u": Grouped(AccuracyAtK(1), 3, by="user"),
+            "h": Grouped(AccuracyAtK(1), 24, by="hour"),
+            "mrr": MRR(),
+        }
+    )
+    for groups in (
+        {"user": users, "hour": hours, "day": users},
+        {"user": users.numpy(), "hour": hours.tolist()},
+    ):
+        metrics.update(scores, target, groups=groups)
+        metrics(scores, target, groups=groups)
+    for name, number, own in (("u", 3, users), ("h", 24, hours)):
+        alone = Grouped(AccuracyAtK(1), number)
+        for _ in range(4):
+            alone.update(scores, target, groups=own)
+        assert torch.equal(metrics[name].state, alone.state)
+    ranking = Ranking.from_scores(scores, target).with_groups({"user": users, "hour": hours})
+    assert ranking[1:3].group_of("hour").tolist() == [0, 0]
+    metrics.update(ranking.to("cpu"))
+    assert int(metrics["u"].num_queries.sum()) == 20
+
+
+def test_one_plain_tensor_serves_one_kind() -> None:
+    """Whether the kind has a name or not."""
+    scores, target, groups = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3]), torch.arange(3)
+    for by in (None, "user"):
+        metrics = RankingCollection(
+            {"acc": Grouped(AccuracyAtK(1), 3, by=by), "mrr": Grouped(MRR(), 3, by=by)}
+        )
+        metrics.update(scores, target, groups=groups)
+        metrics.update(scores, target, groups={"user": groups})
+        assert metrics["mrr"].num_queries.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("by", "groups", "says"),
+    [
+        ("user", {"hour": [0, 1, 2]}, r"`groups` must hold 'user'.*got \['hour'\]"),
+        (None, {"user": [0, 1, 2], "hour": [0, 1, 2]}, "`groups` has several kinds"),
+        ("user", {"user": [0, 1]}, r"`groups` must be integers of shape \(3,\)"),
+        ("user", {"user": [0, 1, 3]}, "`groups` must be from 0 to 2, got 3"),
+        ("user", {}, "`groups` must be given"),
+    ],
+)
+def test_names_that_do_not_fit(by: str | None, groups: Any, says: str) -> None:
+    """The error says which were given; nothing is counted."""
+    grouped = Grouped(MRR(), 3, by=by)
+    with pytest.raises(ValueError, match=says):
+        grouped.update(torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3]), groups=groups)
+    assert int(grouped.num_queries.sum()) == 0
+
+
+def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
+    """Groups of users are never merged with groups of as many hours."""
+    user, hour = Grouped(MRR(), 2, by="user"), Grouped(MRR(), 2, by="hour")
+    assert user.state_name != hour.state_name
+    labelled = Grouped(MRR(), by="user", labels=["alice", "bob"])
+    assert labelled.state_name == user.state_name
+    assert labelled.num_groups == 2
+    assert labelled.group_names == ["alice", "bob"]
+    assert user.group_names == ["0", "1"]
+    assert "alice" in repr(labelled)
+
+
+@pytest.mark.parametrize("kind", ["list", "array", "pandas", "polars"])
+def test_groups_may_be_text_where_there_are_labels(kind: str) -> None:
+    """Two batches in which users come in another order fill the same groups."""
+    labels = GroupLabels.from_values(["carol", "alice", "bob", "alice"])
+    assert list(labels.names) == ["alice", "bob", "carol"]
+
+    def make(names: list[str]) -> Any:
+        if kind == "array":
+            return np.array(names)
+        return names if kind == "list" else pytest.importorskip(kind).Series(names)
+
+    scores, target = torch.eye(3)[[0, 0, 1]], torch.tensor([0, 1, 1])
+    grouped = Grouped(AccuracyAtK(1), by="user", labels=labels)
+    grouped.update(scores, target, groups={"user": make(["bob", "carol", "bob"])})
+    grouped.update(scores, target, groups=make(["alice", "bob", "carol"]))
+    assert grouped.num_queries.tolist() == [1, 3, 2]
+    assert grouped.compute().tolist() == pytest.approx([1, 2 / 3, 0.5])
+    with pytest.raises(ValueError, match=r"among the 3 labels, got 'dave' in row 1"):
+        grouped.update(scores, target, groups=make(["alice", "dave", "carol"]))
+    assert grouped.num_queries.tolist() == [1, 3, 2]
+    restored = pickle.loads(pickle.dumps(grouped))
+    assert restored.labels == labels
+    assert torch.equal(restored.state, grouped.state)
+
+
+@pytest.mark.parametrize(
+    ("labels", "says"),
+    [
+        (["a", "b", "a"], "distinct, got 'a' twice"),
+        ([1, 2], "must be a sequence of text, got list"),
+        ("ab", "must be a sequence of text, got str"),
+        (["a", "b", "c", "d"], "must name each of the 3 groups, got 4 names"),
+    ],
+)
+def test_labels_that_do_not_fit(labels: Any, says: str) -> None:
+    """They are named in the error."""
+    with pytest.raises(ValueError, match=says):
+        Grouped(MRR(), 3, labels=labels)
+    with pytest.raises(ValueError, match="`num_groups` must be given"):
+        Grouped(MRR())
+    with pytest.raises(TypeError, match="`values` must be text, got list"):
+        GroupLabels.from_values([3, 1, 3])

@@ -126,6 +126,7 @@ NEEDED = {
     "bin_of": [1, 2],
     "metric": MRR(),
     "num_groups": 3,
+    "labels": ["a", "b", "c"],
 }
 COMMON = ["ignore_index", "validate_args", "ties", "empty_target_action"]
 
@@ -157,7 +158,7 @@ def test_messages_on_options_are_short(make: Callable[..., Any], option: str) ->
     needed = {
         name: NEEDED[name]
         for name, parameter in inspect.signature(make).parameters.items()
-        if parameter.default is parameter.empty and name in NEEDED
+        if (parameter.default is parameter.empty and name in NEEDED) or name == "num_groups"
     }
     for kind, value in LONG.items():
         taken = {
@@ -167,6 +168,7 @@ def test_messages_on_options_are_short(make: Callable[..., Any], option: str) ->
             "postfix": ["string"],
             "thresholds": ["tensor"],
             "metric": ["metric"],
+            "by": ["string"],
         }
         if kind in taken.get(option, []):
             make(**{**needed, option: value})

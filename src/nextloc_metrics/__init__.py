@@ -8,7 +8,7 @@ from nextloc_metrics import analysis, backends, distributed, functional, scoring
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
-from nextloc_metrics.families.grouped import Grouped
+from nextloc_metrics.families.grouped import Grouped, GroupLabels
 from nextloc_metrics.families.location_f1 import LocationF1, LocationPrecision, LocationRecall
 from nextloc_metrics.families.per_query import PerQueryScores
 from nextloc_metrics.families.popularity import PopularityBins
@@ -42,6 +42,7 @@ __all__ = [
     "DecilePrecision",
     "DecilePredictionShare",
     "F1AtK",
+    "GroupLabels",
     "Grouped",
     "HitRateAtK",
     "LocationF1",

@@ -75,6 +75,17 @@ def read_batch(
     return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
 
 
+def read_text(name: str, value: Array) -> list[str] | None:
+    """Return text as a flat list, and None for anything else."""
+    if isinstance(value, Tensor):
+        return None
+    array = _array(name, value)
+    if array.dtype.kind in "UT":
+        return [str(one) for one in array.ravel()]
+    is_text = array.dtype.hasobject and array.size and isinstance(array.flat[0], str)
+    return list(array.ravel()) if is_text else None
+
+
 def _array(name: str, value: Any) -> Any:
     """Return an array of NumPy, of numbers or of objects."""
     if isinstance(value, np.ma.MaskedArray):

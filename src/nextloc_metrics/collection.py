@@ -109,7 +109,7 @@ class RankingCollection(MetricCollection):
         preds: Array | Ranking,
         target: Array | None = None,
         mask: Array | None = None,
-        groups: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
@@ -120,7 +120,8 @@ class RankingCollection(MetricCollection):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: every query's group, for members that are `Grouped`.
+            groups: every query's group, for members that are `Grouped`; of several kinds by name,
+                such as `{"user": users, "hour": hours}`.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
@@ -142,7 +143,7 @@ class RankingCollection(MetricCollection):
         preds: Array | Ranking,
         target: Array | None = None,
         mask: Array | None = None,
-        groups: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
@@ -309,7 +310,7 @@ class RankingCollection(MetricCollection):
         preds: Array | Ranking,
         target: Array | None = None,
         mask: Array | None = None,
-        groups: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,

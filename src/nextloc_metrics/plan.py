@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.arrays import Array, as_tensor, read_text
+from nextloc_metrics.messages import short
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.scoring import Formula, for_one_relevant
 
@@ -42,8 +43,7 @@ class Plan:
         self.validate_args = any(member.validate_args for member in members)
         self.top = max((member.top for member in members), default=0)
         self.best_only = all(member.best_only for member in members if member.top)
-        groups = (getattr(member, "num_groups", 0) for member in members)
-        self._numbers_of_groups = sorted({number for number in groups if number})
+        self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._formulas = _read_formulas(self.kinds)
         depths = [member.depth for member in members]
         known = [depth for depth in depths if depth is not None]
@@ -58,7 +58,7 @@ class Plan:
         preds: Array | Ranking,
         target: Array | None,
         mask: Array | None,
-        groups: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
@@ -86,22 +86,40 @@ class Plan:
         )
         return self._with_groups(ranking, groups)
 
-    def _with_groups(self, ranking: Ranking, groups: Array | None) -> Ranking:
-        ranking = ranking.with_groups(groups)
-        if ranking.groups is not None and len(self._numbers_of_groups) > 1:
+    def _with_groups(self, ranking: Ranking, groups: Array | Mapping[str, Array] | None) -> Ranking:
+        if isinstance(groups, Mapping):
+            named = {name: self._number(name, value) for name, value in groups.items()}
+            ranking = ranking.with_groups(named)
+        elif groups is not None:
+            ranking = ranking.with_groups(self._number(None, groups))
+        kinds = {(member.by, member.num_groups) for member in self._grouped}
+        if "" in ranking.groups and len(kinds) > 1:
             raise ValueError(
-                "one `groups` serves all `Grouped` members of a collection, which must have the "
-                f"same `num_groups`, got {' and '.join(map(str, self._numbers_of_groups))}; put "
-                "members of other groups into a collection of their own."
+                "one `groups` serves `Grouped` members of one kind, got kinds (by, num_groups) "
+                f"{short(sorted(kinds, key=str))}; name them by `by=`, and pass "
+                "`groups={name: ...}`."
             )
         return ranking
+
+    def _number(self, name: str | None, groups: Array) -> Array:
+        """Replace labels by numbers, as the members that are grouped by them do."""
+        text = read_text("groups", groups)
+        if text is None:
+            return groups
+        found = [member.labels for member in self._grouped if name in (None, member.by)]
+        if not found or found[0] is None or any(labels != found[0] for labels in found):
+            raise TypeError(
+                f"`groups` must be integers, got text {short(text[:3])}; text needs one "
+                "`labels=GroupLabels.from_values(...)` of all members that are grouped by it."
+            )
+        return found[0].number(text)  # type: ignore[no-any-return]
 
     def update(
         self,
         preds: Array | Ranking,
         target: Array | None,
         mask: Array | None,
-        groups: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         exclude: Array | None = None,
         exempt_target: bool = False,
         *,

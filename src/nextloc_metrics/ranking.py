@@ -1,4 +1,4 @@
-"""Where the relevant locations landed: all that a ranking metric needs to know of a batch."""
+"""Where the relevant locations landed: all that a metric needs to know of a batch."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ class Ranking(Ranks):
             validate_args: read the values and raise where they are out of range.
             top: how many of the first ranks to keep by id.
             depth: how many of the first ranks matter; None for all.
-            best_only: taken for the sake of `from_scores`; lists keep their first ids anyway.
+            best_only: as for `from_scores`; lists keep their first ids anyway.
             exclude: candidates that are never ranked, such as those visited already: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that `exclude` holds, instead of raising.
@@ -381,10 +381,7 @@ class Ranking(Ranks):
         tied: Array | None = None,
         missing: int = 0,
     ) -> Ranking:
-        """Take the ranks of the relevant locations as they are.
-
-        Metrics that need to know which candidates come first, such as `LocationF1`, cannot be
-        updated with it.
+        """Take ranks as they are, for metrics that need not know which candidates come first.
 
         Args:
             ranks: integer `[N]`, one relevant location per query, or `[N, M]`; from 1 for the best,

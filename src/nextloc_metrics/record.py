@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import torch
@@ -134,7 +134,8 @@ class Ranks:
         ignore_index: the id that was never relevant.
         first: the first candidates, where `top` asked for them; read them by
             `top_candidates` and `best`.
-        groups: int64 `[N]`, every query's group, where given.
+        groups: int64 `[N]`, every query's group, by the name of the kind of groups; "" for groups
+            without a name.
         has_ids: whether `relevant` holds ids, and not the numbers of given ranks.
     """
 
@@ -149,7 +150,7 @@ class Ranks:
     num_candidates: int | None = None
     ignore_index: int | None = None
     first: TopCandidates | None = None
-    groups: Tensor | None = None
+    groups: dict[str, Tensor] = field(default_factory=dict)
     grades: Tensor | None = None
     depth: int | None = None
     most_relevant: int | None = None
@@ -201,17 +202,48 @@ class Ranks:
             grades=grades,
         )
 
-    def with_groups(self, groups: Array | None) -> Self:
+    def with_groups(self, groups: Array | Mapping[str, Array] | None) -> Self:
         """Return the ranking with a group for every query; `Grouped` metrics need one.
 
         Args:
-            groups: integer, in the shape of the queries; None leaves the ranking as it is.
+            groups: integer, in the shape of the queries; or several of these by name, such as
+                `{"user": users, "hour": hours}`. None leaves the ranking as it is.
 
         Raises:
-            ValueError: `groups` is no integer tensor of that shape.
+            ValueError: they are no integers of that shape.
         """
         if groups is None:
             return self
+        named = groups if isinstance(groups, Mapping) else {"": groups}
+        return replace(self, groups={name: self._read_groups(x) for name, x in named.items()})
+
+    def group_of(self, by: str | None) -> Tensor:
+        """Return every query's group, int64 `[N]`, of one kind.
+
+        Args:
+            by: the name of the kind; None where there is one kind only.
+
+        Raises:
+            ValueError: no such groups were given, or several.
+        """
+        if not self.groups:
+            raise ValueError("`groups` must be given, one per query, to update a Grouped metric.")
+        if by is None and len(self.groups) > 1:
+            raise ValueError(
+                f"`groups` has several kinds, {short(list(self.groups))}; name the one that is "
+                "meant by `Grouped(..., by=...)`."
+            )
+        found = self.groups.get(by or "", self.groups.get(""))
+        if found is None and by is None:
+            (found,) = self.groups.values()
+        if found is None:
+            raise ValueError(
+                f"`groups` must hold {by!r}, as `Grouped(..., by={by!r})` asks for, got "
+                f"{short(list(self.groups))}."
+            )
+        return found
+
+    def _read_groups(self, groups: Array) -> Tensor:
         groups = as_tensor("groups", groups, self.device)
         if not is_integer(groups) or groups.shape != self.shape:
             raise ValueError(
@@ -223,7 +255,7 @@ class Ranks:
                 f"`groups` must be on the device of the scores, {self.device}, got "
                 f"{groups.device}; move it with `.to(device)`."
             )
-        return replace(self, groups=groups.reshape(-1).to(torch.int64, copy=True))
+        return groups.reshape(-1).to(torch.int64, copy=True)
 
     def top_candidates(self, k: int) -> TopCandidates:
         """Return the first k candidates.
@@ -369,8 +401,11 @@ Record = TypeVar("Record", bound="TopCandidates | Ranks")
 def _map_tensors(record: Record, function: Callable[[Tensor], Tensor]) -> Record:
     changed: dict[str, Any] = {}
     for each in fields(record):
-        if isinstance(value := getattr(record, each.name), Tensor):
+        value = getattr(record, each.name)
+        if isinstance(value, Tensor):
             changed[each.name] = function(value)
+        elif isinstance(value, dict):
+            changed[each.name] = {name: function(tensor) for name, tensor in value.items()}
     return replace(record, **changed)
 
 

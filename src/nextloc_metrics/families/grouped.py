@@ -1,18 +1,96 @@
 """A ranking metric for every group of queries, in one pass."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
-from nextloc_metrics.arrays import Array
+from nextloc_metrics.arrays import Array, read_text
 from nextloc_metrics.checks import check_choice, check_positive
-from nextloc_metrics.messages import short
+from nextloc_metrics.messages import describe, short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
 from nextloc_metrics.ranking import Ranking
 
 Average = Literal["groups", "queries"]
+
+
+class GroupLabels:
+    """The names of groups, in the order of their numbers.
+
+    Args:
+        labels: distinct text.
+
+    Raises:
+        ValueError: a name is no text, or stands there twice.
+
+    Example:
+        >>> labels = GroupLabels.from_values(["bob", "alice", "bob"])
+        >>> labels, labels.number(["alice", "bob"])
+        (GroupLabels(['alice', 'bob']), tensor([0, 1]))
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        is_row = isinstance(labels, Sequence) and not isinstance(labels, str)
+        if not is_row or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"`labels` must be a sequence of text, got {describe(labels)}.")
+        self.names = tuple(labels)
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        if len(self._numbers) < len(self.names):
+            twice = next(name for i, name in enumerate(self.names) if self._numbers[name] != i)
+            raise ValueError(f"`labels` must be distinct, got {short(twice)} twice.")
+
+    @classmethod
+    def from_values(cls, values: Array) -> GroupLabels:
+        """Name the distinct values, in rising order.
+
+        Raises:
+            TypeError: they are no text: as groups, numbers are counted from 0.
+        """
+        text = read_text("values", values)
+        if text is None:
+            raise TypeError(
+                f"`values` must be text, got {describe(values)}; numbers are groups already if "
+                "counted from 0, and labels as `str`."
+            )
+        return cls(sorted(set(text)))
+
+    def number(self, values: Array) -> Tensor:
+        """Return the numbers of groups, int64, that are given by name.
+
+        Raises:
+            ValueError: a value is none of the names.
+        """
+        text = read_text("values", values) or []
+        wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
+        if wrong is not None:
+            raise ValueError(
+                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
+                f"{wrong}; make the labels of all data, `GroupLabels.from_values(...)`."
+            )
+        return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
+
+    def state_key(self) -> str:
+        """Return all of its content."""
+        return repr(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> str:
+        return self.names[number]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupLabels) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"GroupLabels({short(list(self.names))})"
 
 
 class Grouped(RankingTally):
@@ -22,12 +100,15 @@ class Grouped(RankingTally):
 
     Args:
         metric: the metric whose score is averaged; it is not updated itself.
-        num_groups: how many groups there are, numbered from 0.
+        num_groups: how many groups there are, numbered from 0; None for as many as `labels`.
         group: the number of a group, for a scalar; None for all.
         average: `"groups"`, the mean over the groups that have data, as a scalar (over users, as
             much of the literature reports); `"queries"`, the mean over all queries, as the metric
             itself has it, with an interval that knows that queries of a group are not independent;
             None for every group's value.
+        by: the name of this kind of groups, such as `"user"`, by which `update` finds them in
+            `groups={"user": ..., "hour": ...}`; None where there is one kind only.
+        labels: the groups' names, for tables and pictures, and so that `groups` may be text.
         kwargs: TorchMetrics' own keyword arguments.
 
     Raises:
@@ -54,21 +135,35 @@ class Grouped(RankingTally):
     """
 
     plot_legend_name = "group"
-    computed_options = frozenset({"group", "average"})
+    computed_options = frozenset({"group", "average", "labels"})
 
     def __init__(
         self,
         metric: RankingMetric,
-        num_groups: int,
+        num_groups: int | None = None,
         group: int | None = None,
         average: Average | None = None,
+        by: str | None = None,
+        labels: GroupLabels | Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
         if not isinstance(metric, RankingMetric):
             raise TypeError(f"`metric` must be a RankingMetric, got {short(metric)}.")
         if not metric.averages_scores:
             raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
-        check_positive("num_groups", num_groups, LARGEST_STATE)
+        if labels is not None and not isinstance(labels, GroupLabels):
+            labels = GroupLabels(labels)
+        if num_groups is None and labels is not None:
+            num_groups = len(labels)
+        if num_groups is None:
+            raise ValueError("`num_groups` must be given, unless `labels` name the groups.")
+        num_groups = check_positive("num_groups", num_groups, LARGEST_STATE)
+        if labels is not None and len(labels) != num_groups:
+            raise ValueError(
+                f"`labels` must name each of the {num_groups} groups, got {len(labels)} names."
+            )
+        if by is not None and (not isinstance(by, str) or not by):
+            raise ValueError(f"`by` must be None or a name, got {short(by)}.")
         if average is not None:
             check_choice("average", average, Average)
         if group is not None and (type(group) is not int or not 0 <= group < num_groups):
@@ -82,6 +177,8 @@ class Grouped(RankingTally):
             num_groups=num_groups,
             group=group,
             average=average,
+            by=by,
+            labels=labels,
             ignore_index=metric.ignore_index,
             validate_args=metric.validate_args,
             **kwargs,
@@ -91,6 +188,8 @@ class Grouped(RankingTally):
     num_groups: int
     group: int | None
     average: Average | None
+    by: str | None
+    labels: GroupLabels | None
 
     @property
     def top(self) -> int:
@@ -112,7 +211,7 @@ class Grouped(RankingTally):
         preds: Array | Ranking,
         target: Array | None = None,
         mask: Array | None = None,
-        groups: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
@@ -123,7 +222,8 @@ class Grouped(RankingTally):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: integer, one group per query; what `mask` leaves out is not looked at.
+            groups: integer, one group per query, or text where there are labels; or several of
+                these by name. What `mask` leaves out is not looked at.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
@@ -134,7 +234,7 @@ class Grouped(RankingTally):
         preds: Array | Ranking,
         target: Array | None = None,
         mask: Array | None = None,
-        groups: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
@@ -146,10 +246,9 @@ class Grouped(RankingTally):
         """Raise where this metric cannot be updated with the ranking."""
         super().check(ranking)
         self.metric.check(ranking)
-        if ranking.groups is None:
-            raise ValueError("`groups` must be given, one per query, to update a Grouped metric.")
+        groups = ranking.group_of(self.by)
         if self.validate_args and len(ranking):
-            lowest, highest = ranking.groups.masked_fill(~ranking.counted, 0).aminmax()
+            lowest, highest = groups.masked_fill(~ranking.counted, 0).aminmax()
             if lowest < 0 or highest >= self.num_groups:
                 wrong = int(lowest if lowest < 0 else highest)
                 raise ValueError(
@@ -163,10 +262,14 @@ class Grouped(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum up the scores of every group, exactly."""
-        assert ranking.groups is not None  # checked
         scores, counted = self.metric.score_queries(ranking)
-        groups = ranking.groups.masked_fill(~ranking.counted, 0).to(scores.device)
+        groups = ranking.group_of(self.by).masked_fill(~ranking.counted, 0).to(scores.device)
         return exact.tally_by(groups, self.num_groups, scores, counted).to(ranking.device)
+
+    @property
+    def group_names(self) -> list[str]:
+        """What tables and pictures call the groups: their labels, or their numbers."""
+        return list(self.labels.names if self.labels else map(str, range(self.num_groups)))
 
     @property
     def num_queries(self) -> Tensor:
