@@ -134,8 +134,9 @@ def test_the_api_page_has_every_public_name(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add_state", "has_own_score", "has_own_update", "named_members", "one_pass", "plan",
-        "state_key", "summed_at_once", "sync_context", "tallies", "values_and_intervals",
+        "add_state", "has_own_score", "has_own_update", "named_members", "numbers",
+        "of_all_processes", "one_pass", "plan", "results",
+        "state_key", "summed_at_once", "sync_context", "tallies",
         "will_all_reduce",
     },
     "how rankings are made, and what is kept beside them": {"cut", "from_relevant"},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
 
 import pytest
@@ -14,8 +17,10 @@ from nextloc_metrics import (
     DecileNDCG,
     Grouped,
     LocationF1,
+    PerQueryScores,
     PopularityBins,
     RankingCollection,
+    analysis,
     tables,
 )
 from nextloc_metrics.report import readings
@@ -34,9 +39,11 @@ def hits(of_100: int, **options: str) -> RankingCollection:
 
 
 def lines(table: tables.Table) -> list[str]:
-    """The lines of a table."""
+    """The lines of a table, without the notes below it."""
     assert repr(table) == str(table)
-    return str(table).splitlines()
+    written = str(table).splitlines()
+    assert written[len(written) - len(table.notes) :] == list(table.notes)
+    return written[: len(written) - len(table.notes)]
 
 
 def test_percent() -> None:
@@ -105,10 +112,9 @@ def test_values_of_a_dict_and_no_fractions() -> None:
     assert lines(metrics.table(percent=False))[-1].split() == ["k", "2"]
 
 
-@pytest.mark.parametrize("num_groups", [5, 100_000])
-def test_a_value_for_every_group_is_its_median(num_groups: int) -> None:
-    """Of the groups with data, however many there are."""
-    metrics = RankingCollection({"by_user": Grouped(MRR(), num_groups)})
+def test_hundreds_of_groups_are_summarized() -> None:
+    """By the median of those with data, which says what it is."""
+    metrics = RankingCollection({"by_user": Grouped(MRR(), 100_000)})
     preds, target = batch(n=40)
     metrics.update(preds, target, groups=torch.arange(40) % 4)
     values = metrics.compute()["by_user"]
@@ -117,6 +123,140 @@ def test_a_value_for_every_group_is_its_median(num_groups: int) -> None:
     assert row.split("  ")[0] == "by_user, median of 4"
     assert row.split()[-1] == f"{median:.2f}"
     assert header.startswith("percent ")
+    assert metrics.table().notes == ("40 queries counted",)
+
+
+def test_a_row_for_every_group() -> None:
+    """Its label or number, its value, its interval, and how many queries it has."""
+    members = {
+        "acc": Grouped(AccuracyAtK(1), labels=["ann", "bob", "eve"], by="user"),
+        "mrr": MRR(),
+        "hour": Grouped(AccuracyAtK(1), 2, by="hour"),
+    }
+    metrics = RankingCollection(members, prefix="val/")
+    users, hours = [0] * 4 + [1] * 6, [0] * 5 + [1] * 5
+    preds = torch.tensor([[0, 1]]).expand(10, 2)  # lists of ids
+    metrics.update(preds, [0] * 4 + [1] * 6, groups={"user": users, "hour": hours})
+    low, high = (100 * float(x[0]) for x in metrics["acc"].interval())
+    header, *rows = lines(metrics.table(intervals=True))
+    assert header.split("  ")[-1] == "queries"
+    assert rows[0].split() == ["val/acc,", "ann", "100.00", f"{low:.2f}", "-", f"{high:.2f}", "4"]
+    assert rows[1].startswith("val/acc, bob")
+    assert rows[2].split()[2:] == ["-", "-", "-", "-", "0"]
+    assert rows[3].startswith("val/mrr")
+    assert [row.split()[1] for row in rows[4:]] == ["0", "1"]
+    both = tables.side_by_side({"A": metrics, "B": metrics.clone()})
+    assert both.rows[0] == ("acc, ann", "100.00", "100.00", "4")
+
+
+def test_below_the_table_stands_of_what_the_values_are() -> None:
+    """How many queries counted, and for how many of them nothing was decided."""
+    metrics = hits(30)
+    assert metrics.table().notes == ("100 queries counted",)
+    nan = torch.full((2, 2), torch.nan)
+    metrics.update(nan, torch.tensor([0, 1]))
+    assert metrics.table().notes == ("102 queries counted, 2 of them undecided (F1)",)
+    assert tables.side_by_side({"a": metrics, "b": hits(30)}).notes == (
+        "a: 102 queries counted, 2 of them undecided (F1)",
+        "b: 100 queries counted",
+    )
+
+
+def hard_names() -> RankingCollection:
+    """Names that every format has to escape something of."""
+    metrics = RankingCollection({"R&D_1": MRR(), "<b>|\\": AccuracyAtK(1), "50%": AccuracyAtK(2)})
+    metrics.update(torch.tensor([[0.0, 1.0]]), torch.tensor([0]))
+    return metrics
+
+
+def test_latex() -> None:
+    """booktabs, every special character escaped, as many cells in each row."""
+    written = tables.side_by_side({"a_b": hard_names(), "$x^2$": hard_names()}).to_latex()
+    assert written.splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"percent & a\_b & \$x\textasciicircum{}2\$ \\",
+        r"\midrule",
+        r"R\&D\_1 & \textbf{50.00} & \textbf{50.00} \\",
+        r"\textless{}b\textgreater{}\textbar{}\textbackslash{} & \textbf{0.00} & \textbf{0.00} \\",
+        r"50\% & \textbf{100.00} & \textbf{100.00} \\",
+        r"\bottomrule",
+        r"\multicolumn{3}{l}{\footnotesize 1 query counted} \\",
+        r"\end{tabular}",
+    ]
+
+
+def test_markdown() -> None:
+    """A bar in a name ends no cell."""
+    written = hard_names().table().to_markdown().splitlines()
+    assert written[:4] == [
+        "| percent | value |",
+        "| :--- | ---: |",
+        r"| R&D\_1 | 50.00 |",
+        r"| \<b\>\|\\ | 0.00 |",
+    ]
+    assert written[-1].strip() == "1 query counted"
+    bold = tables.side_by_side({"A": hits(30), "B": hits(5)}).to_markdown().splitlines()
+    assert bold[2] == r"| acc\_at\_1 | **30.00** | 5.00 |"
+
+
+def test_the_best_is_the_lowest_where_lower_is_better() -> None:
+    """How many ranks are needed; a share of predictions is neither better nor worse."""
+    pair = {}
+    for name, scores in (("A", [[0, 2, 1, 3]]), ("B", [[0, 2, 3, 1]])):
+        pair[name] = RankingCollection({"k": DecileKForRecall(BINS, 1.0, decile=2)})
+        pair[name].update(torch.tensor(scores), torch.tensor([[1, 2]]))
+    table = tables.side_by_side(pair)
+    values = [float(cell) for cell in table.rows[0][1:]]
+    best = {(0, 1 + i) for i, value in enumerate(values) if value == min(values)}
+    assert table.bold == best
+
+
+def test_numbers_for_programs() -> None:
+    """Unrounded, as fractions; what is missing is empty, or null, and no NaN."""
+    metrics = hits(30)
+    metrics.add_metrics({"none": Grouped(MRR(), 2)})
+    metrics["none"].update(torch.tensor([[0, 1]]), torch.tensor([0]), groups=torch.tensor([0]))
+    table = metrics.table(intervals=True)
+    found = json.loads(table.to_json())
+    values = metrics.compute_with_intervals()
+    assert found["acc_at_1"] == {
+        "value": float(values["acc_at_1"]),
+        "low": float(values["acc_at_1_low"]),
+        "high": float(values["acc_at_1_high"]),
+    }
+    assert found["none, 1"] == {"value": None, "low": None, "high": None, "queries": 0}
+    rows = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert [row["metric"] for row in rows] == list(found)
+    assert float(rows[1]["value"]) == float(values["mrr"])
+    assert rows[-1]["value"] == ""
+    frame = pytest.importorskip("pandas").DataFrame
+    made = table.to_pandas()
+    assert isinstance(made, frame)
+    assert made.loc["mrr", "value"] == float(values["mrr"])
+    assert list(made.index) == list(found)
+    assert tables.Table(["a", "b"], [["x", "1"]]).to_pandas().loc["x", "b"] == "1"
+
+
+def test_differences_that_chance_makes_rarely_are_marked() -> None:
+    """By `compare`, at the last of two models; below the table stands what a mark means."""
+    first, second = PerQueryScores(MRR()), PerQueryScores(MRR())
+    models = {"A": RankingCollection({"mrr": MRR()}), "B": RankingCollection({"mrr": MRR()})}
+    scores, ids = torch.tensor([[0, 1]]).expand(40, 2), torch.arange(40)
+    for kept, model, number in ((first, "A", 35), (second, "B", 5)):
+        target = torch.tensor([1] * number + [0] * (40 - number))
+        kept.update(scores, target, query_ids=ids)
+        models[model].update(scores, target)
+    comparison = analysis.compare(second, first)
+    assert comparison.p_value < 0.001
+    table = tables.side_by_side(models, comparisons={"mrr": comparison})
+    assert table.rows[0][1:] == ("56.25", "93.75***")
+    assert table.notes[-1] == "* p < 0.05, ** p < 0.01, *** p < 0.001"
+    assert r"\textbf{93.75***}" in table.to_latex()
+    with pytest.raises(ValueError, match="`comparisons` must be of the rows of two models"):
+        tables.side_by_side(models, comparisons={"ndcg": comparison})
+    with pytest.raises(ValueError, match="`comparisons` must be of the rows of two models"):
+        tables.side_by_side({"A": models["A"]}, comparisons={"mrr": comparison})
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 100])
@@ -158,7 +298,8 @@ def test_notebooks_get_html_that_is_escaped() -> None:
     metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
     html = metrics.table()._repr_html_()
     assert html == (
-        '<table><thead><tr><th style="text-align: left">percent</th>'
+        '<table><caption style="caption-side: bottom">1 query counted</caption>'
+        '<thead><tr><th style="text-align: left">percent</th>'
         '<th style="text-align: right">value</th></tr></thead>'
         '<tbody><tr><td style="text-align: left">&lt;b&gt;</td>'
         '<td style="text-align: right">50.00</td></tr></tbody></table>'

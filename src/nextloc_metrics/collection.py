@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,6 +26,15 @@ _LARGEST_COPIED_STATE = 1 << 20
 
 Member: TypeAlias = RankingTally | MetricCollection
 Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
+
+
+class Results(NamedTuple):
+    """The values of a collection over all processes, and what they are values of."""
+
+    values: dict[str, Any]  #: as `compute` returns them
+    intervals: dict[str, tuple[Tensor, Tensor]]  #: by the members' names
+    numbers: dict[str, Any]  #: of queries, or of those of every group, by the members' names
+    undecided: int  #: for how many queries no decision was made
 
 
 class RankingCollection(MetricCollection):
@@ -179,7 +188,7 @@ class RankingCollection(MetricCollection):
             {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
              'val/hit_high': tensor(0.3958)}
         """
-        values, intervals = self.values_and_intervals(confidence)
+        values, intervals, *_ = self.results(confidence)
         bounds = {
             self._set_name(name): {
                 self._set_name(f"{name}_{end}"): bound
@@ -198,27 +207,34 @@ class RankingCollection(MetricCollection):
             for key, found in {name: value, **bounds.get(name, {})}.items()
         }
 
-    def values_and_intervals(
-        self, confidence: float
-    ) -> tuple[dict[str, Any], dict[str, tuple[Tensor, Tensor]]]:
-        """Return what `compute` does, and the intervals by the members' names."""
-        check_confidence(confidence)
+    def results(self, confidence: float | None) -> Results:
+        """Return what `compute` does, and beside it what else the states tell.
+
+        Args:
+            confidence: of intervals; None for none.
+        """
+        if confidence is not None:
+            check_confidence(confidence)
         with self.summed_at_once(cached=False):
             values = super().compute()
             intervals = {
                 name: member.interval(confidence)
                 for name, member in self.named_members()
-                if member.averages_scores
+                if member.averages_scores and confidence is not None
             }
-        return values, intervals
+            numbers = {name: member.numbers() for name, member in self.named_members()}
+        known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
+        undecided = max((number for _, number in numbers.values()), default=0)
+        return Results(values, intervals, known, undecided)
 
     def table(
         self, percent: bool = True, intervals: bool = False, confidence: float = 0.95
     ) -> "Table":
         """Return the values as a table that prints aligned, and that a notebook shows.
 
-        A dash is a value without data. Of a member with a value for every group the median is
-        shown. Values are summed over processes, as by `compute`: call it on all of them.
+        A dash is a value without data. A member with a value for every group has a row for each,
+        with its number of queries; of more than a hundred groups the median is shown. Values are
+        summed over processes, as by `compute`: call it on all of them.
 
         Args:
             percent: write fractions as percent.
@@ -239,6 +255,7 @@ class RankingCollection(MetricCollection):
             mrr         65.00  60.37 - 69.36
             ndcg_at_10  74.17  70.70 - 77.35
             f1          13.85
+            100 queries counted
         """
         from nextloc_metrics.report import tables
 

@@ -1,8 +1,8 @@
 """What every ranking metric does with a batch, and the mean over queries of a score."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed
@@ -17,6 +17,8 @@ from nextloc_metrics.queries import EmptyTargetAction, score_queries, tally_toge
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
 from nextloc_metrics.state import SummedMetric
+
+Read = TypeVar("Read")
 
 #: more groups or locations than fit into any memory
 LARGEST_STATE = 1 << 40
@@ -218,12 +220,25 @@ class RankingTally(SummedMetric):
     def _estimate(self) -> intervals.Estimate:
         if not self.averages_scores:
             return self.estimate()  # which says why not, before the processes wait for each other
+        return self.of_all_processes(self.estimate)
+
+    def of_all_processes(self, read: Callable[[], Read]) -> Read:
+        """Return what is read from the state, summed over the processes meanwhile."""
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn,
             should_sync=self._to_sync,
             should_unsync=self._should_unsync,
         ):
-            return self.estimate()
+            return read()
+
+    def numbers(self) -> tuple[Any, int]:
+        """Return how many queries all processes have counted, and how many are undecided.
+
+        An int64 tensor for groups, and None where a subclass does not count them.
+        """
+        return self.of_all_processes(
+            lambda: (getattr(self, "num_queries", None), getattr(self, "num_undecided", 0))
+        )
 
     @property
     def has_own_update(self) -> bool:

@@ -135,6 +135,11 @@ class LocationTally(RankingTally):
         return int(self.state[2].sum())
 
     @property
+    def num_undecided(self) -> int:
+        """For how many queries of this process none was decided: a NaN, an empty list."""
+        return int(self.state[2].sum() - self.state[1].sum())
+
+    @property
     def num_invented(self) -> int:
         """How many lists of this process begin with an id that is no location."""
         return int(self.state[1, self.num_locations])

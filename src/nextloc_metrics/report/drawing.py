@@ -202,12 +202,17 @@ def draw_bars(
     group: str,
     ax: Any,
 ) -> Any:
-    """Draw a bar for every group in the order of the labels, those that are no numbers apart."""
+    """Draw a bar for every group in the order of the labels.
+
+    Where these are numbers, a group that has none, such as `unmapped`, stands apart.
+    """
     figure, axes = make_axes(ax)
+    numbered = any(label.isdecimal() for label in labels)
     places, hatches = [0], []
     for label in labels:
-        places.append(places[-1] + (1 if label.isdecimal() else 2))
-        hatches.append("" if label.isdecimal() else "///")
+        is_apart = numbered and not label.isdecimal()
+        places.append(places[-1] + (2 if is_apart else 1))
+        hatches.append("///" if is_apart else "")
     places = places[1:]
     bars = axes.bar(
         places,
@@ -225,11 +230,12 @@ def draw_bars(
     missing = ["no data" if absent else "" for absent in heights.isnan().tolist()]
     axes.bar_label(bars, missing, padding=3, rotation=90, fontsize="small", color="0.3")
     every = 1 if len(labels) <= MOST_LINES + 2 else 5
-    shown = [i for i, label in enumerate(labels) if i % every == 0 or not label.isdecimal()]
+    shown = [i for i, hatch in enumerate(hatches) if i % every == 0 or hatch]
     axes.set_xticks([places[i] for i in shown], [labels[i] for i in shown])
     for label in axes.get_xticklabels():
         if not label.get_text().isdecimal():
             label.set_fontsize("small")
+            label.set_rotation(0 if numbered else 60)
     axes.set_xlabel(group)
     axes.set_ylim(scale.lower, scale.upper)
     scale.label(axes.yaxis)

@@ -173,7 +173,8 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     limits = None if bounds is None else torch.stack([_numbers(bound) for bound in bounds])
     if values.ndim == 1:
         numbers = [str(number) for number in range(len(values))]
-        return draw_bars(values, limits, numbers, scale, group, ax)
+        names = getattr(metric, "group_names", numbers)
+        return draw_bars(values, limits, names, scale, group, ax)
     # TorchMetrics makes the value of a single group a scalar
     return draw_dot(float(values), None if limits is None else limits.flatten().tolist(), scale, ax)
 

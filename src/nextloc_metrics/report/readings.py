@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.collection import RankingCollection, Results
 from nextloc_metrics.metric import RankingTally
+
+# More groups than these are summarized by their median.
+_MOST_ROWS = 100
 
 
 class Reading(NamedTuple):
@@ -20,6 +23,8 @@ class Reading(NamedTuple):
     bounds: tuple[float, float] | None  #: of its interval, where there is one
     is_fraction: bool  #: in [0, 1], so that percent make sense
     note: str = ""  #: what the value is of several
+    number: int | None = None  #: of queries, for a group of them
+    higher_is_better: bool | None = True
 
     @classmethod
     def of(cls, value: Tensor, bounds: tuple[Tensor, Tensor] | None, is_fraction: bool) -> Reading:
@@ -37,7 +42,10 @@ class Reading(NamedTuple):
 
 
 def read(
-    collection: RankingCollection, confidence: float | None = None, keep_base: bool = False
+    collection: RankingCollection,
+    confidence: float | None = None,
+    keep_base: bool = False,
+    by_group: bool = False,
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
@@ -45,15 +53,46 @@ def read(
         collection: the collection.
         confidence: of intervals; None for none.
         keep_base: leave the collection's own prefix and postfix out of the keys.
+        by_group: read every group's value, where there are no hundreds of them.
     """
-    if confidence is None:
-        readings = read_values(collection, collection.compute())
-    else:
-        readings = read_values(collection, *collection.values_and_intervals(confidence))
+    return read_results(collection, collection.results(confidence), keep_base, by_group)
+
+
+def read_results(
+    collection: RankingCollection, results: Results, keep_base: bool, by_group: bool
+) -> dict[str, Reading]:
+    """Read what was computed."""
+    readings = read_values(collection, results.values, results.intervals)
+    if by_group:
+        for name, member in collection.named_members():
+            names = getattr(member, "group_names", [])
+            value = results.values.get(collection._set_name(name))
+            if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= _MOST_ROWS:
+                rows = _read_groups(collection._set_name(name), names, value, results, name)
+                at = list(readings).index(collection._set_name(name))
+                before, after = list(readings.items())[:at], list(readings.items())[at + 1 :]
+                readings = dict([*before, *rows.items(), *after])
     if not keep_base:
         return readings
     ends = collection.prefix or "", collection.postfix or ""
     return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
+
+
+def _read_groups(
+    key: str, names: Sequence[str], value: Tensor, results: Results, member: str
+) -> dict[str, Reading]:
+    """Read every group's value; the key of each has the group's name behind it."""
+    low, high = results.intervals.get(member, (None, None))
+    numbers = results.numbers[member].tolist()
+    return {
+        f"{key}, {name}": Reading(
+            float(value[i]),
+            None if low is None or high is None else (float(low[i]), float(high[i])),
+            True,
+            number=numbers[i],
+        )
+        for i, name in enumerate(names)
+    }
 
 
 def read_values(
@@ -63,7 +102,9 @@ def read_values(
 ) -> dict[str, Reading]:
     """Read what `compute` returned, with the intervals by the members' names."""
     return {
-        key: Reading.of(values[key], (intervals or {}).get(name), member.plot_upper_bound == 1)
+        key: Reading.of(
+            values[key], (intervals or {}).get(name), member.plot_upper_bound == 1
+        )._replace(higher_is_better=member.higher_is_better)
         for name, member in collection.named_members()
         for key in keys_of(collection, name, member, values).values()
     }

@@ -1,56 +1,105 @@
-"""Values as a table for people: aligned text in a terminal, HTML in a notebook."""
+"""Values as a table for people: aligned text, HTML, Markdown, LaTeX, CSV, JSON, a data frame."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import chain
+from typing import Any
 
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.report.readings import Reading, read
+import torch
+
+from nextloc_metrics.collection import RankingCollection, Results
+from nextloc_metrics.comparison import Comparison
+from nextloc_metrics.messages import short
+from nextloc_metrics.report import formats
+from nextloc_metrics.report.readings import Reading, read_results
+
+# Marks of a difference that chance makes so rarely.
+_MARKS = {0.001: "***", 0.01: "**", 0.05: "*"}
+
+Models = Mapping[str, Mapping[str, Reading]]
 
 
 class Table:
-    """Rows of text under a header, aligned: `print` it, or let a notebook show it.
+    r"""Rows of text under a header, aligned: `print` it, or let a notebook show it.
 
     Args:
         header: the columns' titles.
         rows: as many cells each.
+        notes: lines below the rows.
+        records: the numbers of every row, by the names of columns; None for the text itself.
+        bold: which cells stand out, as (row, column).
 
     Example:
-        >>> Table(["percent", "value"], [["acc_at_1", "22.58"], ["mrr", "-"]])
+        >>> table = Table(["percent", "value"], [["acc_at_1", "22.58"], ["mrr", "-"]])
+        >>> table
         percent   value
         acc_at_1  22.58
         mrr           -
+        >>> print(table.to_markdown())
+        | percent | value |
+        | :--- | ---: |
+        | acc\_at\_1 | 22.58 |
+        | mrr | - |
     """
 
-    def __init__(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def __init__(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        notes: Sequence[str] = (),
+        records: Sequence[Mapping[str, Any]] | None = None,
+        bold: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self.header = tuple(header)
         self.rows = tuple(tuple(row) for row in rows)
+        self.notes = tuple(notes)
+        self.bold = frozenset(bold)
+        texts = [dict(zip(self.header, row, strict=True)) for row in self.rows]
+        self.records = texts if records is None else [dict(record) for record in records]
 
     def __str__(self) -> str:
         """Align the first column left and the others right."""
         lines = [self.header, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
+        text = [
             "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip()
             for line in lines
-        )
+        ]
+        return "\n".join([*text, *self.notes])
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        def line(tag: str, cells: tuple[str, ...]) -> str:
-            sides = chain(["left"], ["right"] * (len(cells) - 1))
-            return "".join(
-                f'<{tag} style="text-align: {side}">{escape(cell)}</{tag}>'
-                for side, cell in zip(sides, cells, strict=True)
-            )
+    def to_markdown(self) -> str:
+        """Write it for a page or an issue in Markdown."""
+        return formats.to_markdown(self.header, self.rows, self.notes, self.bold)
 
-        body = "".join(f"<tr>{line('td', row)}</tr>" for row in self.rows)
-        head = f"<tr>{line('th', self.header)}</tr>"
-        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
+    def to_latex(self) -> str:
+        """Write a `tabular` for LaTeX with the package booktabs; the best value is bold."""
+        return formats.to_latex(self.header, self.rows, self.notes, self.bold)
+
+    def to_csv(self) -> str:
+        """Write the numbers, unrounded and as fractions, as comma-separated values."""
+        return formats.to_csv(self.records)
+
+    def to_json(self) -> str:
+        """Write the numbers, unrounded and as fractions; null where there are no data."""
+        return formats.to_json(self.records)
+
+    def to_pandas(self) -> Any:
+        """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        import pandas  # type: ignore[import-untyped]
+
+        frame = pandas.DataFrame(self.records)
+        return frame.set_index(frame.columns[0]) if len(frame.columns) else frame
+
+    def _repr_html_(self) -> str:
+        return formats.to_html(self.header, self.rows, self.notes, self.bold)
 
 
 def side_by_side(
@@ -59,6 +108,7 @@ def side_by_side(
     percent: bool = True,
     intervals: bool = False,
     confidence: float = 0.95,
+    comparisons: Mapping[str, Comparison] | None = None,
 ) -> Table:
     """Lay out several models' collections, a column each.
 
@@ -70,6 +120,11 @@ def side_by_side(
         percent: write fractions as percent.
         intervals: write the bounds of every mean of scores beside it.
         confidence: how often such intervals hold the true mean.
+        comparisons: of two models, by the names of rows, what `analysis.compare` returned: the
+            last model's values are marked where chance makes such a difference rarely.
+
+    Raises:
+        ValueError: there are comparisons and not two models, or one is of no row.
 
     Example:
         >>> from torch import tensor
@@ -82,34 +137,127 @@ def side_by_side(
         percent   first  second
         acc_at_1  50.00    0.00
         mrr       75.00   50.00
+        2 queries counted
     """
     known = confidence if intervals else None
-    readings = {name: read(model, known, keep_base=True) for name, model in models.items()}
-    return _lay_out(readings, percent, known)
+    found = {name: model.results(known) for name, model in models.items()}
+    readings = {
+        name: read_results(model, found[name], keep_base=True, by_group=True)
+        for name, model in models.items()
+    }
+    marks = {name: _mark(comparison) for name, comparison in (comparisons or {}).items()}
+    rows = set(chain.from_iterable(readings.values()))
+    if comparisons and (len(models) != 2 or not set(marks) <= rows):
+        raise ValueError(
+            "`comparisons` must be of the rows of two models, got "
+            f"{short(sorted(set(marks) - rows) or list(models))}."
+        )
+    return _lay_out(readings, percent, known, _notes(found, marks), marks)
 
 
 def of_collection(collection: RankingCollection, percent: bool, confidence: float | None) -> Table:
     """Lay out one collection's values; see `RankingCollection.table`."""
-    return _lay_out({"value": read(collection, confidence)}, percent, confidence)
+    results = collection.results(confidence)
+    readings = read_results(collection, results, keep_base=False, by_group=True)
+    return _lay_out({"value": readings}, percent, confidence, _notes({"": results}, {}), {})
 
 
 def _lay_out(
-    models: Mapping[str, Mapping[str, Reading]], percent: bool, confidence: float | None
+    models: Models,
+    percent: bool,
+    confidence: float | None,
+    notes: Sequence[str],
+    marks: Mapping[str, str],
 ) -> Table:
     """Lay out readings, a row for every name and a column for every model."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
+    titles = {
+        name: next(x[name].title(name) for x in models.values() if name in x) for name in names
+    }
     columns = [["percent" if percent else "fraction"]]
     for name in names:
         reading = next(readings[name] for readings in models.values() if name in readings)
-        columns[0].append(reading.title(name) + _unit(reading, percent))
-    for model, readings in models.items():
+        columns[0].append(titles[name] + _unit(reading, percent))
+    bold: list[tuple[int, int]] = []
+    for number, (model, readings) in enumerate(models.items()):
         found = [readings.get(name) for name in names]
-        columns.append([model, *("" if x is None else _number(x, x.value, percent) for x in found)])
+        is_last = number == len(models) - 1
+        ends = [marks.get(name, "") if is_last else "" for name in names]
+        texts = ["" if x is None else _number(x, x.value, percent) for x in found]
+        width = max(map(len, ends), default=0)
+        columns.append(
+            [model, *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
+        )
+        best = [i for i, name in enumerate(names) if _is_best(model, name, models)]
+        bold += [(i, len(columns) - 1) for i in best]
         if confidence is not None:
             title = f"{100 * confidence:g} % interval"
             columns.append([title, *_intervals(found, percent)])
+    sizes = [_sizes(name, models) for name in names]
+    if any(sizes):
+        columns.append(["queries", *sizes])
     header, *rows = zip(*columns, strict=True)
-    return Table(header, rows)
+    return Table(header, rows, notes, _records(names, titles, models), bold)
+
+
+def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
+    """Return the numbers of every row."""
+    records = []
+    for name in names:
+        record: dict[str, Any] = {"metric": titles[name]}
+        for model, readings in models.items():
+            if (one := readings.get(name)) is None:
+                record[model] = math.nan
+                continue
+            record[model] = one.value
+            of = "" if len(models) == 1 else f"{model} "
+            if one.bounds is not None:
+                record |= dict(zip((f"{of}low", f"{of}high"), one.bounds, strict=True))
+            if one.number is not None:
+                record[f"{of}queries"] = one.number
+        records.append(record)
+    return records
+
+
+def _is_best(model: str, name: str, models: Models) -> bool:
+    """Whether no other of several models has a better value."""
+    values = {of: x[name] for of, x in models.items() if name in x}
+    known = [one.value for one in values.values() if one.value == one.value]
+    if len(models) == 1 or model not in values or values[model].value not in known:
+        return False
+    higher = values[model].higher_is_better
+    return higher is not None and values[model].value == (max(known) if higher else min(known))
+
+
+def _sizes(name: str, models: Models) -> str:
+    """Write how many queries a group has; of models that differ, of each."""
+    found = [x[name].number for x in models.values() if name in x]
+    return " / ".join(dict.fromkeys(f"{number:,}" for number in found if number is not None))
+
+
+def _notes(found: Mapping[str, Results], marks: Mapping[str, str]) -> list[str]:
+    """Say of how many queries the values are, for every model where they differ."""
+    notes = {}
+    for model, results in found.items():
+        numbers = sorted({int(torch.as_tensor(x).sum()) for x in results.numbers.values()})
+        if not numbers:
+            continue
+        most = " to ".join(f"{number:,}" for number in dict.fromkeys([numbers[0], numbers[-1]]))
+        note = f"{most} {'query' if numbers[-1] == 1 else 'queries'} counted"
+        if results.undecided:
+            note += f", {results.undecided:,} of them undecided (F1)"
+        notes[model] = note
+    lines = list(dict.fromkeys(notes.values()))
+    if len(lines) > 1:
+        lines = [f"{model}: {note}" for model, note in notes.items()]
+    if any(marks.values()):
+        levels = ", ".join(f"{mark} p < {level:g}" for level, mark in reversed(_MARKS.items()))
+        lines.append(levels)
+    return lines
+
+
+def _mark(comparison: Comparison) -> str:
+    return next((mark for level, mark in _MARKS.items() if comparison.p_value < level), "")
 
 
 def _unit(reading: Reading, percent: bool) -> str:
@@ -125,7 +273,7 @@ def _number(reading: Reading, value: float, percent: bool) -> str:
 
 
 def _intervals(readings: Sequence[Reading | None], percent: bool) -> list[str]:
-    """Write bounds around a dash that stands at one place in all rows."""
+    """Write bounds around a dash that stands at one position in all rows."""
     ends = [
         tuple(_number(reading, end, percent) for end in reading.bounds)
         if reading is not None and reading.bounds is not None

@@ -1,0 +1,103 @@
+"""Tables in other formats, each with what it needs escaped."""
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from html import escape
+from typing import Any
+
+Cells = Sequence[str]
+Bold = Collection[tuple[int, int]]
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
+    """Write a table of Markdown, the notes below it."""
+
+    def line(cells: Cells, row: int | None = None) -> str:
+        written = [_markdown(cell.strip()) for cell in cells]
+        if row is not None:
+            written = [f"**{x}**" if (row, i) in bold else x for i, x in enumerate(written)]
+        return f"| {' | '.join(written)} |"
+
+    sides = line(["@", *["#"] * (len(header) - 1)]).replace("@", ":---").replace(r"\#", "---:")
+    table = [line(header), sides, *(line(cells, row) for row, cells in enumerate(rows))]
+    return "\n".join([*table, *([""] if notes else []), *(f"{_markdown(x)}  " for x in notes)])
+
+
+def to_latex(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
+    """Write a `tabular` with the rules of booktabs, the notes as its last rows."""
+    lines = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
+    lines.append(" & ".join(map(_latex, header)) + r" \\")
+    lines.append(r"\midrule")
+    for row, cells in enumerate(rows):
+        written = [_latex(cell.strip()) for cell in cells]
+        written = [rf"\textbf{{{x}}}" if (row, i) in bold else x for i, x in enumerate(written)]
+        lines.append(" & ".join(written) + r" \\")
+    lines.append(r"\bottomrule")
+    whole = rf"\multicolumn{{{len(header)}}}{{l}}"
+    lines += [rf"{whole}{{\footnotesize {_latex(note)}}} \\" for note in notes]
+    return "\n".join([*lines, r"\end{tabular}"])
+
+
+def to_html(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
+    """Write a table of HTML."""
+
+    def line(tag: str, cells: Cells, row: int = -1) -> str:
+        written = []
+        for i, cell in enumerate(cells):
+            text = escape(cell)
+            text = f"<b>{text}</b>" if (row, i) in bold else text
+            side = "right" if i else "left"
+            written.append(f'<{tag} style="text-align: {side}">{text}</{tag}>')
+        return f"<tr>{''.join(written)}</tr>"
+
+    body = "".join(line("td", cells, row) for row, cells in enumerate(rows))
+    head = line("th", header)
+    below = "<br>".join(map(escape, notes))
+    caption = f'<caption style="caption-side: bottom">{below}</caption>' if notes else ""
+    return f"<table>{caption}<thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
+    """Write comma-separated values; what is no number is empty."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for record in records:
+        writer.writerow({name: "" if _is_nan(x) else x for name, x in record.items()})
+    return text.getvalue()
+
+
+def to_json(records: Sequence[Mapping[str, Any]]) -> str:
+    """Write an object for every row, by its first cell."""
+    rows = {}
+    for record in records:
+        (_, name), *cells = record.items()
+        rows[str(name)] = {key: None if _is_nan(x) else x for key, x in cells}
+    return json.dumps(rows, indent=2, ensure_ascii=False)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
