@@ -236,6 +236,20 @@ def lists(num_queries: int) -> Contestants:
     return contestants
 
 
+def arrays() -> Contestants:
+    """The preset of [256, 10,000], and of lists of 10 ids, in other things than tensors."""
+    torch.manual_seed(0)
+    scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
+    ids, answers = scores.topk(10).indices, target.numpy()
+    metrics = next_location_metrics(10_000)
+    of_scores = {"tensor": scores, "NumPy": scores.numpy()}
+    of_lists = {"tensor": ids, "NumPy": ids.numpy(), "nested lists": ids.tolist()}
+    return {
+        **{f"scores, {kind}": partial(metrics.update, x, answers) for kind, x in of_scores.items()},
+        **{f"lists, {kind}": partial(metrics.update, x, answers) for kind, x in of_lists.items()},
+    }
+
+
 def ranx(preds: Tensor, relevant: Tensor) -> Any:
     """ranx, its data structures made beforehand."""
     from ranx import Qrels, Run, evaluate
@@ -285,6 +299,7 @@ def measure(seconds: float) -> list[Result]:
         )
         for number in (QUERIES, 4096)
     ]
+    results.append(report(f"arrays, {QUERIES} queries", arrays(), seconds / 2))
     results.append(report(f"MRR, {QUERIES} x 10,000", groups(), seconds, "groups"))
     results.append(report(f"deciles, {QUERIES} x 10,000", deciles(), seconds, "deciles"))
     return results

@@ -284,7 +284,7 @@ BAD: dict[str, tuple[Any, Any, type[Exception], str]] = {
     "a third label": (GOOD[0], torch.tensor([0, 2]), ValueError, "`target`.*2.*`ignore_index`"),
     "other shape": (GOOD[0], torch.tensor([0, 1, 1]), ValueError, r"`target`.*\(2,\).*\(3,\)"),
     "another device": (GOOD[0].to("meta"), GOOD[1], ValueError, r"`preds`.*cpu.*meta.*\.to\("),
-    "a list": ([0.2, 0.7], GOOD[1], TypeError, "`preds`.*list"),
+    "text": (["a", "b"], GOOD[1], TypeError, "`preds`.*list"),
 }
 
 
@@ -474,6 +474,17 @@ def test_bad_input_changes_nothing(name: str, warm: bool) -> None:
             take(preds, target)
     metrics.update(*GOOD)
     expected.update(*GOOD)
+    assert values(metrics) == values(expected)
+
+
+def test_arrays_are_read_too() -> None:
+    """Of NumPy, and lists."""
+    metrics, expected = click_through_metrics(), click_through_metrics()
+    preds, target = GOOD
+    expected.update(preds, target)
+    expected.update(preds.double(), target)
+    metrics.update(preds.numpy(), target.numpy())
+    metrics(preds.double().tolist(), target.tolist())
     assert values(metrics) == values(expected)
 
 

@@ -71,10 +71,8 @@ class Plan:
             return self._with_groups(preds, groups)
         if target is None:
             raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
-        device = self.members[0].state.device if self.members else None
         ranking = Ranking.from_predictions(
-            as_tensor("preds", preds, device),
-            as_tensor("target", target, device),
+            *self._read(preds, target),
             mask,
             exclude=exclude,
             exempt_target=exempt_target,
@@ -85,6 +83,13 @@ class Plan:
             best_only=self.best_only,
         )
         return self._with_groups(ranking, groups)
+
+    def _read(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
+        """Make tensors of arrays, on the metrics' device."""
+        if isinstance(preds, Tensor) and isinstance(target, Tensor):
+            return preds, target
+        device = self.members[0].state.device if self.members else None
+        return as_tensor("preds", preds, device), as_tensor("target", target, device)
 
     def _with_groups(self, ranking: Ranking, groups: Array | Mapping[str, Array] | None) -> Ranking:
         if isinstance(groups, Mapping):
@@ -137,6 +142,8 @@ class Plan:
             count: whether to count an update of each metric, and to drop its cached value.
         """
         tallies = None
+        if not isinstance(preds, Ranking) and target is not None:
+            preds, target = self._read(preds, target)
         if mask is None and groups is None and exclude is None:
             tallies = self._tally_scores(preds, target)
         if tallies is None:

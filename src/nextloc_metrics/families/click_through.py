@@ -16,9 +16,10 @@ from torchmetrics.classification import (
 from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics import exact
+from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.base import BaseMetric, unchanged_by_errors
 from nextloc_metrics.checks import check_bool, check_ignored, is_integer
-from nextloc_metrics.messages import got, short
+from nextloc_metrics.messages import describe, short
 
 # The loss of a certain mistake in float64, the largest that clipping leaves.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
@@ -68,14 +69,14 @@ class LogLoss(BaseMetric):
         self.state_name = f"log_loss_ignoring_{ignore_index}"
         self.add_state(self.state_name, torch.zeros(3, dtype=torch.int64), dist_reduce_fx="sum")
 
-    def update(self, preds: Tensor, target: Tensor) -> None:
+    def update(self, preds: Array, target: Array) -> None:
         """Add a batch.
 
         Args:
             preds: floating `[...]`, the probabilities of the label 1.
             target: integer or bool `[...]`, the labels.
         """
-        self.check(preds, target)
+        preds, target = self.check(preds, target)
         probability = exact.float64(preds.detach().flatten())
         label = target.detach().flatten().to(probability.device)
         of_label = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
@@ -102,31 +103,35 @@ class LogLoss(BaseMetric):
         """Keep the integers of the state, whatever dtype is asked for."""
         return self
 
-    def check(self, preds: Tensor, target: Tensor) -> None:
-        """Raise where this metric cannot be updated with a batch."""
-        if not isinstance(preds, Tensor) or not preds.is_floating_point():
+    def check(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
+        """Return the batch as tensors, or raise where this metric cannot be updated with it."""
+        device = getattr(self, self.state_name).device
+        preds, target = as_tensor("preds", preds, device), as_tensor("target", target, device)
+        if not preds.is_floating_point():
             raise TypeError(
-                f"`preds` must be a floating tensor of probabilities, {got('preds', preds)}."
+                f"`preds` must be a floating tensor of probabilities, got {describe(preds)}."
             )
-        if not isinstance(target, Tensor) or not (is_integer(target) or target.dtype == torch.bool):
+        if not (is_integer(target) or target.dtype == torch.bool):
             raise TypeError(
-                "`target` must be an integer or bool tensor of labels, "
-                f"{got('target', target, 'pass floating labels as `.long()`')}."
+                f"`target` must be an integer or bool tensor of labels, got {describe(target)}; "
+                "pass floating labels as `.long()`."
             )
         if preds.shape != target.shape:
             raise ValueError(
                 f"`preds` and `target` must have the same shape, got {short(preds.shape)} and "
                 f"{short(target.shape)}."
             )
-        device = getattr(self, self.state_name).device
         if not preds.device == target.device == device:
             raise ValueError(
                 f"`preds` and `target` must be on the metric's {device}, got {preds.device} and "
                 f"{target.device}; move the metric with `.to(device)`, or make it an attribute of "
                 "the module that you move."
             )
-        if not self.validate_args or not preds.numel():
-            return
+        if self.validate_args and preds.numel():
+            self._check_values(preds, target)
+        return preds, target
+
+    def _check_values(self, preds: Tensor, target: Tensor) -> None:
         outside = ~((preds >= 0) & (preds <= 1))  # NaN too
         if outside.any():
             raise ValueError(
@@ -197,7 +202,7 @@ class ClickThroughCollection(MetricCollection):
     """
 
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
-        self, preds: Tensor, target: Tensor, **kwargs: Any
+        self, preds: Array, target: Array, **kwargs: Any
     ) -> None:
         """Add a batch to every member.
 
@@ -215,7 +220,7 @@ class ClickThroughCollection(MetricCollection):
             for member in self.values(copy_state=False):
                 member.update(preds, target, **member._filter_kwargs(**kwargs))
 
-    def forward(self, preds: Tensor, target: Tensor, **kwargs: Any) -> dict[str, Any]:
+    def forward(self, preds: Array, target: Array, **kwargs: Any) -> dict[str, Any]:
         """Add a batch to every member and return the batch's own values."""
         preds, target = self._checked(preds, target)
         with self._unchanged_by_errors():
@@ -225,11 +230,12 @@ class ClickThroughCollection(MetricCollection):
         """Return every member's value."""
         return self._nan_without_data(super().compute())
 
-    def _checked(self, preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def _checked(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
         """Return what all members can be updated with, or raise."""
         for member in self.values(copy_state=False):
             if isinstance(member, LogLoss):
-                member.check(preds, target)
+                preds, target = member.check(preds, target)
+        preds, target = as_tensor("preds", preds), as_tensor("target", target)
         if preds.ndim and preds.numel():
             return preds, target
         # torchmetrics' classes read the size of a first dimension, which must not be 0

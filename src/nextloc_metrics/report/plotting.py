@@ -156,7 +156,7 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
         bounds = metric.interval() if getattr(metric, "averages_scores", False) else None
     name = getattr(metric, "plot_label", type(metric).__name__)
     scale = Scale(name, metric.plot_lower_bound, metric.plot_upper_bound)
-    group = metric.plot_legend_name or "value"
+    group = getattr(metric, "by", None) or metric.plot_legend_name or "value"
     labels: dict[str, str] = getattr(metric, "plot_labels", {})
     if isinstance(val, Sequence) and not _is_queries(val):
         return draw_steps(_series(val, labels), scale, ax, group)
