@@ -4,7 +4,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import analysis, backends, distributed, functional, scoring
+from nextloc_metrics import analysis, backends, distributed, functional, report, scoring
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
@@ -67,6 +67,7 @@ __all__ = [
     "next_location_metrics",
     "plotting",
     "recommendation_metrics",
+    "report",
     "scoring",
     "tables",
 ]

@@ -257,9 +257,6 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     return scores.expand(num_queries, -1)
 
 
-# Comparing two models on the same queries --------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Runs:
     """The runs of one model.

@@ -162,6 +162,11 @@ def of_collection(collection: RankingCollection, percent: bool, confidence: floa
     return _lay_out({"value": readings}, percent, confidence, _notes({"": results}, {}), {})
 
 
+def of_readings(columns: Models, confidence: float) -> Table:
+    """Lay out one model's values with intervals, beside others to be seen against."""
+    return _lay_out(columns, True, confidence, (), {})
+
+
 def _lay_out(
     models: Models,
     percent: bool,
@@ -190,7 +195,7 @@ def _lay_out(
         )
         best = [i for i, name in enumerate(names) if _is_best(model, name, models)]
         bold += [(i, len(columns) - 1) for i in best]
-        if confidence is not None:
+        if confidence is not None and any(x and x.bounds for x in found):
             title = f"{100 * confidence:g} % interval"
             columns.append([title, *_intervals(found, percent)])
     sizes = [_sizes(name, models) for name in names]

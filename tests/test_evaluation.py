@@ -1,0 +1,200 @@
+"""One call gives what the metrics give by hand, and counts what a reader should know of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nextloc_metrics import (
+    AccuracyAtK,
+    Grouped,
+    PopularityBins,
+    analysis,
+    decile_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+    report,
+)
+from nextloc_metrics.report import evaluation
+
+
+def batch() -> tuple[Any, Any, Any, Any]:
+    """Scores with ties, targets, and two kinds of groups."""
+    generator = np.random.default_rng(0)
+    scores = generator.integers(0, 6, (40, 9)).astype(np.float32)
+    users = np.array([f"user {number}" for number in generator.integers(0, 7, 40)])
+    return scores, generator.integers(0, 9, 40), users, generator.integers(0, 24, 40)
+
+
+def test_headline_is_that_of_the_preset() -> None:
+    """Values, intervals, chance; and ties have a lowest and a highest value."""
+    scores, target, *_ = batch()
+    e = report.evaluate(scores, target, k=(1, 3))
+    metrics = next_location_metrics(9, k=(1, 3))
+    metrics.update(scores, target)
+    assert e.values == {name: float(value) for name, value in metrics.compute().items()}
+    for name, (low, high) in e.intervals.items():
+        assert (low, high) == tuple(float(bound) for bound in metrics[name].interval())
+    assert set(e.intervals) == set(e.values) - {"f1"}
+    assert e.chance == analysis.chance(metrics, 9)
+    for name, (low, high) in e.ties.items():
+        assert low < e.values[name] < high
+    worst = AccuracyAtK(1, ties="pessimistic")
+    worst.update(scores, target)
+    assert e.ties["acc_at_1"][0] == float(worst.compute())
+    assert str(e).startswith(str(e.table))
+    assert e.to_pandas().loc["mrr", "value"] == e.values["mrr"]
+    assert "| protocol |" in e.to_markdown()
+
+
+@pytest.mark.parametrize("chunk", [1, 9 * 7, 1 << 24])
+def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """However few rows are looked at together, in memory or on a disk."""
+    scores, target, users, hours = batch()
+    options: dict[str, Any] = {
+        "groups": {"user": users, "hour": hours},
+        "cluster": "user",
+        "train_counts": [5, 0, 3, 1, 1, 0, 9, 2, 4],
+        "mask": np.arange(40) % 5 > 0,
+        "exclude": np.arange(40)[:, None] % 9,
+        "exempt_target": True,
+    }
+    expected = report.evaluate(scores, target, **options)
+    monkeypatch.setattr(evaluation, "_CHUNK", chunk)
+    np.save(tmp_path / "scores.npy", scores)
+    for preds in (torch.from_numpy(scores), np.load(tmp_path / "scores.npy", mmap_mode="r")):
+        e = report.evaluate(preds, target, **options)
+        assert str(e) == str(expected)
+        assert e.to_markdown() == expected.to_markdown()
+        assert str((e.values, e.ties, e.skill)) == str(
+            (expected.values, expected.ties, expected.skill)
+        )  # NaN included
+
+
+def test_groups_and_clusters() -> None:
+    """Every group has its rows; clustered intervals are those of whole groups."""
+    scores, target, users, hours = batch()
+    e = report.evaluate(scores, target, k=1, groups={"user": users, "hour": hours}, cluster="user")
+    names, numbers = np.unique(users, return_inverse=True)
+    clustered = Grouped(AccuracyAtK(1), len(names), average="queries")
+    clustered.update(scores, target, groups=numbers)
+    assert e.intervals["acc_at_1"] == tuple(float(x) for x in clustered.interval())
+    assert e.values["acc_at_1"] == float(clustered.compute())
+    by_user = Grouped(AccuracyAtK(1), len(names))
+    by_user.update(scores, target, groups=numbers)
+    records = {record["metric"]: record for record in e.groups["user"].records}
+    for i, name in enumerate(names):
+        assert records[f"acc_at_1, {name}"]["value"] == float(by_user.compute()[i])
+        assert records[f"acc_at_1, {name}"]["queries"] == int((users == name).sum())
+    assert len(e.groups["hour"].rows) == 3 * len(np.unique(hours))
+    assert e.card["intervals"] == "95 %, clustered by user"
+
+
+def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
+    """The baseline ranks by the counts, whoever asks."""
+    scores, target, *_ = batch()
+    counts = torch.tensor([5, 0, 3, 1, 1, 0, 9, 2, 4])
+    e = report.evaluate(scores, target, k=(1, 5), train_counts=counts)
+    metrics = next_location_metrics(9, k=(1, 5))
+    metrics.update(analysis.most_frequent(counts, 40), target)
+    assert e.baseline == {name: float(value) for name, value in metrics.compute().items()}
+    assert e.skill["mrr"] == analysis.skill(e.values["mrr"], e.baseline["mrr"])
+    deciles = decile_metrics(PopularityBins.from_counts(counts), k=5)
+    deciles.update(scores, target)
+    assert str(e.deciles) == str(deciles.table())
+    assert e.card["unseen_targets"] == int(np.isin(target, [1, 5]).sum())
+    assert "most frequent" in e.table.header
+
+
+def test_the_card_of_scores() -> None:
+    """NaN, constant rows, ties and what is left out, counted one by one."""
+    scores, target, *_ = batch()
+    scores[:3] = 1
+    scores[3:5, 2] = np.nan
+    target = target.copy()
+    mask = np.ones(40, bool)
+    mask[39] = False
+    card = report.evaluate(scores, target, mask=mask).card
+    assert card["queries"] == 40
+    assert card["candidates"] == 9
+    assert card["left_out"] == 1
+    assert card["constant_rows"] == 3
+    assert card["rows_with_nan"] == 2
+    tied = sum(
+        mask[i] and sum(x == row[target[i]] for x in row) > 1 for i, row in enumerate(scores)
+    )
+    assert card["tied"] == tied
+
+
+def test_the_card_of_lists() -> None:
+    """Repeats, short lists, and ids that the vocabulary does not hold."""
+    lists = [[1, 2, 3], [1, 1, 2], [4], [9, 0, 1], []]
+    e = report.evaluate(lists, [1, 2, 4, 0, 3], num_locations=5, k=(1, 3))
+    assert e.card["lists_with_repeats"] == 1
+    assert e.card["short_lists"] == 2
+    assert e.card["lists_with_other_ids"] == 1
+    assert e.card["candidates"] is None
+    assert e.chance == {}
+    assert e.values["acc_at_1"] == pytest.approx(2 / 5)
+    assert e.values["acc_at_3"] == pytest.approx(4 / 5)
+
+
+def test_several_relevant_locations() -> None:
+    """The metrics are those of recommendation."""
+    scores, *_ = batch()
+    target = np.stack([np.arange(40) % 9, np.arange(1, 41) % 9], 1)
+    e = report.evaluate(scores, target, k=(1, 3))
+    metrics = recommendation_metrics(k=(1, 3))
+    metrics.update(scores, target)
+    assert e.values == {name: float(value) for name, value in metrics.compute().items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"target": [1] * 39}, ValueError, "a row for every query"),
+        ({"target": [0.5] * 40}, TypeError, "`target` must be integers"),
+        ({"preds": [1, 2, 3]}, ValueError, "a row for every query"),
+        ({"groups": {"user": [1]}}, ValueError, r"`groups\['user'\]` must have a value for each"),
+        ({"groups": {"user": [0.5] * 40}}, TypeError, r"`groups\['user'\]` must be integers"),
+        ({"cluster": "user"}, ValueError, "`cluster` must be one of `groups`.*'user'"),
+        ({"confidence": 95}, ValueError, "`confidence`"),
+        ({"k": 0}, ValueError, "`k`"),
+    ],
+)
+def test_what_does_not_fit_is_named(
+    change: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    """Before anything is counted."""
+    scores, target, *_ = batch()
+    with pytest.raises(error, match=says):
+        report.evaluate(**{"preds": scores, "target": target, **change})
+
+
+def test_no_query_has_no_value() -> None:
+    """And neither an interval."""
+    e = report.evaluate(torch.zeros(0, 4), torch.zeros(0).long(), k=1)
+    assert np.isnan(e.values["mrr"])
+    assert e.card["queries"] == 0
+    assert str(e.table).splitlines()[1].split()[1] == "-"
+
+
+def test_real_lists_give_the_published_figures(data: Path) -> None:
+    """As the README of the data has them, from another implementation."""
+    found = np.load(data / "llm_mob" / "foursquare_top10.npz")
+    preds = np.where(found["preds"] == -100, -1, found["preds"])
+    e = report.evaluate(preds, found["targets"], groups={"user": found["users"]}, cluster="user")
+    published = {"acc_at_1": 0.232271, "acc_at_5": 0.573594, "acc_at_10": 0.692447}
+    for name, value in {**published, "ndcg_at_10": 0.451073, "mrr": 0.374989}.items():
+        assert e.values[name] == pytest.approx(value, abs=5e-7), name
+    assert e.card["queries"] == 12_141
+    assert e.card["short_lists"] == 479
+    repeats = sum(len(set(row[row >= 0])) < (row >= 0).sum() for row in preds)
+    assert e.card["lists_with_repeats"] == repeats
+    low, high = e.intervals["acc_at_1"]
+    alone = report.evaluate(preds, found["targets"]).intervals["acc_at_1"]
+    assert low < alone[0] < alone[1] < high  # users differ
