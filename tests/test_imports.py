@@ -13,6 +13,7 @@ PACKAGE = "nextloc_metrics"
 
 #: From the top down: a module imports what stands below it, or beside it without a circle.
 LEVELS = [
+    {"__main__"},
     {"__init__"},
     {"report"},
     {"analysis", "comparison"},
@@ -30,6 +31,7 @@ LEVELS = [
 
 #: Imported where it is used: who makes a picture or a table, and a backend that is chosen.
 LATE = {
+    "__main__": {"report.command"},
     "metric": {"report.plotting"},
     "collection": {"report.plotting", "report.tables"},
     "families.click_through": {"report.plotting"},

@@ -140,10 +140,14 @@ def _of_objects(name: str, value: Any, array: Any) -> Any:
 def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
     """Put rows of numbers together, and pad ids with -1."""
     lengths = np.array([len(row) for row in rows])
-    number = next((i for i, row in enumerate(rows) if any(map(_is_none, row))), None)
-    if number is not None:
-        raise _missing(name, number)
-    flat = _numbers(name, value, list(chain.from_iterable(rows)))
+    arrays = [row for row in rows if isinstance(row, np.ndarray) and not row.dtype.hasobject]
+    if len(arrays) == len(rows) and lengths.any():
+        flat = np.concatenate([row for row in arrays if len(row)])
+    else:
+        number = next((i for i, row in enumerate(rows) if any(one is None for one in row)), None)
+        if number is not None:
+            raise _missing(name, number)
+        flat = _numbers(name, value, list(chain.from_iterable(rows)))
     if not flat.size:
         flat = flat.astype(np.int64)
     if (lengths == lengths[0]).all():
@@ -168,10 +172,6 @@ def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
     if array.dtype.kind not in _NUMBERS:
         raise _unreadable(name, value)
     return array
-
-
-def _is_none(value: Any) -> bool:
-    return value is None
 
 
 def _missing(name: str, row: int) -> ValueError:

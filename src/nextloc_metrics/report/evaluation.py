@@ -144,6 +144,7 @@ def evaluate(
             f"`cluster` must be one of `groups`, {short(list(data.kinds))}, got {short(cluster)}."
         )
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
+    given_locations = num_locations
     if num_locations is None:
         known = [1, int(data.target.max()) + 1] if len(data.target) else [1]
         known += [] if counts is None else [len(counts)]
@@ -159,7 +160,7 @@ def evaluate(
         parts["deciles"] = decile_metrics(bins, k=k if isinstance(k, int) else max(k))
     plan = Plan([member for part in parts.values() for _, member in part.named_members()])
     baseline = None if counts is None else deepcopy(headline)
-    card = _Card(data.is_scores, num_locations, counts)
+    card = _Card(data.is_scores, given_locations, counts)
     step = max(1, _CHUNK // max(1, data.width))
     for start in range(0, max(1, len(data.target)), step):
         rows = slice(start, start + step)
@@ -280,7 +281,7 @@ def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:
 class _Card:
     """Counts how many queries there are of every kind that a reader should know of."""
 
-    def __init__(self, is_scores: bool, num_locations: int, counts: Tensor | None) -> None:
+    def __init__(self, is_scores: bool, num_locations: int | None, counts: Tensor | None) -> None:
         self.is_scores, self.num_locations, self.train_counts = is_scores, num_locations, counts
         self.candidates: int | None = None
         self.counts: Counter[str] = Counter()
@@ -307,8 +308,9 @@ class _Card:
             repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
             self.counts["lists_with_repeats"] += int((repeated.any(1) & counted).sum())
             self.counts["short_lists"] += int(((preds < 0).any(1) & counted).sum())
-            invented = (preds >= self.num_locations).any(1) & counted
-            self.counts["lists_with_other_ids"] += int(invented.sum())
+            if self.num_locations is not None:
+                invented = (preds >= self.num_locations).any(1) & counted
+                self.counts["lists_with_other_ids"] += int(invented.sum())
 
     def as_dict(self, cluster: str | None, confidence: float) -> dict[str, Any]:
         """Return the card."""

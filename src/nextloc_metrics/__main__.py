@@ -1,0 +1,18 @@
+"""`python -m nextloc_metrics`: the command line."""
+
+import sys
+
+
+def main() -> None:
+    """Run a command, or say what it needs."""
+    try:
+        from nextloc_metrics.report.command import main as run
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        sys.exit("the command line needs click: pip install 'nextloc-metrics[cli]'")
+    run(prog_name="nextloc-metrics")
+
+
+if __name__ == "__main__":
+    main()
