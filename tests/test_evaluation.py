@@ -19,7 +19,7 @@ from nextloc_metrics import (
     recommendation_metrics,
     report,
 )
-from nextloc_metrics.report import evaluation
+from nextloc_metrics.report import data as data_of
 
 
 def batch() -> tuple[Any, Any, Any, Any]:
@@ -64,7 +64,7 @@ def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_
         "exempt_target": True,
     }
     expected = report.evaluate(scores, target, **options)
-    monkeypatch.setattr(evaluation, "_CHUNK", chunk)
+    monkeypatch.setattr(data_of, "_CHUNK", chunk)
     np.save(tmp_path / "scores.npy", scores)
     for preds in (torch.from_numpy(scores), np.load(tmp_path / "scores.npy", mmap_mode="r")):
         e = report.evaluate(preds, target, **options)
@@ -173,6 +173,33 @@ def test_what_does_not_fit_is_named(
     scores, target, *_ = batch()
     with pytest.raises(error, match=says):
         report.evaluate(**{"preds": scores, "target": target, **change})
+
+
+def test_models_are_compared_on_the_same_queries() -> None:
+    """By `analysis.compare` of each query's scores; whole groups where they are clustered."""
+    scores, target, users, _ = batch()
+    mask = np.arange(40) % 4 > 0
+    other = scores + (np.arange(9) == target[:, None]) * np.float32(2)
+    third = scores[:, ::-1].copy()
+    models = {"old": scores, "new": other, "mirrored": third}
+    options: dict[str, Any] = {"k": 1, "mask": mask, "groups": {"user": users}}
+    found = report.compare(models, target, **options, cluster="user")
+    metric = AccuracyAtK(1)
+    a, b = (functional.accuracy_at_k(x, target, 1, reduction="none")[mask] for x in (other, scores))
+    groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
+    assert found.comparisons["new"]["acc_at_1"] == analysis.compare(a, b, groups=groups)
+    metric.update(third, target, mask)
+    assert found.values["mirrored"]["acc_at_1"] == float(metric.compute())
+    assert set(found.comparisons) == {"new", "mirrored"}
+    assert "f1" not in found.comparisons["new"]
+    alone = report.compare({"old": scores, "new": other}, target, **options)
+    assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(a, b)
+    assert any("*" in cell for row in alone.table.rows for cell in row)
+    assert str(alone).startswith(str(alone.table))
+    with pytest.raises(ValueError, match="`models` must be at least two"):
+        report.compare({"old": scores}, target)
+    with pytest.raises(ValueError, match="`cluster` must be one of `groups`"):
+        report.compare(models, target, cluster="user")
 
 
 def test_no_query_has_no_value() -> None:

@@ -193,6 +193,27 @@ def test_scores_of_numpy(tmp_path: Path) -> None:
     assert json.loads(shown.output)["acc_at_1"] == {"value": 0.75}
 
 
+def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
+    """Of two files with the same targets; other targets are an error."""
+    better = frame().assign(preds=[[3], [5], [1], [8]])
+    first, second = write(".jsonl", tmp_path), tmp_path / "better.jsonl"
+    better.to_json(second, orient="records", lines=True)
+    models = {str(first): LISTS, str(second): better["preds"]}
+    expected = report.compare(models, TARGETS, groups={"user": USERS}, cluster="user")
+    options = [str(first), str(second), "--cluster", "user"]
+    assert run("compare", *options).output == f"{expected}\n"
+    found = json.loads(run("compare", *options, "--format", "json").output)
+    assert found["values"] == expected.values
+    difference = found["comparisons"][str(second)]["mrr"]["difference"]
+    assert difference == expected.comparisons[str(second)]["mrr"].difference
+    latex = run("compare", *options, "--format", "latex").output
+    assert latex == expected.table.to_latex() + "\n"
+    better.assign(target=[1, 1, 1, 1]).to_json(second, orient="records", lines=True)
+    refused = run("compare", *options)
+    assert refused.exit_code == 1
+    assert "are not those in" in refused.output
+
+
 def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     """And a file is never written over without being asked."""
     shown = run("score", str(tmp_path / "none.csv"))

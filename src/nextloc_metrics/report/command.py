@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import torch
 
+from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
-from nextloc_metrics.report.files import read
+from nextloc_metrics.report.files import Predictions, read
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -89,6 +92,59 @@ def score(
         click.echo(text)
     else:
         out.write_text(text + "\n")
+
+
+@main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
+@click.argument("paths", nargs=-1, required=True)
+@click.option("--preds", default="preds", show_default=True, help="Column of lists or scores.")
+@click.option("--target", default="target", show_default=True, help="Column of relevant ids.")
+@click.option("--targets", help="A .npy of relevant ids, for a .npy of predictions.")
+@click.option("--cluster", help="Column of the group whose queries depend on each other.")
+@click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be given again.")
+@click.option("--padding", multiple=True, type=int, help="A negative number for nothing.")
+@click.option("--format", "kind", type=click.Choice(FORMATS), default="text", show_default=True)
+def compare(
+    paths: tuple[str, ...],
+    preds: str,
+    target: str,
+    targets: str | None,
+    cluster: str | None,
+    cuts: tuple[int, ...],
+    padding: tuple[int, ...],
+    kind: str,
+) -> None:
+    """Compare predictions of the same queries in PATHS with those in the first."""
+    groups = [] if cluster is None else [cluster]
+    try:
+        found: dict[str, Predictions] = {
+            path: read(
+                path, preds=preds, target=target, groups=groups, targets=targets, padding=padding
+            )
+            for path in paths
+        }
+        same = found[paths[0]].target
+        for path, one in found.items():
+            if not torch.equal(one.target, same):
+                raise ValueError(f"the targets in {path} are not those in {paths[0]}.")
+        result = compare_models(
+            {path: one.preds for path, one in found.items()},
+            same,
+            k=cuts or (1, 5, 10),
+            groups=found[paths[0]].groups,
+            cluster=cluster,
+        )
+    except (OSError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if kind == "json":
+        differences = {
+            name: {key: asdict(one) for key, one in of_metrics.items()}
+            for name, of_metrics in result.comparisons.items()
+        }
+        click.echo(json.dumps({"values": result.values, "comparisons": differences}, indent=2))
+    else:
+        table = result.table
+        writers = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
+        click.echo(writers[kind]() if kind in writers else repr(result))
 
 
 def _written(result: Evaluation, kind: str, intervals: bool) -> str:

@@ -6,30 +6,24 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
-from nextloc_metrics.arrays import Array, as_tensor, read_text
-from nextloc_metrics.checks import is_integer
+from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.families.grouped import Average, Grouped, GroupLabels
+from nextloc_metrics.families.grouped import Average, Grouped
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.messages import describe, short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.plan import Plan
-from nextloc_metrics.presets import decile_metrics, next_location_metrics, recommendation_metrics
+from nextloc_metrics.presets import decile_metrics
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
 from nextloc_metrics.report import tables
+from nextloc_metrics.report.data import Kind, check_cluster, make_headline, read_data
 from nextloc_metrics.report.readings import Reading, read_results
-
-# Numbers of a batch that are looked at together: few enough for any memory.
-_CHUNK = 1 << 24
 
 Interval = tuple[float, float]
 
@@ -138,116 +132,38 @@ def evaluate(
         4 queries counted
     """
     check_confidence(confidence)
-    data = _read(preds, target, groups, {"mask": mask, "exclude": exclude})
-    if cluster is not None and cluster not in data.kinds:
-        raise ValueError(
-            f"`cluster` must be one of `groups`, {short(list(data.kinds))}, got {short(cluster)}."
-        )
+    data = read_data(preds, target, groups, {"mask": mask, "exclude": exclude})
+    check_cluster(cluster, data)
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
-    given_locations = num_locations
-    if num_locations is None:
-        known = [1, int(data.target.max()) + 1] if len(data.target) else [1]
-        known += [] if counts is None else [len(counts)]
-        num_locations = data.width if data.is_scores else max(known)
     if bins is None and counts is not None:
         bins = PopularityBins.from_counts(counts)
-    is_several = data.target.ndim == 2
-    headline = (
-        recommendation_metrics(k=k) if is_several else next_location_metrics(num_locations, k)
-    )
+    headline = make_headline(data, num_locations, counts, k)
     parts = {"": headline} | _parts(headline, data.kinds, cluster)
     if bins is not None:
         parts["deciles"] = decile_metrics(bins, k=k if isinstance(k, int) else max(k))
     plan = Plan([member for part in parts.values() for _, member in part.named_members()])
     baseline = None if counts is None else deepcopy(headline)
-    card = _Card(data.is_scores, given_locations, counts)
-    step = max(1, _CHUNK // max(1, data.width))
-    for start in range(0, max(1, len(data.target)), step):
-        rows = slice(start, start + step)
-        batch, relevant = as_tensor("preds", data.preds[rows]), data.target[rows]
-        options = {name: x[rows] for name, x in data.options.items()}
-        named = {name: kind.numbers[rows] for name, kind in data.kinds.items()}
+    card = _Card(data.is_scores, num_locations, counts)
+    for batch in data.chunks():
         ranking = plan.rank(
-            batch,
-            relevant,
-            options.get("mask"),
-            named or None,
-            options.get("exclude"),
+            batch.preds,
+            batch.target,
+            batch.options.get("mask"),
+            batch.groups or None,
+            batch.options.get("exclude"),
             exempt_target,
         )
         for part in parts.values():
             part.update(ranking)
-        card.add(batch, relevant, ranking)
+        card.add(batch.preds, batch.target, ranking)
         if baseline is not None and counts is not None:
-            scores = analysis.most_frequent(counts, len(batch))
-            baseline.update(scores, relevant, **options, exempt_target=exempt_target)
+            scores = analysis.most_frequent(counts, len(batch.target))
+            baseline.update(scores, batch.target, **batch.options, exempt_target=exempt_target)
     return _evaluation(parts, baseline, card, cluster, confidence)
 
 
-class _Data(NamedTuple):
-    """The arguments, of which rows can be taken."""
-
-    preds: Any
-    target: Tensor
-    is_scores: bool
-    width: int
-    kinds: dict[str, _Kind]
-    options: dict[str, Tensor]
-
-
-def _read(
-    preds: Array,
-    target: Array,
-    groups: Mapping[str, Array] | None,
-    options: Mapping[str, Array | None],
-) -> _Data:
-    """Read the arguments; an array of scores stays where it is, on a disk maybe."""
-    rows: Any = preds
-    if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
-        rows = as_tensor("preds", preds)
-    target = as_tensor("target", target)
-    if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
-        raise ValueError(
-            "`preds` and `target` must have a row for every query, got "
-            f"{describe(preds)} and {describe(target)}."
-        )
-    if not is_integer(target):
-        raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
-    is_scores = as_tensor("preds", rows[:1]).is_floating_point()
-    kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
-    read = {name: as_tensor(name, x) for name, x in options.items() if x is not None}
-    return _Data(rows, target, is_scores, rows.shape[1], kinds, read)
-
-
-class _Kind(NamedTuple):
-    """One kind of groups: every query's number, and the groups' names."""
-
-    numbers: Tensor
-    labels: GroupLabels
-
-
-def _read_kind(name: str, values: Array, number: int) -> _Kind:
-    """Number the distinct values of a kind of groups, text or integers, in rising order."""
-    text = read_text("groups", values)
-    if text is not None:
-        labels = GroupLabels.from_values(text)
-        numbers = labels.number(text)
-    else:
-        ids = as_tensor("groups", values)
-        if not is_integer(ids):
-            raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(ids)}.")
-        distinct, numbers = torch.unique(ids, return_inverse=True)
-        labels = GroupLabels([str(value) for value in distinct.tolist()])
-    if numbers.shape != (number,):
-        raise ValueError(
-            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
-            f"{describe(numbers)}."
-        )
-    return _Kind(numbers, labels)
-
-
 def _parts(
-    headline: RankingCollection, kinds: Mapping[str, _Kind], cluster: str | None
+    headline: RankingCollection, kinds: Mapping[str, Kind], cluster: str | None
 ) -> dict[str, RankingCollection]:
     """Make what is counted beside the headline, of the same means of scores."""
     means = {

@@ -1,0 +1,138 @@
+"""Several models on the same queries, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from nextloc_metrics.arrays import Array
+from nextloc_metrics.comparison import Comparison, Test
+from nextloc_metrics.comparison import compare as compare_scores
+from nextloc_metrics.messages import short
+from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.report import tables
+from nextloc_metrics.report.data import check_cluster, make_headline, read_data
+
+
+@dataclass(repr=False)
+class Comparisons:
+    """What `compare` has found; `print` it for the table.
+
+    Attributes:
+        values: every model's values, fractions.
+        comparisons: of every model but the first with the first, by metric: a positive difference
+            is one in favour of the other model.
+        table: the values side by side, with marks where two models are compared.
+    """
+
+    values: dict[str, dict[str, float]]
+    comparisons: dict[str, dict[str, Comparison]]
+    table: tables.Table
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{model}, {name}: {found!r}"
+            for model, of_metrics in self.comparisons.items()
+            for name, found in of_metrics.items()
+        ]
+        return "\n".join([str(self.table), *lines])
+
+
+def compare(
+    models: Mapping[str, Array],
+    target: Array,
+    *,
+    k: int | Sequence[int] = (1, 5, 10),
+    mask: Array | None = None,
+    groups: Mapping[str, Array] | None = None,
+    cluster: str | None = None,
+    exclude: Array | None = None,
+    exempt_target: bool = False,
+    num_locations: int | None = None,
+    confidence: float = 0.95,
+    test: Test = "permutation",
+    seed: int = 0,
+) -> Comparisons:
+    """Compare the predictions of several models for the same queries.
+
+    Args:
+        models: by their names, predictions as for `evaluate`; all are compared with the first.
+        target: as for `evaluate`.
+        k: as for `evaluate`.
+        mask: as for `evaluate`.
+        groups: as for `evaluate`.
+        cluster: of which groups the queries depend on each other: whole groups are then drawn.
+        exclude: as for `evaluate`.
+        exempt_target: as for `evaluate`.
+        num_locations: as for `evaluate`.
+        confidence: how often the intervals hold the true difference.
+        test: as for `analysis.compare`.
+        seed: of the random numbers.
+
+    Raises:
+        TypeError: an argument cannot be read.
+        ValueError: there are fewer than two models, shapes do not fit, or `cluster` names no
+            groups.
+
+    Example:
+        >>> from nextloc_metrics import report
+        >>> target = [3, 5, 9, 1, 2, 8]
+        >>> good, bad = [[x, 0] for x in target], [[0, x] for x in target]
+        >>> found = report.compare({"bad": bad, "good": good}, target, k=1)
+        >>> found.comparisons["good"]["mrr"].difference
+        0.5
+        >>> found.table
+        percent      bad     good
+        acc_at_1    0.00  100.00*
+        mrr        50.00  100.00*
+        ndcg_at_1   0.00  100.00*
+        f1          0.00  100.00
+        6 queries counted
+        * p < 0.05, ** p < 0.01, *** p < 0.001
+    """
+    if len(models) < 2:
+        raise ValueError(f"`models` must be at least two, got {short(list(models))}.")
+    read = {
+        name: read_data(preds, target, groups, {"mask": mask, "exclude": exclude})
+        for name, preds in models.items()
+    }
+    first, *others = models
+    check_cluster(cluster, read[first])
+    collections = {name: make_headline(data, num_locations, None, k) for name, data in read.items()}
+    scores: dict[str, dict[str, list[Any]]] = {name: {} for name in models}
+    for name, data in read.items():
+        collection = collections[name]
+        for batch in data.chunks():
+            ranking = collection.rank(
+                batch.preds, batch.target, **batch.options, exempt_target=exempt_target
+            )
+            collection.update(ranking)
+            for key, member in collection.named_members():
+                if isinstance(member, RankingMetric) and member.averages_scores:
+                    found, counted = member.score_queries(ranking)
+                    found = found.masked_fill(~counted, torch.nan)
+                    scores[name].setdefault(key, []).append(found)
+    clusters = None if cluster is None else read[first].kinds[cluster].numbers
+
+    def against_first(name: str, key: str) -> Comparison:
+        pair = torch.stack([torch.cat(scores[model][key]) for model in (name, first)])
+        kept = ~pair.isnan().any(0)
+        groups = None if clusters is None else clusters[kept]
+        a, b = pair[:, kept]
+        return compare_scores(a, b, test=test, groups=groups, confidence=confidence, seed=seed)
+
+    comparisons = {
+        name: {key: against_first(name, key) for key in scores[first]} for name in others
+    }
+    marks = comparisons[others[0]] if len(others) == 1 else None
+    return Comparisons(
+        {
+            name: {key: float(x) for key, x in c.compute().items()}
+            for name, c in collections.items()
+        },
+        comparisons,
+        tables.side_by_side(collections, comparisons=marks),
+    )

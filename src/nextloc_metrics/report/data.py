@@ -1,0 +1,124 @@
+"""Predictions as `evaluate` and `compare` take them, read in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array, as_tensor, read_text
+from nextloc_metrics.checks import is_integer
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.families.grouped import GroupLabels
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
+
+# Numbers of a batch that are looked at together: few enough for any memory.
+_CHUNK = 1 << 24
+
+
+class Kind(NamedTuple):
+    """One kind of groups: every query's number, and the groups' names."""
+
+    numbers: Tensor
+    labels: GroupLabels
+
+
+class Batch(NamedTuple):
+    """Some of the rows."""
+
+    preds: Tensor
+    target: Tensor
+    groups: dict[str, Tensor]
+    options: dict[str, Tensor]
+
+
+class Data(NamedTuple):
+    """The arguments, of which rows can be taken."""
+
+    preds: Any
+    target: Tensor
+    is_scores: bool
+    width: int
+    kinds: dict[str, Kind]
+    options: dict[str, Tensor]
+
+    def chunks(self) -> Iterator[Batch]:
+        """Take as many rows at a time as fit into any memory; at least one time."""
+        step = max(1, _CHUNK // max(1, self.width))
+        for start in range(0, max(1, len(self.target)), step):
+            rows = slice(start, start + step)
+            yield Batch(
+                as_tensor("preds", self.preds[rows]),
+                self.target[rows],
+                {name: kind.numbers[rows] for name, kind in self.kinds.items()},
+                {name: x[rows] for name, x in self.options.items()},
+            )
+
+
+def read_data(
+    preds: Array,
+    target: Array,
+    groups: Mapping[str, Array] | None,
+    options: Mapping[str, Array | None],
+) -> Data:
+    """Read the arguments; an array of scores stays where it is, on a disk maybe."""
+    rows: Any = preds
+    if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
+        rows = as_tensor("preds", preds)
+    target = as_tensor("target", target)
+    if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
+        raise ValueError(
+            "`preds` and `target` must have a row for every query, got "
+            f"{describe(preds)} and {describe(target)}."
+        )
+    if not is_integer(target):
+        raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
+    is_scores = as_tensor("preds", rows[:1]).is_floating_point()
+    kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
+    read = {name: as_tensor(name, x) for name, x in options.items() if x is not None}
+    return Data(rows, target, is_scores, rows.shape[1], kinds, read)
+
+
+def _read_kind(name: str, values: Array, number: int) -> Kind:
+    """Number the distinct values of a kind of groups, text or integers, in rising order."""
+    text = read_text("groups", values)
+    if text is not None:
+        labels = GroupLabels.from_values(text)
+        numbers = labels.number(text)
+    else:
+        ids = as_tensor("groups", values)
+        if not is_integer(ids):
+            raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(ids)}.")
+        distinct, numbers = torch.unique(ids, return_inverse=True)
+        labels = GroupLabels([str(value) for value in distinct.tolist()])
+    if numbers.shape != (number,):
+        raise ValueError(
+            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
+            f"{describe(numbers)}."
+        )
+    return Kind(numbers, labels)
+
+
+def check_cluster(cluster: str | None, data: Data) -> None:
+    """Raise where the groups that depend on each other were not given."""
+    if cluster is not None and cluster not in data.kinds:
+        raise ValueError(
+            f"`cluster` must be one of `groups`, {short(list(data.kinds))}, got {short(cluster)}."
+        )
+
+
+def make_headline(
+    data: Data, num_locations: int | None, counts: Tensor | None, k: int | Sequence[int]
+) -> RankingCollection:
+    """Make the preset that fits the targets; F1 is sized by what is known of the ids."""
+    if data.target.ndim == 2:
+        return recommendation_metrics(k=k)
+    if num_locations is None:
+        known = [1, int(data.target.max()) + 1] if len(data.target) else [1]
+        known += [] if counts is None else [len(counts)]
+        num_locations = data.width if data.is_scores else max(known)
+    return next_location_metrics(num_locations, k)
