@@ -185,7 +185,7 @@ def test_models_are_compared_on_the_same_queries() -> None:
     options: dict[str, Any] = {"k": 1, "mask": mask, "groups": {"user": users}}
     found = report.compare(models, target, **options, cluster="user")
     metric = AccuracyAtK(1)
-    a, b = (functional.accuracy_at_k(x, target, 1, reduction="none")[mask] for x in (other, scores))
+    a, b = (metric.score_queries(metric.rank(x, target))[0][mask] for x in (other, scores))
     groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
     assert found.comparisons["new"]["acc_at_1"] == analysis.compare(a, b, groups=groups)
     metric.update(third, target, mask)
