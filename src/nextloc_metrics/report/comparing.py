@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
+from torch import Tensor
 
 from nextloc_metrics.arrays import Array
+from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.comparison import Comparison, Test
 from nextloc_metrics.comparison import compare as compare_scores
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric
-from nextloc_metrics.report import tables
-from nextloc_metrics.report.data import check_cluster, make_headline, read_data
+from nextloc_metrics.report.data import Data, check_cluster, make_headline, read_data
+from nextloc_metrics.report.tables import Table, side_by_side
 
 
 @dataclass(repr=False)
@@ -30,7 +31,7 @@ class Comparisons:
 
     values: dict[str, dict[str, float]]
     comparisons: dict[str, dict[str, Comparison]]
-    table: tables.Table
+    table: Table
 
     def __repr__(self) -> str:
         lines = [
@@ -102,23 +103,13 @@ def compare(
     first, *others = models
     check_cluster(cluster, read[first])
     collections = {name: make_headline(data, num_locations, None, k) for name, data in read.items()}
-    scores: dict[str, dict[str, list[Any]]] = {name: {} for name in models}
-    for name, data in read.items():
-        collection = collections[name]
-        for batch in data.chunks():
-            ranking = collection.rank(
-                batch.preds, batch.target, **batch.options, exempt_target=exempt_target
-            )
-            collection.update(ranking)
-            for key, member in collection.named_members():
-                if isinstance(member, RankingMetric) and member.averages_scores:
-                    found, counted = member.score_queries(ranking)
-                    found = found.masked_fill(~counted, torch.nan)
-                    scores[name].setdefault(key, []).append(found)
+    scores = {
+        name: _score_queries(collections[name], data, exempt_target) for name, data in read.items()
+    }
     clusters = None if cluster is None else read[first].kinds[cluster].numbers
 
     def against_first(name: str, key: str) -> Comparison:
-        pair = torch.stack([torch.cat(scores[model][key]) for model in (name, first)])
+        pair = torch.stack([scores[model][key] for model in (name, first)])
         kept = ~pair.isnan().any(0)
         groups = None if clusters is None else clusters[kept]
         a, b = pair[:, kept]
@@ -134,5 +125,22 @@ def compare(
             for name, c in collections.items()
         },
         comparisons,
-        tables.side_by_side(collections, comparisons=marks),
+        side_by_side(collections, comparisons=marks),
     )
+
+
+def _score_queries(
+    collection: RankingCollection, data: Data, exempt_target: bool
+) -> dict[str, Tensor]:
+    """Update a collection, and return every query's scores by its means, NaN where left out."""
+    scores: dict[str, list[Tensor]] = {}
+    for batch in data.chunks():
+        ranking = collection.rank(
+            batch.preds, batch.target, **batch.options, exempt_target=exempt_target
+        )
+        collection.update(ranking)
+        for key, member in collection.named_members():
+            if isinstance(member, RankingMetric) and member.averages_scores:
+                found, counted = member.score_queries(ranking)
+                scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
+    return {key: torch.cat(found) for key, found in scores.items()}

@@ -21,9 +21,9 @@ from nextloc_metrics.plan import Plan
 from nextloc_metrics.presets import decile_metrics
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
-from nextloc_metrics.report import tables
 from nextloc_metrics.report.data import Kind, check_cluster, make_headline, read_data
 from nextloc_metrics.report.readings import Reading, read_results
+from nextloc_metrics.report.tables import Table, of_readings
 
 Interval = tuple[float, float]
 
@@ -48,13 +48,13 @@ class Evaluation:
     values: dict[str, float]
     intervals: dict[str, Interval]
     card: dict[str, Any]
-    table: tables.Table
+    table: Table
     chance: dict[str, float] = field(default_factory=dict)
     baseline: dict[str, float] = field(default_factory=dict)
     skill: dict[str, float] = field(default_factory=dict)
     ties: dict[str, Interval] = field(default_factory=dict)
-    groups: dict[str, tables.Table] = field(default_factory=dict)
-    deciles: tables.Table | None = None
+    groups: dict[str, Table] = field(default_factory=dict)
+    deciles: Table | None = None
 
     def to_pandas(self) -> Any:
         """Return the headline as a `pandas.DataFrame`, a row for every metric."""
@@ -67,7 +67,7 @@ class Evaluation:
         if self.deciles is not None:
             parts.append(f"By popularity of the target:\n\n{self.deciles.to_markdown()}")
         rows = [[name.replace("_", " "), _written(value)] for name, value in self.card.items()]
-        return "\n\n".join([*parts, tables.Table(["protocol", ""], rows).to_markdown()])
+        return "\n\n".join([*parts, Table(["protocol", ""], rows).to_markdown()])
 
     def __repr__(self) -> str:
         lines = [f"{name.replace('_', ' ')}: {_written(x)}" for name, x in self.card.items()]
@@ -279,7 +279,7 @@ def _evaluation(
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
         card=card.as_dict(cluster, confidence),
-        table=tables.of_readings(columns, confidence),
+        table=of_readings(columns, confidence),
         chance=chance,
         baseline=simple,
         skill={name: analysis.skill(values[name], x) for name, x in simple.items()},

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
+import nextloc_metrics.report.formats as formats
 from nextloc_metrics.collection import RankingCollection, Results
 from nextloc_metrics.comparison import Comparison
 from nextloc_metrics.messages import short
-from nextloc_metrics.report import formats
 from nextloc_metrics.report.readings import Reading, read_results
 
 # Marks of a difference that chance makes so rarely.
