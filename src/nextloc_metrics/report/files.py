@@ -7,7 +7,7 @@ the file, the row and the value, or is counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -98,7 +98,10 @@ def read(
         if len(files) > 1 or (groups and files[0].suffix == ".npy"):
             raise ValueError(f"`path` must be one file of NumPy without groups, got {short(path)}.")
         found = _read_numpy(files[0], preds, target, groups, targets)
-        return _check_ids(files[0], found, padding, on_error)
+        if found.preds.dtype.kind in "iu":
+            checked = _check_ids(str(files[0]), found.preds, padding, on_error)
+            found.preds, found.missed = checked
+        return found
     table = _read_tables(files, [preds, target, *groups])
     name = str(path)
     relevant, vocabulary = _read_targets(name, table[target], table[preds], padding)
@@ -141,28 +144,24 @@ def _read_numpy(
     if file.suffix == ".npy":
         if targets is None:
             raise ValueError(f"`targets` must name a .npy of what was relevant beside {file}.")
-        arrays = [np.load(file, mmap_mode="r", allow_pickle=False)]
-        return Predictions(arrays[0], as_tensor("targets", np.load(targets)), {})
+        scores = np.load(file, mmap_mode="r", allow_pickle=False)
+        relevant = as_tensor("targets", np.load(targets, allow_pickle=False))
+        return Predictions(scores, relevant, {})
     with np.load(file, allow_pickle=False) as packed:
         _check_columns(file, packed.files, [preds, target, *groups])
         kept = {group: packed[group] for group in groups}
         return Predictions(packed[preds], as_tensor(target, packed[target]), kept)
 
 
-def _check_ids(
-    file: Path, found: Predictions, padding: Sequence[int], on_error: OnError
-) -> Predictions:
-    """Replace padding in lists of ids by -1; other negative ids are broken."""
-    if found.preds.dtype.kind not in "iu":
-        return found
-    found.preds = np.where(np.isin(found.preds, list(padding)), -1, found.preds)
-    broken = (found.preds < -1).any(1)
+def _check_ids(file: str, ids: Any, padding: Sequence[int], on_error: OnError) -> tuple[Any, int]:
+    """Replace padding in ids `[N, K]` by -1, and count broken rows: other negative ids."""
+    ids = np.where(np.isin(ids, list(padding)), -1, ids)
+    broken = (ids < -1).any(1)
     if broken.any() and on_error == "raise":
         row = int(np.flatnonzero(broken)[0])
-        raise _broken(str(file), row, found.preds[row].tolist())
-    found.preds[broken] = -1
-    found.missed = int(broken.sum())
-    return found
+        raise _broken(file, row, ids[row].tolist())
+    ids[broken] = -1
+    return ids, int(broken.sum())
 
 
 def _read_tables(files: Iterable[Path], columns: Sequence[str]) -> Any:
@@ -204,20 +203,17 @@ def _read_targets(
     if (whole := _integers(column)) is not None and bool((whole >= 0).any(1).all()):
         return (whole[:, 0] if whole.shape[1] == 1 else whole), None
     rows = [_tokens(cell) for cell in column]
-    numbered = [_numbers(row, padding) for row in rows]
     vocabulary = None
-    if any(row is None for row in numbered):
-        wrong = next((i for i, row in enumerate(rows) if not row), None)
-        if wrong is not None:
-            raise _broken(file, wrong, column.iloc[wrong])
+    if any(_is_text(token) for row in rows for token in row):
         words = {str(x) for row in rows for x in row}
         words |= {str(x) for cell in answers for x in _tokens(cell)}
         vocabulary = {word: number for number, word in enumerate(sorted(words))}
-        numbered = [[vocabulary[str(x)] for x in row] for row in rows]
-    lists = [row or [] for row in numbered]
-    empty = next((i for i, row in enumerate(lists) if not row), None)
-    if empty is not None:
-        raise _broken(file, empty, column.iloc[empty])
+    lists = []
+    for row, tokens in enumerate(rows):
+        numbers = _number(tokens, padding, vocabulary)
+        if not numbers:
+            raise _broken(file, row, column.iloc[row])
+        lists.append(numbers)
     target = as_tensor("target", lists)
     return (target[:, 0] if target.shape[1:] == (1,) else target).long(), vocabulary
 
@@ -232,16 +228,11 @@ def _read_lists(
     """Read lists of ids, padded with -1, and how many were broken."""
     whole = None if vocabulary is not None else _integers(column)
     if whole is not None:
-        kept = Predictions(whole.numpy(), whole, {})
-        found = _check_ids(Path(file), kept, padding, on_error)
-        return as_tensor("preds", found.preds), found.missed
+        ids, missed = _check_ids(file, whole.numpy(), padding, on_error)
+        return as_tensor("preds", ids), missed
     lists, missed = [], 0
     for row, cell in enumerate(column):
-        tokens = _tokens(cell)
-        if vocabulary is not None:
-            numbers: list[int] | None = [vocabulary[str(token)] for token in tokens]
-        else:
-            numbers = _numbers(tokens, padding)
+        numbers = _number(_tokens(cell), padding, vocabulary)
         if numbers is None or _is_missing(cell):
             if on_error == "raise":
                 raise _broken(file, row, cell)
@@ -273,23 +264,37 @@ def _tokens(cell: Any) -> list[Any]:
     return [] if _is_missing(cell) else [cell]
 
 
-def _numbers(tokens: Sequence[Any], padding: Sequence[int]) -> list[int] | None:
-    """Return ids, -1 for padding; None where one is none."""
+def _number(
+    tokens: Sequence[Any], padding: Sequence[int], vocabulary: Mapping[str, int] | None
+) -> list[int] | None:
+    """Return ids, -1 for padding; None where a token is none."""
+    if vocabulary is not None:
+        return [vocabulary[str(token)] for token in tokens]
     numbers = []
     for token in tokens:
-        try:
-            number = int(token) if not isinstance(token, float) else None
-        except (TypeError, ValueError):
-            number = None
-        if number is None:
-            try:
-                number = int(float(token)) if float(token).is_integer() else None
-            except (TypeError, ValueError, OverflowError):
-                return None
+        number = _whole(token)
         if number is None or (number < -1 and number not in padding):
             return None
         numbers.append(-1 if number in padding else number)
     return numbers
+
+
+def _whole(token: Any) -> int | None:
+    """Return a whole number, written as a float maybe; None for anything else."""
+    if _is_text(token) or not float(token).is_integer():
+        return None
+    # digits are read as they are: a float holds 53 bits of them
+    is_float = isinstance(token, str) and not token.lstrip("+-").isdecimal()
+    return int(float(token)) if is_float else int(token)
+
+
+def _is_text(token: Any) -> bool:
+    """Tell whether a token is no number at all."""
+    try:
+        float(token)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def _is_missing(cell: Any) -> bool:
