@@ -637,3 +637,6 @@ def test_labels_that_do_not_fit(labels: Any, says: str) -> None:
         Grouped(MRR())
     with pytest.raises(TypeError, match="`values` must be text, got list"):
         GroupLabels.from_values([3, 1, 3])
+    with pytest.raises(TypeError, match="`values` must be names of groups, got list"):
+        GroupLabels(["a", "b"]).number([0, 1])
+    assert GroupLabels(["a"]).number([]).tolist() == []

@@ -45,7 +45,27 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
     """
     if isinstance(value, Tensor):
         return value
+    tensor = _of_array(name, value, _array(name, value))
+    return tensor if device is None else tensor.to(device)
+
+
+def as_tensor_or_text(
+    name: str, value: Array, device: torch.device | None = None
+) -> Tensor | list[str]:
+    """Return text as a flat list, and anything else as `as_tensor` does."""
+    if isinstance(value, Tensor):
+        return value
     array = _array(name, value)
+    if array.dtype.kind in "UT":
+        return [str(one) for one in array.ravel()]
+    if array.dtype.hasobject and array.size and isinstance(array.flat[0], str):
+        return list(array.ravel())
+    tensor = _of_array(name, value, array)
+    return tensor if device is None else tensor.to(device)
+
+
+def _of_array(name: str, value: Any, array: Any) -> Tensor:
+    """Make a tensor of an array, without a copy where that is possible."""
     if array.dtype.hasobject:
         array = _of_objects(name, value, array)
     if array.dtype.kind not in _NUMBERS:
@@ -62,8 +82,7 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
     with warnings.catch_warnings():
         # that an array is read-only matters to those who write: nobody here does
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        tensor = torch.from_numpy(array)
-    return tensor if device is None else tensor.to(device)
+        return torch.from_numpy(array)
 
 
 def read_batch(
@@ -73,17 +92,6 @@ def read_batch(
     preds = as_tensor("preds", preds)
     target = as_tensor("target", target, preds.device)
     return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
-
-
-def read_text(name: str, value: Array) -> list[str] | None:
-    """Return text as a flat list, and None for anything else."""
-    if isinstance(value, Tensor):
-        return None
-    array = _array(name, value)
-    if array.dtype.kind in "UT":
-        return [str(one) for one in array.ravel()]
-    is_text = array.dtype.hasobject and array.size and isinstance(array.flat[0], str)
-    return list(array.ravel()) if is_text else None
 
 
 def _array(name: str, value: Any) -> Any:

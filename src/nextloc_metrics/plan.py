@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arrays import Array, as_tensor, read_text
+from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.messages import short
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.scoring import Formula, for_one_relevant
@@ -44,6 +44,7 @@ class Plan:
         self.top = max((member.top for member in members), default=0)
         self.best_only = all(member.best_only for member in members if member.top)
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
+        self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
         self._formulas = _read_formulas(self.kinds)
         depths = [member.depth for member in members]
         known = [depth for depth in depths if depth is not None]
@@ -93,31 +94,31 @@ class Plan:
 
     def _with_groups(self, ranking: Ranking, groups: Array | Mapping[str, Array] | None) -> Ranking:
         if isinstance(groups, Mapping):
-            named = {name: self._number(name, value) for name, value in groups.items()}
+            device = ranking.device
+            named = {name: self._number(name, x, device) for name, x in groups.items()}
             ranking = ranking.with_groups(named)
         elif groups is not None:
-            ranking = ranking.with_groups(self._number(None, groups))
-        kinds = {(member.by, member.num_groups) for member in self._grouped}
-        if "" in ranking.groups and len(kinds) > 1:
+            ranking = ranking.with_groups(self._number(None, groups, ranking.device))
+        if "" in ranking.groups and len(self._kinds_of_groups) > 1:
             raise ValueError(
                 "one `groups` serves `Grouped` members of one kind, got kinds (by, num_groups) "
-                f"{short(sorted(kinds, key=str))}; name them by `by=`, and pass "
+                f"{short(sorted(self._kinds_of_groups, key=str))}; name them by `by=`, and pass "
                 "`groups={name: ...}`."
             )
         return ranking
 
-    def _number(self, name: str | None, groups: Array) -> Array:
+    def _number(self, name: str | None, groups: Array, device: torch.device) -> Tensor:
         """Replace labels by numbers, as the members that are grouped by them do."""
-        text = read_text("groups", groups)
-        if text is None:
-            return groups
+        text = as_tensor_or_text("groups", groups, device)
+        if isinstance(text, Tensor):
+            return text
         found = [member.labels for member in self._grouped if name in (None, member.by)]
         if not found or found[0] is None or any(labels != found[0] for labels in found):
             raise TypeError(
                 f"`groups` must be integers, got text {short(text[:3])}; text needs one "
                 "`labels=GroupLabels.from_values(...)` of all members that are grouped by it."
             )
-        return found[0].number(text)  # type: ignore[no-any-return]
+        return found[0].number(text).to(device)  # type: ignore[no-any-return]
 
     def update(
         self,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
-from nextloc_metrics.arrays import Array, read_text
+from nextloc_metrics.arrays import Array, as_tensor_or_text
 from nextloc_metrics.checks import check_choice, check_positive
 from nextloc_metrics.messages import describe, short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
@@ -50,8 +50,8 @@ class GroupLabels:
         Raises:
             TypeError: they are no text: as groups, numbers are counted from 0.
         """
-        text = read_text("values", values)
-        if text is None:
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
             raise TypeError(
                 f"`values` must be text, got {describe(values)}; numbers are groups already if "
                 "counted from 0, and labels as `str`."
@@ -62,9 +62,14 @@ class GroupLabels:
         """Return the numbers of groups, int64, that are given by name.
 
         Raises:
+            TypeError: they are no text.
             ValueError: a value is none of the names.
         """
-        text = read_text("values", values) or []
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
+            if text.numel():
+                raise TypeError(f"`values` must be names of groups, got {describe(values)}.")
+            text = []
         wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
         if wrong is not None:
             raise ValueError(

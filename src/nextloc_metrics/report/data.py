@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arrays import Array, as_tensor, read_text
+from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.checks import is_integer
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.grouped import GroupLabels
@@ -85,16 +85,15 @@ def read_data(
 
 def _read_kind(name: str, values: Array, number: int) -> Kind:
     """Number the distinct values of a kind of groups, text or integers, in rising order."""
-    text = read_text("groups", values)
-    if text is not None:
-        labels = GroupLabels.from_values(text)
-        numbers = labels.number(text)
-    else:
-        ids = as_tensor("groups", values)
-        if not is_integer(ids):
-            raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(ids)}.")
-        distinct, numbers = torch.unique(ids, return_inverse=True)
+    found = as_tensor_or_text("groups", values)
+    if not isinstance(found, Tensor):
+        labels = GroupLabels.from_values(found)
+        numbers = labels.number(found)
+    elif is_integer(found):
+        distinct, numbers = torch.unique(found, return_inverse=True)
         labels = GroupLabels([str(value) for value in distinct.tolist()])
+    else:
+        raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
     if numbers.shape != (number,):
         raise ValueError(
             f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
