@@ -36,7 +36,7 @@ LATE = {
     "collection": {"report.plotting", "report.tables"},
     "families.click_through": {"report.plotting"},
     "families.per_query": {"report.plotting"},
-    "backends": {"backends.cpu", "backends.cuda"},
+    "backends": {"backends.cuda"},
 }
 
 

@@ -13,17 +13,19 @@ The environment variable `NEXTLOC_BACKEND` names the backend that a process begi
 import os
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.backends.reference import Reference, must_not_sync
 
 __all__ = ["Reference", "available", "choose", "must_not_sync", "use"]
 
 #: from the first that is tried to the last
 NAMES = ("cuda", "cpu", "reference")
+
+_NO_LIBRARY = "needs a C compiler when nextloc-metrics is installed"
 
 _chosen: list[Reference] = []
 
@@ -32,7 +34,7 @@ def available() -> dict[str, str | None]:
     """Return for each backend None, or the reason why it cannot be used here."""
     return {
         "cuda": _why_no_cuda(),
-        "cpu": _why_no_cpu(),
+        "cpu": None if LIBRARY.exists() else _NO_LIBRARY,
         "reference": None,
     }
 
@@ -42,11 +44,6 @@ def _why_no_cuda() -> str | None:
         return "needs triton, which PyTorch brings on CUDA"
     # whether there is a device is asked for each tensor: to ask the driver here would spoil a fork
     return None if torch.version.cuda else "needs a build of PyTorch for CUDA"
-
-
-def _why_no_cpu() -> str | None:
-    built = Path(__file__).with_name("_kernels.so")
-    return None if built.exists() else "needs a C compiler when nextloc-metrics is installed"
 
 
 def use(name: str | None) -> None:
@@ -80,11 +77,7 @@ def _make(name: str) -> Reference:
         from nextloc_metrics.backends.cuda import Cuda
 
         return Cuda()
-    if name == "cpu":
-        from nextloc_metrics.backends.cpu import Cpu
-
-        return Cpu()
-    return Reference()
+    return Cpu() if name == "cpu" else Reference()
 
 
 use(os.environ.get("NEXTLOC_BACKEND"))

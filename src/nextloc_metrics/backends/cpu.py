@@ -14,6 +14,8 @@ from nextloc_metrics.backends.reference import Reference, must_not_sync
 #: built on installation, where there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
+_FUNCTIONS = "survey", "first", "find", "tally"
+
 # Up to here one pass over a block for each relevant location is cheaper than a search among them.
 _MOST_RELEVANT = 1 << 9
 
@@ -63,7 +65,12 @@ class Cpu(Reference):
     tallies_scores = True
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(str(LIBRARY))
+        library = ctypes.CDLL(str(LIBRARY))
+        # (parallel, threads, bytes of a score or rows, what to do)
+        kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+        self._functions = {name: getattr(library, f"nextloc_{name}") for name in _FUNCTIONS}
+        for function in self._functions.values():
+            function.argtypes = kinds
         self._parallel = _find_openmp()
         if hasattr(os, "register_at_fork"):  # Windows has no forks
             os.register_at_fork(after_in_child=self._use_one_thread)
@@ -104,9 +111,8 @@ class Cpu(Reference):
         (rows, length), width = lists.shape, ids.shape[1]
         addresses = lists.data_ptr(), ids.data_ptr(), length, width, found.data_ptr()
         threads = self._threads(rows * length * width)
-        self._library.nextloc_find(
-            self._parallel, threads, ctypes.byref(_Find(*addresses)), ctypes.c_int64(rows)
-        )
+        about = ctypes.byref(_Find(*addresses))
+        self._functions["find"](self._parallel, threads, rows, about)
         return found
 
     def tally_scores(
@@ -185,8 +191,8 @@ class Cpu(Reference):
             *(x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in what),
         )
         threads = self._threads(rows * columns)
-        function = getattr(self._library, f"nextloc_{name}")
-        answer = function(self._parallel, threads, scores.element_size(), ctypes.byref(about))
+        size, about_all = scores.element_size(), ctypes.byref(about)
+        answer = self._functions[name](self._parallel, threads, size, about_all)
         return bool(answer != _MISPLACED)
 
     def _threads(self, elements: int) -> int:

@@ -210,7 +210,7 @@ EXPORT int nextloc_tally(Parallel parallel, int64_t threads, int64_t bytes, Tall
     return run(parallel, threads, FOR_WIDTH(bytes, tally_rows), tally, scores->rows);
 }
 
-EXPORT int nextloc_find(Parallel parallel, int64_t threads, Find *find, int64_t rows)
+EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);
 }
