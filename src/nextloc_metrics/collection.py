@@ -188,7 +188,7 @@ class RankingCollection(MetricCollection):
             {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
              'val/hit_high': tensor(0.3958)}
         """
-        values, intervals, *_ = self.results(confidence)
+        values, intervals, *_ = self.results(confidence, count=False)
         bounds = {
             self._set_name(name): {
                 self._set_name(f"{name}_{end}"): bound
@@ -207,11 +207,12 @@ class RankingCollection(MetricCollection):
             for key, found in {name: value, **bounds.get(name, {})}.items()
         }
 
-    def results(self, confidence: float | None) -> Results:
+    def results(self, confidence: float | None, count: bool = True) -> Results:
         """Return what `compute` does, and beside it what else the states tell.
 
         Args:
             confidence: of intervals; None for none.
+            count: whether to count queries, which may need more sums over the processes.
         """
         if confidence is not None:
             check_confidence(confidence)
@@ -222,7 +223,8 @@ class RankingCollection(MetricCollection):
                 for name, member in self.named_members()
                 if member.averages_scores and confidence is not None
             }
-            numbers = {name: member.numbers() for name, member in self.named_members()}
+            counting = self.named_members() if count else []
+            numbers = {name: member.numbers() for name, member in counting}
         known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
         undecided = max((number for _, number in numbers.values()), default=0)
         return Results(values, intervals, known, undecided)

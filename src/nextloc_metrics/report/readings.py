@@ -42,10 +42,7 @@ class Reading(NamedTuple):
 
 
 def read(
-    collection: RankingCollection,
-    confidence: float | None = None,
-    keep_base: bool = False,
-    by_group: bool = False,
+    collection: RankingCollection, confidence: float | None = None, keep_base: bool = False
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
@@ -53,46 +50,41 @@ def read(
         collection: the collection.
         confidence: of intervals; None for none.
         keep_base: leave the collection's own prefix and postfix out of the keys.
-        by_group: read every group's value, where there are no hundreds of them.
     """
-    return read_results(collection, collection.results(confidence), keep_base, by_group)
+    results = collection.results(confidence, count=False)
+    return read_results(collection, results, keep_base, by_group=False)
 
 
 def read_results(
     collection: RankingCollection, results: Results, keep_base: bool, by_group: bool
 ) -> dict[str, Reading]:
-    """Read what was computed."""
-    readings = read_values(collection, results.values, results.intervals)
-    if by_group:
-        for name, member in collection.named_members():
-            names = getattr(member, "group_names", [])
-            value = results.values.get(collection._set_name(name))
-            if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= _MOST_ROWS:
-                rows = _read_groups(collection._set_name(name), names, value, results, name)
-                at = list(readings).index(collection._set_name(name))
-                before, after = list(readings.items())[:at], list(readings.items())[at + 1 :]
-                readings = dict([*before, *rows.items(), *after])
+    """Read what was computed; with `by_group` every group's value, where there are no hundreds."""
+    groups = _read_groups(collection, results) if by_group else {}
+    readings: dict[str, Reading] = {}
+    for key, reading in read_values(collection, results.values, results.intervals).items():
+        readings |= groups.get(key, {key: reading})
     if not keep_base:
         return readings
     ends = collection.prefix or "", collection.postfix or ""
     return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
 
 
-def _read_groups(
-    key: str, names: Sequence[str], value: Tensor, results: Results, member: str
-) -> dict[str, Reading]:
-    """Read every group's value; the key of each has the group's name behind it."""
-    low, high = results.intervals.get(member, (None, None))
-    numbers = results.numbers[member].tolist()
-    return {
-        f"{key}, {name}": Reading(
-            float(value[i]),
-            None if low is None or high is None else (float(low[i]), float(high[i])),
-            True,
-            number=numbers[i],
-        )
-        for i, name in enumerate(names)
-    }
+def _read_groups(collection: RankingCollection, results: Results) -> dict[str, dict[str, Reading]]:
+    """Read every group's value, by the key of all; its own has the group's name behind it."""
+    found = {}
+    for name, member in collection.named_members():
+        key, names = collection._set_name(name), getattr(member, "group_names", [])
+        value = results.values.get(key)
+        if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= _MOST_ROWS:
+            bounds: list[Any] = [None] * len(names)
+            if name in results.intervals:
+                bounds = list(torch.stack(results.intervals[name], -1).tolist())
+            rows = zip(names, value.tolist(), bounds, results.numbers[name].tolist(), strict=True)
+            found[key] = {
+                f"{key}, {group}": Reading(x, ends and tuple(ends), True, number=number)
+                for group, x, ends, number in rows
+            }
+    return found
 
 
 def read_values(

@@ -176,13 +176,12 @@ def _lay_out(
 ) -> Table:
     """Lay out readings, a row for every name and a column for every model."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
-    titles = {
-        name: next(x[name].title(name) for x in models.values() if name in x) for name in names
-    }
-    columns = [["percent" if percent else "fraction"]]
-    for name in names:
-        reading = next(readings[name] for readings in models.values() if name in readings)
-        columns[0].append(titles[name] + _unit(reading, percent))
+    first = {name: next(x[name] for x in models.values() if name in x) for name in names}
+    titles = {name: reading.title(name) for name, reading in first.items()}
+    columns = [
+        ["percent" if percent else "fraction"]
+        + [titles[name] + _unit(reading, percent) for name, reading in first.items()]
+    ]
     bold: list[tuple[int, int]] = []
     for number, (model, readings) in enumerate(models.items()):
         found = [readings.get(name) for name in names]
