@@ -6,7 +6,7 @@ from torch import Tensor
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.checks import check_positive, is_integer
 from nextloc_metrics.messages import describe, short
-from nextloc_metrics.record import UNRETRIEVED
+from nextloc_metrics.record import UNRETRIEVED, Ranks
 
 
 def read_ranks(
@@ -37,7 +37,7 @@ def read_ranks(
     rows = ranks.long() if ranks.ndim == 2 else ranks.long()[:, None]
     sizes = torch.ones_like(rows) if tied is None else _read_tied(tied, ranks)
     is_missing = rows == missing
-    _check(rows, sizes, is_missing, num_candidates, missing)
+    _check_range(rows, sizes, is_missing, num_candidates, missing)
     return (rows - 1).masked_fill(is_missing, UNRETRIEVED), sizes.masked_fill(is_missing, 1)
 
 
@@ -56,10 +56,10 @@ def _read_tied(tied: Array, ranks: Tensor) -> Tensor:
     return tied.long() if tied.ndim == 2 else tied.long()[:, None]
 
 
-def _check(
+def _check_range(
     rows: Tensor, sizes: Tensor, is_missing: Tensor, num_candidates: int | None, missing: int
 ) -> None:
-    """Raise where ranks are out of range, or two blocks of a query overlap."""
+    """Raise where ranks are out of range."""
     if not rows.numel():
         return
     lowest = int(rows.masked_fill(is_missing, 1).min())
@@ -74,23 +74,21 @@ def _check(
             "a rank, and the last of its tied block, must be at most `num_candidates`, "
             f"{num_candidates}, got {int(last.max())}."
         )
-    order = rows.masked_fill(is_missing, UNRETRIEVED).argsort(dim=1, stable=True)
-    rows, sizes, is_missing = (x.gather(1, order) for x in (rows, sizes, is_missing))
-    known = ~is_missing[:, 1:]
-    same = known & (rows[:, 1:] == rows[:, :-1])
-    full = (same & (sizes[:, 1:] != sizes[:, :-1])) | (
-        known & ~same & (rows[:, 1:] < (rows + sizes)[:, :-1])
-    )
-    # how many relevant ones stand in the block up to here
-    number = torch.ones_like(rows)
-    for j in range(1, rows.shape[1]):
-        number[:, j] = torch.where(same[:, j - 1], number[:, j - 1] + 1, 1)
-    full = full | (known & (number > sizes)[:, 1:])
-    wrong = full.nonzero()
+
+
+def check_blocks(ranking: Ranks) -> None:
+    """Raise where two blocks of a query overlap, or one has no room for its relevant locations."""
+    above, tied = ranking.above, ranking.tied
+    before, here = slice(None, -1), slice(1, None)
+    wrong_block = (tied[:, here] != tied[:, before]) | (ranking.relevant_tied > tied)[:, here]
+    overlaps = above[:, here] < (above + tied)[:, before]
+    same = above[:, here] == above[:, before]
+    wrong = (torch.where(same, wrong_block, overlaps) & (above[:, here] < UNRETRIEVED)).nonzero()
     if wrong.numel():
         query, column = wrong[0].tolist()
+        first, second = (above[query, column : column + 2] + 1).tolist()
         raise ValueError(
-            f"`ranks` of query {query} must fit their tied blocks, got rank "
-            f"{int(rows[query, column + 1])} after rank {int(rows[query, column])}, at which "
-            f"{int(sizes[query, column])} candidates are tied; give `tied`, or distinct ranks."
+            f"`ranks` of query {query} must fit their tied blocks, got rank {second} after rank "
+            f"{first}, at which {int(tied[query, column])} candidates are tied; give `tied`, or "
+            "distinct ranks."
         )

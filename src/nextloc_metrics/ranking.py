@@ -23,7 +23,7 @@ from nextloc_metrics.exclusion import (
     read_exclude,
     remove_from_lists,
 )
-from nextloc_metrics.given_ranks import read_ranks
+from nextloc_metrics.given_ranks import check_blocks, read_ranks
 from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.reading import Relevant, read_target
 from nextloc_metrics.record import Ranks
@@ -408,7 +408,7 @@ class Ranking(Ranks):
         above, sizes = read_ranks(ranks, tied, num_candidates, missing)
         unknown = torch.arange(above.shape[1], device=above.device).expand_as(above)
         counted = torch.ones(len(above), dtype=torch.bool, device=above.device)
-        return cls.from_relevant(
+        ranking = cls.from_relevant(
             Relevant(unknown, None, counted),
             above,
             sizes,
@@ -416,6 +416,8 @@ class Ranking(Ranks):
             num_candidates=num_candidates,
             has_ids=False,
         )
+        check_blocks(ranking)
+        return ranking
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
