@@ -59,12 +59,17 @@ def read_exclude(
         )
     exclude = exclude.detach().reshape(queries.numel(), width)
     ids = positive_columns(exclude, None)[0] if is_relevance else exclude.long()
-    beyond = ids.new_zeros(()).bool() if num_candidates is None else ids >= num_candidates
-    if validate_args and ids.numel() and bool((beyond | (ids < -1)).any()):
-        bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
-        wrong = int(ids.min()) if bool((ids < -1).any()) else int(ids.max())
-        raise ValueError(f"`exclude` must hold ids of at least 0 (-1 pads){bound}, got {wrong}.")
-    ids = ids.masked_fill(beyond | (ids < 0), -1)
+    if validate_args and ids.numel():
+        lowest, highest = (int(bound) for bound in ids.aminmax())
+        if lowest < -1 or (num_candidates is not None and highest >= num_candidates):
+            bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
+            raise ValueError(
+                f"`exclude` must hold ids of at least 0 (-1 pads){bound}, got "
+                f"{lowest if lowest < -1 else highest}."
+            )
+    ids = ids.masked_fill(ids < 0, -1)
+    if num_candidates is not None:
+        ids = ids.masked_fill(ids >= num_candidates, -1)
     if not exempt_target and not validate_args:
         return ids
     clash = find_in_lists(relevant.ids, ids, None, None) < UNRETRIEVED
