@@ -40,7 +40,7 @@ def find_ranks(
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
         relevant: the relevant ones.
-        depth: how many places matter; None for all.
+        depth: how many ranks matter; None for all.
         top: how many of the first ranks to keep; 1 for the best candidate alone.
 
     Returns:

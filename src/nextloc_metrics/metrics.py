@@ -34,7 +34,7 @@ class AccuracyAtK(_CutAtK):
     a miss for every `k`; `k` beyond the number of candidates is fine.
 
     Args:
-        k: how many places count, a positive integer.
+        k: how many ranks count, a positive integer.
         kwargs: `ties`, `empty_target_action` of [`RankingMetric`][nextloc_metrics.RankingMetric],
             `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
@@ -110,7 +110,7 @@ class NDCGAtK(_CutAtK):
     ranks, as scikit-learn's `ndcg_score` does.
 
     Args:
-        k: how many places count, a positive integer.
+        k: how many ranks count, a positive integer.
         gain: `"linear"`, the relevance itself; `"exponential"`, 2^relevance - 1. The same for
             relevance 0 and 1.
         ideal: `"truncated"`, the best order of the first min(n, k) ranks; `"full"`, of all n
@@ -162,7 +162,7 @@ class MAPAtK(_CutAtK):
     location it equals the reciprocal rank cut at `k`.
 
     Args:
-        k: how many places count, a positive integer.
+        k: how many ranks count, a positive integer.
         normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"` by
             n, as trec_eval, ranx and rax do. (torchmetrics divides by the hits it found: one hit of
             ten at rank 1 scores 1 there.)
@@ -199,7 +199,7 @@ class PrecisionAtK(_CutAtK):
     r"""Precision within the first k ranks: hits / k.
 
     Args:
-        k: how many places count, a positive integer.
+        k: how many ranks count, a positive integer.
         denominator: `"k"`, also where a list is shorter; `"retrieved"`, min(k, list length). The
             length of a list is its written entries; of scores, the candidates above -inf.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
@@ -238,7 +238,7 @@ class RecallAtK(_CutAtK):
     r"""Recall within the first k ranks: hits / n, of n relevant locations.
 
     Args:
-        k: how many places count, a positive integer.
+        k: how many ranks count, a positive integer.
         normalized: divide by min(n, k) instead, so that a perfect list scores 1 where n > k.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
@@ -275,7 +275,7 @@ class F1AtK(_CutAtK):
     papers report: that is [`LocationF1`][nextloc_metrics.LocationF1].
 
     Args:
-        k: how many places count, a positive integer.
+        k: how many ranks count, a positive integer.
         average: `"queries"`, the mean of every query's F1; `"pooled"`, the F1 of the hits, ranks
             and relevant locations of all queries together.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].

@@ -66,7 +66,7 @@ def next_location_metrics(
     Args:
         num_locations: how many ids there are.
         k: one or several numbers of ranks for the accuracy.
-        ndcg_k: how many places NDCG takes into account; None for the largest `k`, so that it looks
+        ndcg_k: how many ranks NDCG takes into account; None for the largest `k`, so that it looks
             at no rank that no accuracy looks at, and its name has a number that was asked for.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: in front of every key, such as `"val/"`.
@@ -320,7 +320,7 @@ def decile_metrics(
 
     Args:
         bins: every location's bin.
-        k: how many places count.
+        k: how many ranks count.
         min_recall: of `DecileKForRecall`.
         prefix: in front of every key, such as `"val/"`.
         postfix: behind every key.

@@ -8,7 +8,7 @@ Throughout, with the symbols of the paper
 
 - `A` = `above`, `e` = `tied`, `R` = `relevant_above`, `r` = `relevant_tied` of a relevant location,
 - `n` = the query's number of relevant locations,
-- `m = min(max(k - A, 0), e)`: how many places of its tied block lie within the first `k`,
+- `m = min(max(k - A, 0), e)`: how many ranks of its tied block lie within the first `k`,
 - `H(x) = 1 + 1/2 + ... + 1/x`, and `L(x)` = the sum over p = 1..x of 1/log2(p + 1).
 
 Source: F. McSherry and M. Najork, "Computing information retrieval performance measures

@@ -97,7 +97,7 @@ def first_of_several(
         above: float64 `[N]`.
         tied: float64 `[N]`.
         relevant: float64 `[N]`, of the tied ones.
-        within: float64 `[N]`, how many places of the block count.
+        within: float64 `[N]`, how many ranks of the block count.
         longest: a bound on the ranks at which the first relevant one can be.
         weight: w, `"harmonic"` or `"discount"`.
     """

@@ -206,7 +206,7 @@ class DecilePrecision(DecileScore):
 
     Args:
         bins: every location's bin.
-        k: how many places of a bin's list count.
+        k: how many ranks of a bin's list count.
         scope: `"within"`, k cuts the bin's own list; `"global"`, the whole list is cut to its
             first k ranks before it is split (a tied block that crosses rank k is left out).
         kwargs: `candidates`, `decile`, `ties`, `ignore_index`, `validate_args`, and TorchMetrics'
@@ -265,7 +265,7 @@ class DecileNDCG(DecileScore):
 
     Args:
         bins: every location's bin.
-        k: how many places of a bin's list count.
+        k: how many ranks of a bin's list count.
         kwargs: as for [`DecilePrecision`][nextloc_metrics.DecilePrecision].
 
     Example:

@@ -22,7 +22,7 @@ class DecilePredictionShare(DecileMetric):
 
     Args:
         bins: every location's bin.
-        k: how many places of the whole list count.
+        k: how many ranks of the whole list count.
         kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
 
     Example:
@@ -86,7 +86,7 @@ class DecileCoverage(DecileMetric):
 
     Args:
         bins: every location's bin.
-        k: how many places of a bin's list count.
+        k: how many ranks of a bin's list count.
         denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
             that have a bin (`unmapped` is then NaN, and not part of the overall value).
         kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be

@@ -96,11 +96,12 @@ def compare(
     """
     if len(models) < 2:
         raise ValueError(f"`models` must be at least two, got {short(list(models))}.")
+    first, *others = models
+    options = {"mask": mask, "exclude": exclude}
     read = {
-        name: read_data(preds, target, groups, {"mask": mask, "exclude": exclude})
+        name: read_data(preds, target, groups if name == first else None, options)
         for name, preds in models.items()
     }
-    first, *others = models
     check_cluster(cluster, read[first])
     collections = {name: make_headline(data, num_locations, None, k) for name, data in read.items()}
     scores = {

@@ -159,7 +159,11 @@ def evaluate(
         if baseline is not None and counts is not None:
             scores = analysis.most_frequent(counts, len(batch.target))
             baseline.update(scores, batch.target, **batch.options, exempt_target=exempt_target)
-    return _evaluation(parts, baseline, card, cluster, confidence)
+    chance = {}
+    if data.is_scores and data.target.ndim == 1:  # every query has one relevant location
+        chance = analysis.chance(headline, data.width)
+    written = card.as_dict(data.width if data.is_scores else None, cluster, confidence)
+    return _evaluation(parts, chance, baseline, written, confidence)
 
 
 def _parts(
@@ -199,7 +203,6 @@ class _Card:
 
     def __init__(self, is_scores: bool, num_locations: int | None, counts: Tensor | None) -> None:
         self.is_scores, self.num_locations, self.train_counts = is_scores, num_locations, counts
-        self.candidates: int | None = None
         self.counts: Counter[str] = Counter()
 
     def add(self, preds: Tensor, target: Tensor, ranking: Ranking) -> None:
@@ -215,7 +218,6 @@ class _Card:
             rows = (unseen | (target >= len(self.train_counts))).reshape(len(ranking), -1).any(1)
             self.counts["unseen_targets"] += int((rows & counted).sum())
         if self.is_scores:
-            self.candidates = preds.shape[1]
             self.counts["rows_with_nan"] += int((preds.isnan().any(1) & counted).sum())
             constant = (preds == preds[:, :1]).all(1) & counted
             self.counts["constant_rows"] += int(constant.sum())
@@ -228,13 +230,15 @@ class _Card:
                 invented = (preds >= self.num_locations).any(1) & counted
                 self.counts["lists_with_other_ids"] += int(invented.sum())
 
-    def as_dict(self, cluster: str | None, confidence: float) -> dict[str, Any]:
+    def as_dict(
+        self, candidates: int | None, cluster: str | None, confidence: float
+    ) -> dict[str, Any]:
         """Return the card."""
         queries = self.counts["queries"]
         dirt = {name: number for name, number in self.counts.items() if name != "queries"}
         return {
             "queries": queries,
-            "candidates": self.candidates,
+            "candidates": candidates,
             **dirt,
             "averaged_over": "queries",
             "intervals": f"{100 * confidence:g} %, queries independent"
@@ -246,9 +250,9 @@ class _Card:
 
 def _evaluation(
     parts: Mapping[str, RankingCollection],
+    chance: dict[str, float],
     baseline: RankingCollection | None,
-    card: _Card,
-    cluster: str | None,
+    card: dict[str, Any],
     confidence: float,
 ) -> Evaluation:
     """Read what was counted."""
@@ -259,9 +263,7 @@ def _evaluation(
         results = results._replace(intervals={**results.intervals, **intervals})
     values = {name: float(value) for name, value in results.values.items()}
     columns = {"value": read_results(headline, results, False, False)}
-    chance: dict[str, float] = {}
-    if card.candidates is not None:
-        chance = _chance(headline, card)
+    if chance:
         columns["chance"] = _column(columns["value"], chance)
     simple: dict[str, float] = {}
     if baseline is not None:
@@ -278,7 +280,7 @@ def _evaluation(
         intervals={
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
-        card=card.as_dict(cluster, confidence),
+        card=card,
         table=of_readings(columns, confidence),
         chance=chance,
         baseline=simple,
@@ -287,13 +289,6 @@ def _evaluation(
         groups=groups,
         deciles=parts["deciles"].table() if "deciles" in parts else None,
     )
-
-
-def _chance(headline: RankingCollection, card: _Card) -> dict[str, float]:
-    """Return what a random ranking is worth, where every query has one relevant location."""
-    assert card.candidates is not None
-    is_preset = any(name == "f1" for name, _ in headline.named_members())
-    return analysis.chance(headline, card.candidates) if is_preset else {}
 
 
 def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:
