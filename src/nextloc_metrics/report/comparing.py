@@ -14,7 +14,13 @@ from nextloc_metrics.comparison import Comparison, Test
 from nextloc_metrics.comparison import compare as compare_scores
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric
-from nextloc_metrics.report.data import Data, check_cluster, make_headline, read_data
+from nextloc_metrics.report.data import (
+    Data,
+    check_cluster,
+    count_locations,
+    make_headline,
+    read_data,
+)
 from nextloc_metrics.report.tables import Table, side_by_side
 
 
@@ -103,7 +109,10 @@ def compare(
         for name, preds in models.items()
     }
     check_cluster(cluster, read[first])
-    collections = {name: make_headline(data, num_locations, None, k) for name, data in read.items()}
+    collections = {
+        name: make_headline(count_locations(data, num_locations, None), k)
+        for name, data in read.items()
+    }
     scores = {
         name: _score_queries(collections[name], data, exempt_target) for name, data in read.items()
     }

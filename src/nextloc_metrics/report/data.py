@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,7 +87,7 @@ def _read_kind(name: str, values: Array, number: int) -> Kind:
     """Number the distinct values of a kind of groups, text or integers, in rising order."""
     found = as_tensor_or_text("groups", values)
     if not isinstance(found, Tensor):
-        labels = GroupLabels.from_values(found)
+        labels = sort_labels(found)
         numbers = labels.number(found)
     elif is_integer(found):
         distinct, numbers = torch.unique(found, return_inverse=True)
@@ -110,14 +110,26 @@ def check_cluster(cluster: str | None, data: Data) -> None:
         )
 
 
-def make_headline(
-    data: Data, num_locations: int | None, counts: Tensor | None, k: int | Sequence[int]
-) -> RankingCollection:
-    """Make the preset that fits the targets; F1 is sized by what is known of the ids."""
-    if data.target.ndim == 2:
-        return recommendation_metrics(k=k)
+def count_locations(data: Data, given: int | None, train_counts: Tensor | None) -> int | None:
+    """Return the number of ids that F1 needs; None where several locations may be relevant."""
+    if data.target.ndim == 2 or given is not None:
+        return given if data.target.ndim == 1 else None
+    if data.is_scores:
+        return data.width
+    known = [] if train_counts is None else [len(train_counts)]
+    largest = [int(data.target.max()) + 1] if len(data.target) else []
+    return max([1, *known, *largest])
+
+
+def make_headline(num_locations: int | None, k: int | Sequence[int]) -> RankingCollection:
+    """Make the preset for targets of one location each, or of several."""
     if num_locations is None:
-        known = [1, int(data.target.max()) + 1] if len(data.target) else [1]
-        known += [] if counts is None else [len(counts)]
-        num_locations = data.width if data.is_scores else max(known)
+        return recommendation_metrics(k=k)
     return next_location_metrics(num_locations, k)
+
+
+def sort_labels(names: Iterable[str]) -> GroupLabels:
+    """Sort the distinct names of groups; as numbers where all of them are."""
+    distinct = set(names)
+    are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
+    return GroupLabels(sorted(distinct, key=int if are_numbers else None))

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
-
-from torch import Tensor
+from pathlib import Path
+from typing import Any
 
 from nextloc_metrics import analysis
 from nextloc_metrics.arrays import Array, as_tensor
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.families.grouped import Average, Grouped
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.metric import RankingMetric
-from nextloc_metrics.plan import Plan
-from nextloc_metrics.presets import decile_metrics
-from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import Ties
-from nextloc_metrics.report.data import Kind, check_cluster, make_headline, read_data
+from nextloc_metrics.report.counted import Counted, Setting, digest, merge_counted
+from nextloc_metrics.report.data import check_cluster, count_locations, read_data
 from nextloc_metrics.report.readings import Reading, read_results
 from nextloc_metrics.report.tables import Table, of_readings
 
@@ -55,6 +46,22 @@ class Evaluation:
     ties: dict[str, Interval] = field(default_factory=dict)
     groups: dict[str, Table] = field(default_factory=dict)
     deciles: Table | None = None
+    _counted: Any = None
+
+    def save(self, path: str | Path, force: bool = False) -> None:
+        """Write the counts to a file, from which `merge` adds them to those of other queries.
+
+        Args:
+            path: the file, `.npz`; it is there whole or not at all.
+            force: write over a file.
+
+        Raises:
+            FileExistsError: the file exists, and `force` is False.
+        """
+        path = Path(path)
+        if path.exists() and not force:
+            raise FileExistsError(f"`path` must be a new file, and {path} exists; `force=True`.")
+        self._counted.save(path)
 
     def to_pandas(self) -> Any:
         """Return the headline as a `pandas.DataFrame`, a row for every metric."""
@@ -87,6 +94,7 @@ def evaluate(
     exclude: Array | None = None,
     exempt_target: bool = False,
     num_locations: int | None = None,
+    vocabulary: Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
@@ -108,6 +116,7 @@ def evaluate(
         exempt_target: as for `RankingMetric.update`.
         num_locations: how many ids there are; None for the candidates of scores, and for lists the
             largest target, which leaves weighted F1 the same.
+        vocabulary: the text of every id, so that evaluations with others cannot be merged.
         confidence: how often the intervals hold the true mean.
 
     Raises:
@@ -137,157 +146,97 @@ def evaluate(
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     if bins is None and counts is not None:
         bins = PopularityBins.from_counts(counts)
-    headline = make_headline(data, num_locations, counts, k)
-    parts = {"": headline} | _parts(headline, data.kinds, cluster)
-    if bins is not None:
-        parts["deciles"] = decile_metrics(bins, k=k if isinstance(k, int) else max(k))
-    plan = Plan([member for part in parts.values() for _, member in part.named_members()])
-    baseline = None if counts is None else deepcopy(headline)
-    card = _Card(data.is_scores, num_locations, counts)
+    targets_too = "given ids" if not exempt_target else "given ids, but not the targets"
+    setting = Setting(
+        k=(k,) if isinstance(k, int) else tuple(k),
+        num_locations=count_locations(data, num_locations, counts),
+        known_locations=num_locations,
+        candidates=data.width if data.is_scores else None,
+        groups=tuple(data.kinds),
+        cluster=cluster,
+        confidence=confidence,
+        exclude="none" if exclude is None else targets_too,
+        bins="" if bins is None else digest(bins.state_key()),
+        train_counts="" if counts is None else digest(counts.tolist()),
+        vocabulary="" if vocabulary is None else digest(*vocabulary),
+    )
+    labels = {name: kind.labels for name, kind in data.kinds.items()}
+    counted = Counted(setting, labels, bins, counts)
     for batch in data.chunks():
-        ranking = plan.rank(
-            batch.preds,
-            batch.target,
-            batch.options.get("mask"),
-            batch.groups or None,
-            batch.options.get("exclude"),
-            exempt_target,
-        )
-        for part in parts.values():
-            part.update(ranking)
-        card.add(batch.preds, batch.target, ranking)
-        if baseline is not None and counts is not None:
-            scores = analysis.most_frequent(counts, len(batch.target))
-            baseline.update(scores, batch.target, **batch.options, exempt_target=exempt_target)
-    chance = {}
-    if data.is_scores and data.target.ndim == 1:  # every query has one relevant location
-        chance = analysis.chance(headline, data.width)
-    written = card.as_dict(data.width if data.is_scores else None, cluster, confidence)
-    return _evaluation(parts, chance, baseline, written, confidence)
+        counted.add(batch, exempt_target)
+    counted.finish()
+    return _evaluation(counted)
 
 
-def _parts(
-    headline: RankingCollection, kinds: Mapping[str, Kind], cluster: str | None
-) -> dict[str, RankingCollection]:
-    """Make what is counted beside the headline, of the same means of scores."""
-    means = {
-        name: member
-        for name, member in headline.named_members()
-        if isinstance(member, RankingMetric) and member.averages_scores
-    }
+def merge(shards: Iterable[str | Path | Evaluation]) -> Evaluation:
+    """Add up evaluations of different queries, to the same bits as one evaluation of all.
 
-    def grouped(name: str, average: Average | None = None) -> RankingCollection:
-        labels = kinds[name].labels
-        return RankingCollection(
-            {key: Grouped(x, average=average, by=name, labels=labels) for key, x in means.items()}
-        )
+    Args:
+        shards: files that `Evaluation.save` wrote, or evaluations.
 
-    parts = {
-        ties: RankingCollection({name: _with_ties(x, ties) for name, x in means.items()})
-        for ties in get_args(Ties)
-        if ties != "expected"
-    }
-    parts |= {f"by {name}": grouped(name) for name, kind in kinds.items() if len(kind.labels)}
-    if cluster is not None and len(kinds[cluster].labels):
-        parts["cluster"] = grouped(cluster, "queries")
-    return parts
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: there is no shard, one is there twice, or they were evaluated differently.
 
-
-def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:
-    options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
-    return type(metric)(**options, ties=ties)
+    Example:
+        >>> from nextloc_metrics import report
+        >>> first = report.evaluate([[3, 5]], [3], k=1, groups={"user": ["bob"]}, num_locations=9)
+        >>> other = report.evaluate([[4, 2]], [2], k=1, groups={"user": ["ann"]}, num_locations=9)
+        >>> both = report.merge([first, other])
+        >>> both.values["acc_at_1"], both.values["mrr"], both.card["queries"]
+        (0.5, 0.75, 2)
+    """
+    read = [
+        (f"evaluation {number}", shard._counted)
+        if isinstance(shard, Evaluation)
+        else (str(shard), Counted.load(Path(shard)))
+        for number, shard in enumerate(shards)
+    ]
+    if not read:
+        raise ValueError("`shards` must hold at least one evaluation, got none.")
+    return _evaluation(merge_counted(read))
 
 
-class _Card:
-    """Counts how many queries there are of every kind that a reader should know of."""
-
-    def __init__(self, is_scores: bool, num_locations: int | None, counts: Tensor | None) -> None:
-        self.is_scores, self.num_locations, self.train_counts = is_scores, num_locations, counts
-        self.counts: Counter[str] = Counter()
-
-    def add(self, preds: Tensor, target: Tensor, ranking: Ranking) -> None:
-        """Count in one batch."""
-        counted = ranking.counted
-        self.counts["queries"] += len(ranking)
-        self.counts["left_out"] += int((~counted).sum())
-        self.counts["without_target"] += int((counted & (ranking.num_relevant == 0)).sum())
-        self.counts["tied"] += int(((ranking.tied > 1).any(1) & counted).sum())
-        if self.train_counts is not None:
-            known = (target >= 0) & (target < len(self.train_counts))
-            unseen = known & (self.train_counts[target.clamp(0, len(self.train_counts) - 1)] == 0)
-            rows = (unseen | (target >= len(self.train_counts))).reshape(len(ranking), -1).any(1)
-            self.counts["unseen_targets"] += int((rows & counted).sum())
-        if self.is_scores:
-            self.counts["rows_with_nan"] += int((preds.isnan().any(1) & counted).sum())
-            constant = (preds == preds[:, :1]).all(1) & counted
-            self.counts["constant_rows"] += int(constant.sum())
-        else:
-            in_order = preds.sort(dim=1).values
-            repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
-            self.counts["lists_with_repeats"] += int((repeated.any(1) & counted).sum())
-            self.counts["short_lists"] += int(((preds < 0).any(1) & counted).sum())
-            if self.num_locations is not None:
-                invented = (preds >= self.num_locations).any(1) & counted
-                self.counts["lists_with_other_ids"] += int(invented.sum())
-
-    def as_dict(
-        self, candidates: int | None, cluster: str | None, confidence: float
-    ) -> dict[str, Any]:
-        """Return the card."""
-        queries = self.counts["queries"]
-        dirt = {name: number for name, number in self.counts.items() if name != "queries"}
-        return {
-            "queries": queries,
-            "candidates": candidates,
-            **dirt,
-            "averaged_over": "queries",
-            "intervals": f"{100 * confidence:g} %, queries independent"
-            if cluster is None
-            else f"{100 * confidence:g} %, clustered by {cluster}",
-            "ties": "expected value over random orders",
-        }
-
-
-def _evaluation(
-    parts: Mapping[str, RankingCollection],
-    chance: dict[str, float],
-    baseline: RankingCollection | None,
-    card: dict[str, Any],
-    confidence: float,
-) -> Evaluation:
+def _evaluation(counted: Counted) -> Evaluation:
     """Read what was counted."""
-    headline = parts[""]
+    setting, parts, confidence = counted.setting, counted.parts, counted.setting.confidence
+    headline = counted.headline
     results = headline.results(confidence)
     if "cluster" in parts:
         intervals = parts["cluster"].results(confidence).intervals
         results = results._replace(intervals={**results.intervals, **intervals})
     values = {name: float(value) for name, value in results.values.items()}
     columns = {"value": read_results(headline, results, False, False)}
-    if chance:
-        columns["chance"] = _column(columns["value"], chance)
-    simple: dict[str, float] = {}
-    if baseline is not None:
-        simple = {name: float(value) for name, value in baseline.compute().items()}
-        columns["most frequent"] = _column(columns["value"], simple)
+    beside = {
+        title: {name: float(value) for name, value in collection.compute().items()}
+        for title, collection in counted.beside.items()
+    }
+    if setting.candidates is not None and not setting.chance_varies:
+        beside["chance"] = analysis.chance(headline, setting.candidates)
+    for title in ("chance", "most frequent"):
+        if title in beside:
+            columns[title] = _column(columns["value"], beside[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
         name.removeprefix("by "): part.table(intervals=True, confidence=confidence)
         for name, part in parts.items()
         if name.startswith("by ")
     }
+    baseline = beside.get("most frequent", {})
     return Evaluation(
         values=values,
         intervals={
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
-        card=card,
+        card=counted.describe(),
         table=of_readings(columns, confidence),
-        chance=chance,
-        baseline=simple,
-        skill={name: analysis.skill(values[name], x) for name, x in simple.items()},
+        chance=beside.get("chance", {}),
+        baseline=baseline,
+        skill={name: analysis.skill(values[name], x) for name, x in baseline.items()},
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
         deciles=parts["deciles"].table() if "deciles" in parts else None,
+        _counted=counted,
     )
 
 

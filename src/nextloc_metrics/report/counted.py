@@ -1,0 +1,328 @@
+"""What `evaluate` counts: integers that add up over chunks of a file, and over files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics import analysis
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.families.grouped import Average, Grouped, GroupLabels
+from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.messages import short
+from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.plan import Plan
+from nextloc_metrics.presets import decile_metrics
+from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Ties
+from nextloc_metrics.report.data import Batch, make_headline, sort_labels
+
+# Of the files that `Counted.save` writes.
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How predictions are evaluated. Counts of one setting add up.
+
+    Attributes:
+        k: the cut-offs.
+        num_locations: the number of ids for F1; None where several locations may be relevant.
+        known_locations: the number of ids, where the user gave it.
+        candidates: how many scores a row has; None for lists.
+        groups: the kinds of groups.
+        cluster: the kind of groups whose queries depend on each other.
+        confidence: of the intervals.
+        exclude: which candidates are left out: "none", "targets too" or "not targets".
+        bins: a digest of the bins, "" for none.
+        train_counts: a digest of the training counts, "" for none.
+        vocabulary: a digest of the text of every id, "" for none.
+    """
+
+    k: tuple[int, ...]
+    num_locations: int | None
+    known_locations: int | None
+    candidates: int | None
+    groups: tuple[str, ...]
+    cluster: str | None
+    confidence: float
+    exclude: str
+    bins: str
+    train_counts: str
+    vocabulary: str
+
+    @property
+    def chance_varies(self) -> bool:
+        """Whether queries differ in how many candidates or relevant locations they have."""
+        return self.exclude != "none" or self.num_locations is None
+
+
+class Counted:
+    """The states of all metrics of an evaluation, and the counts of its card.
+
+    Args:
+        setting: how predictions are evaluated.
+        labels: the names of the groups, by kind.
+        bins: every location's popularity bin, or None.
+        train_counts: every location's visits in the training data, or None.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        labels: Mapping[str, GroupLabels],
+        bins: PopularityBins | None,
+        train_counts: Tensor | None,
+    ) -> None:
+        self.setting, self.labels = setting, dict(labels)
+        self.bins, self.train_counts = bins, train_counts
+        self.card: Counter[str] = Counter()
+        self.shards: tuple[str, ...] = ()
+        self._digest = blake2b(digest_size=16)
+        self.headline = make_headline(setting.num_locations, setting.k)
+        # one row of scores that everybody is given, by what the values are called
+        self._rows: dict[str, Tensor] = {}
+        if train_counts is not None:
+            self._rows["most frequent"] = analysis.most_frequent(train_counts, 1)
+        if setting.chance_varies and setting.candidates is not None:
+            self._rows["chance"] = torch.zeros(1, setting.candidates)
+        self.beside = {name: deepcopy(self.headline) for name in self._rows}
+        self.parts = {"": self.headline, **_make_parts(self.headline, self.labels, setting.cluster)}
+        if bins is not None:
+            self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
+        self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
+
+    def add(self, batch: Batch, exempt_target: bool) -> None:
+        """Count in the queries of one batch."""
+        ranking = self._plan.rank(
+            batch.preds,
+            batch.target,
+            batch.options.get("mask"),
+            batch.groups or None,
+            batch.options.get("exclude"),
+            exempt_target,
+        )
+        for part in self.parts.values():
+            part.update(ranking)
+        for name, row in self._rows.items():
+            scores = row.expand(len(batch.target), -1)
+            self.beside[name].update(
+                scores, batch.target, **batch.options, exempt_target=exempt_target
+            )
+        self.card.update(self._describe(batch, ranking))
+        target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
+        columns = [x[:, None] for x in (ranking.counted, *batch.groups.values())]
+        columns += [target, ranking.above, ranking.tied]
+        self._digest.update(torch.cat([x.long() for x in columns], 1).numpy().tobytes())
+
+    def finish(self) -> None:
+        """Give the queries added so far a digest, by which they are known as a shard."""
+        labels = {kind: names.names for kind, names in self.labels.items()}
+        self._digest.update(json.dumps(labels).encode())
+        self.shards = (self._digest.hexdigest(),) if self.card["queries"] else ()
+
+    def _describe(self, batch: Batch, ranking: Ranking) -> dict[str, int]:
+        """Count the queries of every kind that a reader should know of."""
+        preds, target, counted = batch.preds, batch.target, ranking.counted
+        found = {
+            "queries": torch.ones_like(counted),
+            "left_out": ~counted,
+            "without_target": counted & (ranking.num_relevant == 0),
+            "tied": (ranking.tied > 1).any(1) & counted,
+        }
+        if self.train_counts is not None:
+            visits = self.train_counts
+            known = (target >= 0) & (target < len(visits))
+            unseen = known & (visits[target.clamp(0, len(visits) - 1)] == 0)
+            rows = (unseen | (target >= len(visits))).reshape(len(ranking), -1).any(1)
+            found["unseen_targets"] = rows & counted
+        if self.setting.candidates is not None:
+            found["rows_with_nan"] = preds.isnan().any(1) & counted
+            found["constant_rows"] = (preds == preds[:, :1]).all(1) & counted
+        else:
+            in_order = preds.sort(dim=1).values
+            repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
+            found["lists_with_repeats"] = repeated.any(1) & counted
+            found["short_lists"] = (preds < 0).any(1) & counted
+            if (size := self.setting.known_locations) is not None:
+                found["lists_with_other_ids"] = (preds >= size).any(1) & counted
+        return {name: int(rows.sum()) for name, rows in found.items()}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the protocol card."""
+        setting = self.setting
+        dirt = {name: number for name, number in self.card.items() if name != "queries"}
+        shards = {"shards": len(self.shards)} if len(self.shards) > 1 else {}
+        excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
+        sure = "queries independent"
+        if setting.cluster is not None:
+            sure = f"clustered by {setting.cluster}"
+        return {
+            "queries": self.card["queries"],
+            "candidates": setting.candidates,
+            **excluded,
+            **dirt,
+            **shards,
+            "averaged_over": "queries",
+            "intervals": f"{100 * setting.confidence:g} %, {sure}",
+            "ties": "expected value over random orders",
+        }
+
+    def save(self, path: Path) -> None:
+        """Write integers and names alone; nothing in the file can be run."""
+        header = {
+            "version": _VERSION,
+            "setting": asdict(self.setting),
+            "labels": {kind: names.names for kind, names in self.labels.items()},
+            "card": self.card,
+            "shards": self.shards,
+            "by": self.bins and self.bins.by,
+        }
+        arrays = {name: x.state.numpy() for name, x in self._members().items()}
+        if self.bins is not None:
+            arrays["bin_of"] = self.bins.bin_of.numpy()
+            arrays["num_bins"] = np.array(self.bins.num_bins)
+        if self.train_counts is not None:
+            arrays["train_counts"] = self.train_counts.numpy()
+        # a process that dies leaves no half of a file under the name
+        part = path.with_name(f".{path.name}.part")
+        with part.open("wb") as file:
+            np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
+        part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Counted:
+        """Read what `save` wrote."""
+        try:
+            with np.load(path, allow_pickle=False) as packed:
+                header = json.loads(str(packed["header"]))
+                if header["version"] != _VERSION:
+                    raise ValueError(f"version {header['version']} of the file is unknown")
+                arrays = {name: torch.from_numpy(packed[name]) for name in packed.files[1:]}
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"{path} must be a file that `Evaluation.save` wrote, and cannot be read: {error}."
+            ) from error
+        lists = {key: tuple(x) if isinstance(x, list) else x for key, x in header["setting"].items()}
+        labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
+        bins = None
+        if "bin_of" in arrays:
+            bins = PopularityBins(arrays["bin_of"], int(arrays["num_bins"]))
+        found = cls(Setting(**lists), labels, bins, arrays.get("train_counts"))
+        for name, member in found._members().items():
+            _add(member, arrays[name])
+        found.card, found.shards = Counter(header["card"]), tuple(header["shards"])
+        return found
+
+    def _members(self) -> dict[str, Any]:
+        return {
+            f"{part}/{name}": member
+            for part, collection in {**self.parts, **self.beside}.items()
+            for name, member in collection.named_members()
+        }
+
+
+def _add(member: Any, state: Tensor) -> None:
+    """Add integers to those of a metric."""
+    member.merge_state({member.state_name: state})
+    member._update_count += 1  # there is something to compute
+
+
+def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
+    """Add up shards, with the names that messages have for them; groups meet by label."""
+    shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
+    (first_name, first), *others = shards
+    for name, other in others:
+        _check_alike(first_name, first.setting, name, other.setting)
+    seen: dict[str, str] = {}
+    for name, one in shards:
+        for digest in one.shards:
+            if digest in seen:
+                raise ValueError(
+                    "every shard must be merged once, and the same queries, groups and ranks are "
+                    f"in {seen[digest]} and in {name}; leave one of them out."
+                )
+            seen[digest] = name
+    labels = {
+        kind: sort_labels(name for _, one in shards for name in one.labels[kind].names)
+        for kind in first.labels
+    }
+    merged = Counted(first.setting, labels, first.bins, first.train_counts)
+    for _, one in shards:
+        merged.card.update(one.card)
+        members = one._members()
+        for name, member in merged._members().items():
+            state = members[name].state
+            if isinstance(member, Grouped):
+                wide = member.empty_tally()
+                wide[labels[str(member.by)].number(members[name].group_names)] = state
+                state = wide
+            _add(member, state)
+    merged.shards = tuple(seen)
+    return merged
+
+
+def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
+    """Raise where two shards were not evaluated alike."""
+    for field in fields(Setting):
+        a, b = getattr(first, field.name), getattr(other, field.name)
+        if a != b:
+            remedy = ""
+            if field.name == "num_locations":
+                remedy = "; give all of them the same `num_locations`"
+            if field.name == "vocabulary":
+                remedy = "; read all of them with the same `vocabulary`"
+            raise ValueError(
+                f"shards must agree on `{field.name}`, got {short(a)} in {first_name} and "
+                f"{short(b)} in {name}{remedy}."
+            )
+
+
+def digest(*values: Any) -> str:
+    """Return a short text that differs where the values do."""
+    found = blake2b(digest_size=8)
+    for value in values:
+        found.update(repr(value).encode())
+    return found.hexdigest()
+
+
+def _make_parts(
+    headline: RankingCollection, labels: Mapping[str, GroupLabels], cluster: str | None
+) -> dict[str, RankingCollection]:
+    """Make what is counted beside the headline, of the same means of scores."""
+    means = {
+        name: member
+        for name, member in headline.named_members()
+        if isinstance(member, RankingMetric) and member.averages_scores
+    }
+
+    def grouped(kind: str, average: Average | None = None) -> RankingCollection:
+        options: dict[str, Any] = {"average": average, "by": kind, "labels": labels[kind]}
+        return RankingCollection({key: Grouped(x, **options) for key, x in means.items()})
+
+    parts = {
+        ties: RankingCollection({name: _with_ties(x, ties) for name, x in means.items()})
+        for ties in get_args(Ties)
+        if ties != "expected"
+    }
+    parts |= {f"by {kind}": grouped(kind) for kind, names in labels.items() if len(names)}
+    if cluster is not None and len(labels[cluster]):
+        parts["cluster"] = grouped(cluster, "queries")
+    return parts
+
+
+def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:
+    options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
+    return type(metric)(**options, ties=ties)
