@@ -215,12 +215,13 @@ class Counted:
             raise ValueError(
                 f"{path} must be a file that `Evaluation.save` wrote, and cannot be read: {error}."
             ) from error
-        lists = {key: tuple(x) if isinstance(x, list) else x for key, x in header["setting"].items()}
+        setting: dict[str, Any] = header["setting"]
+        setting |= {name: tuple(setting[name]) for name in ("k", "groups")}
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
         bins = None
         if "bin_of" in arrays:
             bins = PopularityBins(arrays["bin_of"], int(arrays["num_bins"]))
-        found = cls(Setting(**lists), labels, bins, arrays.get("train_counts"))
+        found = cls(Setting(**setting), labels, bins, arrays.get("train_counts"))
         for name, member in found._members().items():
             _add(member, arrays[name])
         found.card, found.shards = Counter(header["card"]), tuple(header["shards"])

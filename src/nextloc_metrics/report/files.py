@@ -1,4 +1,4 @@
-"""Files of predictions: NumPy, CSV, JSON lines and Parquet, read into what `evaluate` takes.
+"""Files of predictions: NumPy, tables and runs of TREC, read into what `evaluate` takes.
 
 Nothing is unpickled, and nothing is left out silently: what cannot be read is an error that names
 the file, the row and the value, or is counted.
@@ -6,33 +6,22 @@ the file, the row and the value, or is counted.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nextloc_metrics.arrays import as_tensor
 from nextloc_metrics.checks import check_choice
 from nextloc_metrics.messages import short
+from nextloc_metrics.report.ids import OnError, Words, check_ids, read_lists, read_targets
+from nextloc_metrics.report.trec import read_trec, write_trec
 
-OnError = Literal["raise", "miss"]
-
-_TABLES = {
-    ".csv": "read_csv",
-    ".tsv": "read_csv",
-    ".jsonl": "read_json",
-    ".ndjson": "read_json",
-    ".json": "read_json",
-    ".parquet": "read_parquet",
-}
-
-# Between the ids of a list that is written as text.
-_BETWEEN = re.compile(r"[\s,;|]+")
+_RUNS = (".run", ".trec")
+_KINDS = (".npy", ".npz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", *_RUNS)
 
 
 @dataclass
@@ -53,6 +42,32 @@ class Predictions:
     missed: int = 0
     vocabulary: tuple[str, ...] | None = None
 
+    def to_trec(
+        self,
+        run: str | Path,
+        qrels: str | Path,
+        name: str = "nextloc-metrics",
+        force: bool = False,
+    ) -> None:
+        """Write a run and its judgements for trec_eval and programs that read its files.
+
+        Queries are numbered from 0. Of scores, the best 1,000 of every query are written. An id
+        that is repeated in a list is written once, at its first rank.
+
+        Args:
+            run: the file for the answers.
+            qrels: the file for what was relevant.
+            name: the name of the run, its last column.
+            force: write over files.
+
+        Raises:
+            FileExistsError: a file exists, and `force` is False.
+        """
+        for path in map(Path, (run, qrels)):
+            if path.exists() and not force:
+                raise FileExistsError(f"{path} exists; write over it by `force=True`.")
+        write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name)
+
 
 def read(
     path: str | Path,
@@ -62,6 +77,7 @@ def read(
     groups: Sequence[str] = (),
     targets: str | Path | None = None,
     padding: Sequence[int] = (),
+    vocabulary: Sequence[str] | None = None,
     on_error: OnError = "raise",
 ) -> Predictions:
     r"""Read predictions and what was relevant.
@@ -71,12 +87,17 @@ def read(
 
     Args:
         path: `.npy` of scores or lists, `.npz`, `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet`;
-            a folder or a pattern such as `"part-*.parquet"` of these, in the order of names.
+            a folder or a pattern such as `"part-*.parquet"` of these, in the order of names; or
+            `.run` or `.trec`, a run of TREC.
         preds: the name of the column, or of the array in `.npz`.
         target: the same of what was relevant.
         groups: names of columns of groups.
-        targets: a `.npy` of what was relevant, for a `.npy` of predictions.
+        targets: a file of what was relevant: `.npy` for a `.npy` of predictions, and the
+            judgements ("qrels") for a run.
         padding: other negative numbers than -1 that stand for nothing.
+        vocabulary: the text of every id, where several files must number them alike; None
+            numbers the text in this file, in alphabetical order. A target must be in it, and an
+            answer that is not is a miss.
         on_error: `"miss"` counts an answer that cannot be read as one without a hit.
 
     Raises:
@@ -99,23 +120,33 @@ def read(
             raise ValueError(f"`path` must be one file of NumPy without groups, got {short(path)}.")
         found = _read_numpy(files[0], preds, target, groups, targets)
         if found.preds.dtype.kind in "iu":
-            checked = _check_ids(str(files[0]), found.preds, padding, on_error)
+            checked = check_ids(str(files[0]), found.preds, padding, on_error)
             found.preds, found.missed = checked
         return found
-    table = _read_tables(files, [preds, target, *groups])
-    name = str(path)
-    relevant, vocabulary = _read_targets(name, table[target], table[preds], padding)
-    lists, missed = _read_lists(name, table[preds], vocabulary, padding, on_error)
+    name, is_run = str(path), _suffix(files[0]) in _RUNS
+    if is_run:
+        if targets is None or len(files) > 1 or groups:
+            raise ValueError(
+                "`targets` must name the judgements of one run, without groups, got "
+                f"{short(targets)} for {short(path)}."
+            )
+        table: dict[str, Any] = dict(
+            zip([preds, target], read_trec(files[0], Path(targets)), strict=True)
+        )
+    else:
+        table = _read_tables(files, [preds, target, *groups])
+    words = Words.of(vocabulary, table[target], table[preds])
+    relevant = read_targets(name, table[target], padding, words, may_be_empty=is_run)
+    lists, missed = read_lists(name, table[preds], padding, words, on_error)
     kept = {group: table[group] for group in groups}
-    words = None if vocabulary is None else tuple(vocabulary)
-    return Predictions(lists, relevant, kept, missed, words)
+    return Predictions(lists, relevant, kept, missed, words.known)
 
 
 def _files(path: str | Path) -> list[Path]:
     """List the files of a path, a folder or a pattern."""
     whole = Path(path)
     if whole.is_dir():
-        files = [x for x in sorted(whole.iterdir()) if _suffix(x) in (*_TABLES, ".npy", ".npz")]
+        files = [x for x in sorted(whole.iterdir()) if _suffix(x) in _KINDS]
     elif whole.exists():
         files = [whole]
     else:
@@ -123,10 +154,9 @@ def _files(path: str | Path) -> list[Path]:
     if not files:
         raise FileNotFoundError(f"`path` must be a file of predictions, and {path} is none.")
     kinds = {_suffix(file) for file in files}
-    if len(kinds) > 1 or not kinds <= {*_TABLES, ".npy", ".npz"}:
+    if len(kinds) > 1 or not kinds <= {*_KINDS}:
         raise ValueError(
-            "`path` must be files of one kind, .npy, .npz, .csv, .tsv, .jsonl, .json or .parquet, "
-            f"got {short(sorted(kinds))}."
+            f"`path` must be files of one kind, {', '.join(_KINDS)}, got {short(sorted(kinds))}."
         )
     return files
 
@@ -153,156 +183,71 @@ def _read_numpy(
         return Predictions(packed[preds], as_tensor(target, packed[target]), kept)
 
 
-def _check_ids(file: str, ids: Any, padding: Sequence[int], on_error: OnError) -> tuple[Any, int]:
-    """Replace padding in ids `[N, K]` by -1, and count broken rows: other negative ids."""
-    ids = np.where(np.isin(ids, list(padding)), -1, ids)
-    broken = (ids < -1).any(1)
-    if broken.any() and on_error == "raise":
-        row = int(np.flatnonzero(broken)[0])
-        raise _broken(file, row, ids[row].tolist())
-    ids[broken] = -1
-    return ids, int(broken.sum())
-
-
-def _read_tables(files: Iterable[Path], columns: Sequence[str]) -> Any:
+def _read_tables(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
     """Read columns of tables, one table below the other."""
-    import pandas  # type: ignore[import-untyped]
-
+    names = list(dict.fromkeys(names))
+    read = _read_parquet if _suffix(files[0]) == ".parquet" else _read_text
     parts = []
     for file in files:
-        kind = _suffix(file)
-        options: dict[str, Any] = {}
-        if _TABLES[kind] == "read_csv":
-            # an empty cell is an empty list, and ids keep their digits
-            options = {
-                "keep_default_na": False,
-                "dtype": str,
-                "sep": "\t" if kind == ".tsv" else ",",
-            }
-        if kind in (".jsonl", ".ndjson"):
-            options = {"lines": True}
         try:
-            part = getattr(pandas, _TABLES[kind])(file, **options)
+            part, have = read(file, names)
         except Exception as error:
             raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
-        _check_columns(file, list(part.columns), columns)
-        parts.append(part[list(columns)])
-    return pandas.concat(parts, ignore_index=True)
+        _check_columns(file, have, names)
+        parts.append(part)
+    if read is _read_parquet:
+        import pyarrow
+
+        table = pyarrow.concat_tables(parts, promote_options="permissive")
+        return {name: _of_arrow(table[name]) for name in names}
+    import pandas
+
+    frame = pandas.concat(parts, ignore_index=True)
+    return {name: frame[name] for name in names}
+
+
+def _read_text(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
+    """Read CSV or JSON, and name the columns that there are."""
+    import pandas
+
+    kind = _suffix(file)
+    if kind in (".csv", ".tsv"):
+        # an empty cell is an empty list, and ids keep their digits
+        separator = "\t" if kind == ".tsv" else ","
+        table = pandas.read_csv(file, sep=separator, keep_default_na=False, dtype=str)
+    else:
+        table = pandas.read_json(file, lines=kind != ".json")
+    have = list(table.columns)
+    return table[[name for name in names if name in have]], have
+
+
+def _read_parquet(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
+    """Read Parquet, and name the columns that there are."""
+    from pyarrow import parquet
+
+    have = parquet.read_schema(file).names
+    return parquet.read_table(file, columns=[name for name in names if name in have]), have
+
+
+def _of_arrow(column: Any) -> Any:
+    """Return lists of integers as rows padded with -1, and any other column as pandas has it."""
+    import pyarrow
+
+    kind = column.type
+    is_list = pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind)
+    if not is_list or not pyarrow.types.is_integer(kind.value_type) or column.null_count:
+        return column.to_pandas()
+    # no object is made for a row, of which there may be millions
+    values = pyarrow.chunked_array([chunk.flatten() for chunk in column.chunks], kind.value_type)
+    lengths = pyarrow.compute.list_value_length(column).to_numpy().astype(np.int64)
+    if values.null_count:
+        return column.to_pandas()
+    rows = np.full((len(lengths), int(lengths.max(initial=0))), -1, np.int64)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = values.to_numpy()
+    return rows
 
 
 def _check_columns(file: Path, have: Sequence[str], need: Sequence[str]) -> None:
     missing = [name for name in need if name not in have]
     if missing:
         raise ValueError(f"{file} must have {short(missing)}, got {short(list(have))}.")
-
-
-def _read_targets(
-    file: str, column: Any, answers: Any, padding: Sequence[int]
-) -> tuple[Tensor, dict[str, int] | None]:
-    """Read what was relevant, and make a vocabulary where that is text."""
-    if (whole := _integers(column)) is not None and bool((whole >= 0).any(1).all()):
-        return (whole[:, 0] if whole.shape[1] == 1 else whole), None
-    rows = [_tokens(cell) for cell in column]
-    vocabulary = None
-    if any(_is_text(token) for row in rows for token in row):
-        words = {str(x) for row in rows for x in row}
-        words |= {str(x) for cell in answers for x in _tokens(cell)}
-        vocabulary = {word: number for number, word in enumerate(sorted(words))}
-    lists = []
-    for row, tokens in enumerate(rows):
-        numbers = _number(tokens, padding, vocabulary)
-        if not numbers:
-            raise _broken(file, row, column.iloc[row])
-        lists.append(numbers)
-    target = as_tensor("target", lists)
-    return (target[:, 0] if target.shape[1:] == (1,) else target).long(), vocabulary
-
-
-def _read_lists(
-    file: str,
-    column: Any,
-    vocabulary: dict[str, int] | None,
-    padding: Sequence[int],
-    on_error: OnError,
-) -> tuple[Tensor, int]:
-    """Read lists of ids, padded with -1, and how many were broken."""
-    whole = None if vocabulary is not None else _integers(column)
-    if whole is not None:
-        ids, missed = _check_ids(file, whole.numpy(), padding, on_error)
-        return as_tensor("preds", ids), missed
-    lists, missed = [], 0
-    for row, cell in enumerate(column):
-        numbers = _number(_tokens(cell), padding, vocabulary)
-        if numbers is None or _is_missing(cell):
-            if on_error == "raise":
-                raise _broken(file, row, cell)
-            numbers, missed = [], missed + 1
-        lists.append(numbers)
-    made = as_tensor("preds", lists) if lists else torch.zeros(0, 1, dtype=torch.int64)
-    return (made if made.shape[1] else torch.full((len(made), 1), -1)), missed
-
-
-def _integers(column: Any) -> Tensor | None:
-    """Return a column of integers, or of arrays of them, int64 `[N, M]`; None for any other."""
-    if not len(column):
-        return None
-    if column.dtype.kind not in "iu":
-        for cell in column:
-            if not (isinstance(cell, np.ndarray) and cell.dtype.kind in "iu"):
-                return None
-    found = as_tensor("preds", column).long().reshape(len(column), -1)
-    return found if found.shape[1] else None
-
-
-def _tokens(cell: Any) -> list[Any]:
-    """Part a cell into ids, as numbers or as text."""
-    if isinstance(cell, str):
-        text = cell.strip().strip("[](){}")
-        return [token.strip("'\" ") for token in _BETWEEN.split(text) if token.strip("'\" ")]
-    if isinstance(cell, np.ndarray | list | tuple):
-        return list(cell)
-    return [] if _is_missing(cell) else [cell]
-
-
-def _number(
-    tokens: Sequence[Any], padding: Sequence[int], vocabulary: Mapping[str, int] | None
-) -> list[int] | None:
-    """Return ids, -1 for padding; None where a token is none."""
-    if vocabulary is not None:
-        return [vocabulary[str(token)] for token in tokens]
-    numbers = []
-    for token in tokens:
-        number = _whole(token)
-        if number is None or (number < -1 and number not in padding):
-            return None
-        numbers.append(-1 if number in padding else number)
-    return numbers
-
-
-def _whole(token: Any) -> int | None:
-    """Return a whole number, written as a float maybe; None for anything else."""
-    if _is_text(token) or not float(token).is_integer():
-        return None
-    # digits are read as they are: a float holds 53 bits of them
-    is_float = isinstance(token, str) and not token.lstrip("+-").isdecimal()
-    return int(float(token)) if is_float else int(token)
-
-
-def _is_text(token: Any) -> bool:
-    """Tell whether a token is no number at all."""
-    try:
-        float(token)
-    except (TypeError, ValueError):
-        return True
-    return False
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and cell != cell)
-
-
-def _broken(file: str, row: int, value: Any) -> ValueError:
-    return ValueError(
-        f"row {row} of {file} must hold ids of locations, got {short(value)}; `padding=` names "
-        "numbers that stand for nothing, and `on_error='miss'` counts broken answers as misses."
-    )

@@ -93,7 +93,7 @@ class Table:
         Raises:
             ModuleNotFoundError: pandas is not installed.
         """
-        import pandas  # type: ignore[import-untyped]
+        import pandas
 
         frame = pandas.DataFrame(self.records)
         return frame.set_index(frame.columns[0]) if len(frame.columns) else frame
@@ -207,6 +207,8 @@ def _lay_out(
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
     """Return the numbers of every row."""
     records = []
+    measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
+    alone = len(models) == 1 or len(measured) == 1
     for name in names:
         record: dict[str, Any] = {"metric": titles[name]}
         for model, readings in models.items():
@@ -214,7 +216,7 @@ def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) ->
                 record[model] = math.nan
                 continue
             record[model] = one.value
-            of = "" if len(models) == 1 else f"{model} "
+            of = "" if alone else f"{model} "
             if one.bounds is not None:
                 record |= dict(zip((f"{of}low", f"{of}high"), one.bounds, strict=True))
             if one.number is not None:

@@ -1,0 +1,85 @@
+"""Runs and relevance judgements ("qrels") in the format of TREC, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# How many candidates of scores are written for a query, as is the custom.
+_DEPTH = 1000
+
+
+def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]]]:
+    """Read every query's answers, best first, and the relevant ids; all of them as text.
+
+    Queries come in the order of the judgements. One without an answer has an empty list, and one
+    without a judgement nothing relevant. Answers are in the order of their scores, equal ones by id
+    from last to first, as trec_eval has it; the column of ranks is not looked at.
+    """
+    relevant: dict[str, list[str]] = {}
+    for row, (query, _, document, grade) in _lines(qrels, "query 0 id grade"):
+        found = relevant.setdefault(query, [])
+        if _number(qrels, row, grade) > 0 and document not in found:
+            found.append(document)
+    answers: dict[str, list[tuple[float, str]]] = {query: [] for query in relevant}
+    for row, (query, _, document, _, score, _) in _lines(run, "query Q0 id rank score name"):
+        answers.setdefault(query, []).append((_number(run, row, score), document))
+    lists = [[document for _, document in sorted(x, reverse=True)] for x in answers.values()]
+    return lists, [relevant.get(query, []) for query in answers]
+
+
+def _lines(path: Path, columns: str) -> Iterator[tuple[int, list[str]]]:
+    """Part lines into columns, and number them from 1."""
+    with path.open(encoding="utf-8") as file:
+        for row, line in enumerate(file, 1):
+            cells = line.split()
+            if cells and len(cells) != len(columns.split()):
+                raise ValueError(f"line {row} of {path} must be `{columns}`, got {line.strip()!r}.")
+            if cells:
+                yield row, cells
+
+
+def _number(path: Path, row: int, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if number != number:
+        raise ValueError(f"line {row} of {path} must hold a number, got {text!r}.")
+    return number
+
+
+def write_trec(
+    preds: Any,
+    target: Tensor,
+    vocabulary: Sequence[str] | None,
+    run: Path,
+    qrels: Path,
+    name: str,
+) -> None:
+    """Write lists of ids, or the best of scores, and what was relevant; queries are numbered."""
+    preds = torch.as_tensor(preds)
+    if preds.is_floating_point():
+        scores, ids = preds.nan_to_num(nan=-torch.inf).topk(min(_DEPTH, preds.shape[1]))
+        ids = ids.masked_fill(scores == -torch.inf, -1)
+    else:
+        ids = preds
+        scores = torch.arange(ids.shape[1], 0, -1).expand(ids.shape)
+
+    def word(number: int) -> str:
+        return str(number) if vocabulary is None else vocabulary[number]
+
+    with run.open("w", encoding="utf-8") as file:
+        for query, row in enumerate(zip(ids.tolist(), scores.tolist(), strict=True)):
+            seen: set[int] = set()
+            for rank, (number, score) in enumerate(zip(*row, strict=True), 1):
+                if number >= 0 and number not in seen:  # a run holds an id once
+                    file.write(f"{query} Q0 {word(number)} {rank} {score!r} {name}\n")
+                    seen.add(number)
+    with qrels.open("w", encoding="utf-8") as file:
+        for query, numbers in enumerate(target.reshape(len(target), -1).tolist()):
+            file.writelines(f"{query} 0 {word(number)} 1\n" for number in numbers if number >= 0)
