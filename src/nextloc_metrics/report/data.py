@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ class Data(NamedTuple):
     def chunks(self) -> Iterator[Batch]:
         """Take as many rows at a time as fit into any memory; at least one time."""
         step = max(1, _CHUNK // max(1, self.width))
-        for start in range(0, max(1, len(self.target)), step):
+        for start in _track(range(0, max(1, len(self.target)), step)):
             rows = slice(start, start + step)
             yield Batch(
                 as_tensor("preds", self.preds[rows]),
@@ -57,6 +57,15 @@ class Data(NamedTuple):
                 {name: kind.numbers[rows] for name, kind in self.kinds.items()},
                 {name: x[rows] for name, x in self.options.items()},
             )
+
+
+def _track(starts: range) -> Iterable[int]:
+    """Show a progress bar where it takes long, on a terminal, and where tqdm is installed."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        return starts
+    return cast(Iterable[int], tqdm(starts, delay=2, disable=None, leave=False, unit="chunk"))
 
 
 def read_data(

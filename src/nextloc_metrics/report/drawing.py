@@ -22,6 +22,9 @@ MOST_LINES = 12
 
 NO_STEP = "`val` must hold the value of at least one step, got none."
 
+# Characters of a group's name beside an axis.
+_LONGEST_LABEL = 24
+
 _MARKERS = "os^Dv*"
 _DASHES = ("-", "--", ":", "-.")
 
@@ -231,7 +234,7 @@ def draw_bars(
     axes.bar_label(bars, missing, padding=3, rotation=90, fontsize="small", color="0.3")
     every = 1 if len(labels) <= MOST_LINES + 2 else 5
     shown = [i for i, hatch in enumerate(hatches) if i % every == 0 or hatch]
-    axes.set_xticks([places[i] for i in shown], [labels[i] for i in shown])
+    axes.set_xticks([places[i] for i in shown], [_fit(labels[i]) for i in shown])
     for label in axes.get_xticklabels():
         if not label.get_text().isdecimal():
             label.set_fontsize("small")
@@ -314,6 +317,11 @@ def add_legend(axes: Any, title: str = "", beside: bool = False) -> None:
             fontsize="small",
             frameon=False,
         )
+
+
+def _fit(label: str) -> str:
+    """Cut the name of a group, so that the names leave room for the picture."""
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
 def _plural(noun: str) -> str:

@@ -13,6 +13,7 @@ from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.report.counted import Counted, Setting, digest, merge_counted
 from nextloc_metrics.report.data import check_cluster, count_locations, read_data
+from nextloc_metrics.report.page import write_cell, write_page
 from nextloc_metrics.report.readings import Reading, read_results
 from nextloc_metrics.report.tables import Table, of_readings
 
@@ -34,6 +35,7 @@ class Evaluation:
         deciles: the decile metrics, as a table.
         card: how the numbers came about: a dict of what was counted, and of what was left out.
         table: the headline.
+        columns: the numbers of the headline, by column and row.
     """
 
     values: dict[str, float]
@@ -46,6 +48,7 @@ class Evaluation:
     ties: dict[str, Interval] = field(default_factory=dict)
     groups: dict[str, Table] = field(default_factory=dict)
     deciles: Table | None = None
+    columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
     _counted: Any = None
 
     def save(self, path: str | Path, force: bool = False) -> None:
@@ -73,11 +76,22 @@ class Evaluation:
         parts += [f"By {name}:\n\n{table.to_markdown()}" for name, table in self.groups.items()]
         if self.deciles is not None:
             parts.append(f"By popularity of the target:\n\n{self.deciles.to_markdown()}")
-        rows = [[name.replace("_", " "), _written(value)] for name, value in self.card.items()]
+        rows = [[name.replace("_", " "), write_cell(value)] for name, value in self.card.items()]
         return "\n\n".join([*parts, Table(["protocol", ""], rows).to_markdown()])
 
+    def to_html(self, title: str = "Evaluation") -> str:
+        """Write all of it as one page, with pictures, that needs nothing from elsewhere.
+
+        Args:
+            title: of the page.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        return write_page(self, title)
+
     def __repr__(self) -> str:
-        lines = [f"{name.replace('_', ' ')}: {_written(x)}" for name, x in self.card.items()]
+        lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]
         return "\n".join([str(self.table), *lines])
 
 
@@ -236,6 +250,7 @@ def _evaluation(counted: Counted) -> Evaluation:
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
         deciles=parts["deciles"].table() if "deciles" in parts else None,
+        columns=columns,
         _counted=counted,
     )
 
@@ -246,7 +261,3 @@ def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dic
         for name, reading in readings.items()
         if name in values
     }
-
-
-def _written(value: Any) -> str:
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

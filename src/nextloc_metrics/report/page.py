@@ -1,0 +1,164 @@
+"""An evaluation as one page of HTML, with nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable, Mapping
+from html import escape
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.report.drawing import Scale, draw_bars, draw_readings, import_pyplot
+from nextloc_metrics.report.plotting import plot_metric
+from nextloc_metrics.report.tables import Table
+
+if TYPE_CHECKING:
+    from nextloc_metrics.report.evaluation import Evaluation
+
+# Longer tables are folded.
+_LONG = 12
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --soft: #8881; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: auto; padding: 1rem; }
+h1 { line-height: 1.2; overflow-wrap: anywhere; }
+h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin-bottom: 1rem; font-variant-numeric: tabular-nums; font-size: .9rem; }
+th, td { padding: .2rem .8rem .2rem 0; white-space: nowrap; }
+tr { border-bottom: 1px solid var(--line); }
+caption { text-align: left; font-size: .8rem; padding-top: .4rem; }
+td:first-child { max-width: 24rem; overflow: hidden; text-overflow: ellipsis; }
+figure { margin: 1rem 0; }
+figcaption { font-size: .9rem; }
+img { max-width: 100%; height: auto; background: #fff; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.5rem; }
+dd { margin: 0; overflow-wrap: anywhere; }
+summary { cursor: pointer; padding: .3rem 0; }
+footer { margin-top: 3rem; font-size: .8rem; }
+@media (prefers-color-scheme: dark) { img { filter: invert(.93) hue-rotate(180deg); } }
+@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-left: 1rem; } }
+@media print { body { max-width: none; } h2, figure, tr { break-inside: avoid; } }
+"""
+
+
+def write_page(evaluation: Evaluation, title: str) -> str:
+    """Write the page; see `Evaluation.to_html`."""
+    counted = evaluation._counted
+    sections = [_section("Result", _headline(evaluation))]
+    sections += [
+        _section(f"By {kind}", _by_group(kind, table, counted.parts.get(f"by {kind}")))
+        for kind, table in evaluation.groups.items()
+    ]
+    if evaluation.deciles is not None:
+        content = _by_decile(counted.parts["deciles"]) + _table(evaluation.deciles)
+        sections.append(_section("By popularity", content))
+    sections.append(_section("Ties", _ties(evaluation)))
+    sections.append(_section("Protocol", _card(evaluation.card)))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(title)}</h1>\n{''.join(sections)}"
+        f"<footer>nextloc-metrics {version('nextloc-metrics')}</footer>\n</body>\n</html>\n"
+    )
+
+
+def _headline(evaluation: Evaluation) -> str:
+    """Show the values, as a picture and as a table."""
+    confidence = evaluation._counted.setting.confidence
+    columns = dict(evaluation.columns)
+    columns["model"] = columns.pop("value")
+    picture = _picture(
+        f"Values with {100 * confidence:g} % intervals",
+        draw_readings,
+        {name: columns[name] for name in ("model", *columns)},
+        confidence,
+        None,
+    )
+    skill = ""
+    if evaluation.skill:
+        rows = [[name, f"{100 * x:.2f}"] for name, x in evaluation.skill.items()]
+        note = "0 is the ranking by visits in the training data, 100 is perfect"
+        skill = _table(Table(["skill, percent", "value"], rows, [note]))
+    return picture + _table(evaluation.table) + skill
+
+
+def _by_group(kind: str, table: Table, members: RankingCollection | None) -> str:
+    """Draw the first metric for every group, and show the table of all."""
+    if members is None:  # there is no group
+        return _table(table)
+    name, member = next(iter(members.named_members()))
+    return _picture(f"{name} by {kind}", plot_metric, member) + _table(table)
+
+
+def _by_decile(members: RankingCollection) -> str:
+    """Draw precision and NDCG, whose values are fractions, for every decile of the target."""
+    values = members.compute()
+    pictures = ""
+    for title in ("precision", "ndcg"):
+        found = {name: x for name, x in values.items() if name.startswith(f"{title}_at_")}
+        heights = torch.tensor([float(x) for x in found.values()])
+        labels = [name.rpartition("_")[2].lstrip("0") for name in found]
+        shared = next(iter(found)).partition("_decile_")[0]
+        decile = f"decile of the target ({len(labels) - 1} = most popular)"
+        caption = f"{shared} by popularity of the target"
+        scale = Scale(shared, 0, 1)
+        pictures += _picture(caption, draw_bars, heights, None, labels, scale, decile, None)
+    return pictures
+
+
+def _ties(evaluation: Evaluation) -> str:
+    """Show how much the order of tied candidates could change."""
+    rows = [
+        [name, *(f"{100 * x:.2f}" for x in (low, evaluation.values[name], high))]
+        for name, (low, high) in evaluation.ties.items()
+    ]
+    header = ["percent", "relevant last", "expected", "relevant first"]
+    return _table(Table(header, rows, ["among candidates with equal scores"]))
+
+
+def _card(card: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(write_cell(value))}</dd>"
+        for name, value in card.items()
+    )
+    return f"<dl>{rows}</dl>"
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section>\n<h2>{escape(title)}</h2>\n{content}</section>\n"
+
+
+def _table(table: Table) -> str:
+    """Put a table where it can be moved sideways, and fold it where it is long."""
+    html = f'<div class="wide">{table._repr_html_()}</div>\n'
+    if len(table.rows) <= _LONG:
+        return html
+    return f"<details><summary>{len(table.rows)} rows</summary>{html}</details>\n"
+
+
+def _picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
+    """Draw into the page itself."""
+    pyplot = import_pyplot()
+    # text of the data is no formula, and the same data make the same bytes
+    style = {"text.parse_math": False, "svg.hashsalt": "nextloc-metrics"}
+    with pyplot.rc_context(style):
+        figure, _ = draw(*arguments)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+        pyplot.close(figure)
+    data = base64.b64encode(drawn.getvalue()).decode()
+    return (
+        f'<figure><img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>\n"
+    )
+
+
+def write_cell(value: Any) -> str:
+    """Write a number or a text of the card."""
+    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
