@@ -26,6 +26,9 @@ NOT_RUN = {
     "pip install 'nextloc-metrics[cli]'": "needs a release",
     "nextloc-metrics score answers.csv --group user --cluster user --k 1 --k 5 --intervals "
     "--format json": "is run on other files by tests/test_files.py",
+    "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
+    "by tests/test_shards.py",
+    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by tests/test_files.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "pytest tests/test_worked_examples.py tests/test_against_oracle.py "
     "tests/test_contract.py": "is part of `pytest`",

@@ -10,14 +10,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 from matplotlib import pyplot
 
 import pictures
-import score_lists
 import ties
 import uncertainty
 from check_ins import (
@@ -284,66 +282,6 @@ def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFix
             assert torch.equal(value, evaluation.by_user.compute()[name])
             assert f"{name:6}  {100 * float(value):6.2f}" in printed
         assert len(evaluation.kept.compute().ids) == len(evaluation.users)
-
-
-def test_score_lists_scores_its_sample(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a file, the embedded lists give what can be counted by hand."""
-    values = score_lists.main([])
-    ranks = [1, 2, 3, 1, 5, 3, 1, 4, 2, 1]  # two of the twelve targets are not in their lists
-    assert values["hit_rate_at_1"] == pytest.approx(4 / 12)
-    assert values["precision_at_5"] == pytest.approx(10 / 12 / 5)
-    assert values["mrr_at_10"] == pytest.approx(sum(1 / rank for rank in ranks) / 12)
-    gains = sum(1 / math.log2(rank + 1) for rank in ranks)
-    assert values["ndcg_at_10"] == pytest.approx(gains / 12)
-    printed = capsys.readouterr().out
-    assert "12 lists of up to 5 ids: 2 repeat an id, 2 are short, 0 of them empty" in printed
-    assert re.search(r"k = 1 +33\.33 +33\.33", printed)
-
-
-def test_score_lists_needs_the_file_that_is_named(tmp_path: Path) -> None:
-    """An absent file is an error that names it, and nothing else is scored in its place."""
-    with pytest.raises(SystemExit, match=r"error: .*No such file .*absent\.npz"):
-        score_lists.main([str(tmp_path / "absent.npz")])
-
-
-def test_score_lists_refuses_other_negative_ids_unless_they_are_padding(tmp_path: Path) -> None:
-    """As the library does; the error names the value."""
-    file = tmp_path / "lists.npz"
-    np.savez(file, preds=[[3, 1], [-100, -1]], targets=[1, 4])
-    with pytest.raises(SystemExit, match=r"error: `preds` must hold ids of at least 0 .* got -100"):
-        score_lists.main([str(file)])
-    values = score_lists.main([str(file), "--padding", "-100", "-k", "2"])
-    assert values["mrr_at_2"] == pytest.approx(1 / 2 / 2)
-
-
-def test_score_lists_reads_npz_and_csv_alike(tmp_path: Path) -> None:
-    """Arrays, text with brackets and text without give the same values; bad columns are named."""
-    np.savez(
-        tmp_path / "lists.npz", preds=[[3, 1, 2], [4, 5, -1], [-100, -1, -1]], targets=[1, 4, 2]
-    )
-    (tmp_path / "lists.csv").write_text('preds,targets\n"[3, 1, 2]",1\n4 5,4\n,2\n')
-    values = [
-        score_lists.main([str(tmp_path / name), "-k", "1", "2", "--padding", "-100"])
-        for name in ("lists.npz", "lists.csv")
-    ]
-    assert values[0] == values[1]
-    assert values[0]["mrr_at_2"] == pytest.approx((1 / 2 + 1 + 0) / 3)
-    with pytest.raises(SystemExit, match="has no ranked, only preds, targets"):
-        score_lists.main([str(tmp_path / "lists.csv"), "--preds", "ranked"])
-
-
-def test_score_lists_agrees_with_independent_figures(data: Path) -> None:
-    """The stored lists of a language model score what was counted independently of this library."""
-    file = data / "llm_mob" / "foursquare_top10.npz"
-    values = score_lists.main([str(file), "--padding", "-100"])
-    expected = {
-        "hit_rate_at_1": 0.232271,
-        "hit_rate_at_5": 0.573594,
-        "hit_rate_at_10": 0.692447,
-        "ndcg_at_10": 0.451073,
-        "mrr_at_10": 0.374989,
-    }
-    assert {name: values[name] for name in expected} == pytest.approx(expected, abs=1e-6)
 
 
 def test_pictures_draws_every_kind(

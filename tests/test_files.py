@@ -75,9 +75,9 @@ def test_ids_that_are_text_get_a_vocabulary(tmp_path: Path) -> None:
     rows = [{"preds": ["home", "work"], "target": "work"}, {"preds": ["gym"], "target": "home"}]
     path.write_text("\n".join(map(json.dumps, rows)))
     found = report.read(path)
-    assert found.vocabulary == ("gym", "home", "work")
-    assert found.preds.tolist() == [[1, 2], [0, -1]]
-    assert found.target.tolist() == [2, 1]
+    assert found.vocabulary == ("home", "work", "gym")
+    assert found.preds.tolist() == [[0, 1], [2, -1]]
+    assert found.target.tolist() == [1, 0]
 
 
 def test_scores_stay_on_the_disk(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_scores_of_numpy(tmp_path: Path) -> None:
     np.save(tmp_path / "scores.npy", scores)
     np.save(tmp_path / "targets.npy", target)
     shown = run(
-        "score", str(tmp_path / "scores.npy"), "--targets", str(tmp_path / "targets.npy"),
+        "score", str(tmp_path / "scores.npy"), "--target", str(tmp_path / "targets.npy"),
         "--k", "1", "--format", "json",
     )  # fmt: skip
     assert json.loads(shown.output)["acc_at_1"] == {"value": 0.75}
@@ -245,3 +245,95 @@ def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.Monkey
     monkeypatch.delitem(sys.modules, "nextloc_metrics.report.command", raising=False)
     with pytest.raises(SystemExit, match=r"needs click: pip install 'nextloc-metrics\[cli\]'"):
         __main__.main()
+
+
+def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
+    """By two commands; ids that are text share a vocabulary."""
+    rows = [{"preds": ["home", "work"], "target": "work"}, {"preds": ["sea"], "target": "home"}]
+    words = tmp_path / "words.txt"
+    words.write_text("gym\nhome\nwork\n")
+    for number, row in enumerate(rows):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(row))
+        options = ["--vocabulary", str(words), "--save", str(tmp_path / f"{number}.npz")]
+        assert run("score", str(tmp_path / f"{number}.jsonl"), *options).exit_code == 0
+        assert run("score", str(tmp_path / f"{number}.jsonl"), *options).exit_code == 1
+    parts = [str(tmp_path / f"{number}.npz") for number in (0, 1)]
+    merged = json.loads(run("merge", *parts, "--format", "json").output)
+    assert merged["acc_at_5"] == {"value": 0.5}
+    assert merged["mrr"] == {"value": 0.25}
+    assert merged["card"]["lists_with_other_ids"] == 1
+    page = tmp_path / "report.html"
+    assert run("merge", *parts, "--out", str(page)).exit_code == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert run("merge", parts[0], parts[0]).exit_code == 1
+    with pytest.raises(ValueError, match=r"row 0 of .*'work'"):
+        report.read(tmp_path / "0.jsonl", vocabulary=["home"])
+
+
+# Runs of TREC ------------------------------------------------------------------------------------
+
+RUN = """q1 Q0 b 9 0.5 me
+q1 Q0 a 1 0.5 me
+q1 Q0 c 2 0.9 me
+
+q2 Q0 a 1 1e-3 me
+q4 Q0 a 1 1 me
+"""
+QRELS = "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\nq3 0 a 1\n"
+
+
+def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
+    """By score, then by id from last to first; a query without an answer is a miss."""
+    (tmp_path / "a.run").write_text(RUN)
+    (tmp_path / "a.qrels").write_text(QRELS)
+    found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+    assert found.vocabulary is not None
+    lists = [[found.vocabulary[x] for x in row if x >= 0] for row in found.preds.tolist()]
+    assert lists == [["c", "b", "a"], ["a"], [], ["a"]]
+    assert [[found.vocabulary[x] for x in row if x >= 0] for row in found.target.tolist()] == [
+        ["a"], ["b"], ["a"], [],
+    ]  # fmt: skip
+    e = report.evaluate(found.preds, found.target, k=3)
+    assert e.values["mrr_at_3"] == pytest.approx((1 / 3 + 0 + 0) / 3)
+    assert e.card["without_target"] == 1
+    shown = run(
+        "score", str(tmp_path / "a.run"), "--target", str(tmp_path / "a.qrels"), "--k", "3",
+        "--format", "json",
+    )  # fmt: skip
+    assert json.loads(shown.output)["mrr_at_3"]["value"] == e.values["mrr_at_3"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "says"),
+    [
+        ("q1 Q0 a 1 0.5\n", QRELS, "line 1 of .*a.run must be `query Q0 id rank score name`"),
+        (RUN, "q1 0 a\n", "line 1 of .*a.qrels must be `query 0 id grade`, got 'q1 0 a'"),
+        ("q1 Q0 a 1 good me\n", QRELS, "line 1 of .* must hold a number, got 'good'"),
+        ("q1 Q0 a 1 nan me\n", QRELS, "must hold a number, got 'nan'"),
+    ],
+)
+def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Path) -> None:
+    """With its file and number."""
+    (tmp_path / "a.run").write_text(a)
+    (tmp_path / "a.qrels").write_text(b)
+    with pytest.raises(ValueError, match=says):
+        report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+    with pytest.raises(ValueError, match="`targets` must name the judgements"):
+        report.read(tmp_path / "a.run")
+
+
+def test_predictions_are_written_as_a_run_and_read_back(tmp_path: Path) -> None:
+    """Lists, and scores; the values are those of before."""
+    scores = np.random.default_rng(0).permuted(np.tile(np.arange(7.0), (20, 1)), axis=1)
+    target = np.arange(20) % 7
+    np.savez(tmp_path / "scores.npz", preds=scores, target=target)
+    for path in (tmp_path / "scores.npz", write(".parquet", tmp_path)):
+        found = report.read(path)
+        names = tmp_path / f"{path.stem}.run", tmp_path / f"{path.stem}.qrels"
+        found.to_trec(*names)
+        again = report.read(names[0], targets=names[1])
+        expected = report.evaluate(found.preds, found.target, k=(1, 3)).values
+        assert report.evaluate(again.preds, again.target, k=(1, 3)).values == expected
+        with pytest.raises(FileExistsError, match="`force=True`"):
+            found.to_trec(*names)
+        found.to_trec(*names, force=True)

@@ -4,18 +4,67 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import torch
 
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
+from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.files import Predictions, read
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Give a command several options, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_READING = _options(
+    click.option("--preds", default="preds", show_default=True, help="Column of the predictions."),
+    click.option(
+        "--target",
+        default="target",
+        show_default=True,
+        help="Column of what was relevant; for PATH .npy or .run, the file of it.",
+    ),
+    click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated."),
+    click.option("--cluster", help="Column of the group whose queries depend on each other."),
+    click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be repeated."),
+    click.option("--padding", multiple=True, type=int, help="A negative number for nothing."),
+    click.option(
+        "--vocabulary", type=click.Path(path_type=Path), help="File with the text of an id a line."
+    ),
+    click.option("--num-locations", type=int, help="How many locations there are."),
+    click.option(
+        "--on-error",
+        type=click.Choice(["raise", "miss"]),
+        default="raise",
+        show_default=True,
+        help="What a broken answer is.",
+    ),
+    click.option("--confidence", type=float, default=0.95, show_default=True),
+)
+_FORMAT = click.option(
+    "--format", "kind", type=click.Choice(FORMATS), default="text", show_default=True
+)
+_INTERVALS = click.option("--intervals", is_flag=True, help="Write the bounds in JSON.")
+_OUT = click.option("--out", type=click.Path(path_type=Path), help="File to write to.")
+_FORCE = click.option("--force", is_flag=True, help="Write over a file.")
 
 
 @click.group()
@@ -25,116 +74,84 @@ def main() -> None:
 
 
 @main.command(
-    epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --intervals"
+    epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1 --k 5"
 )
 @click.argument("path")
-@click.option("--preds", default="preds", show_default=True, help="Column of lists or scores.")
-@click.option("--target", default="target", show_default=True, help="Column of relevant ids.")
-@click.option("--targets", help="A .npy of relevant ids, for a .npy of predictions.")
-@click.option("--group", "groups", multiple=True, help="Column of groups; may be given again.")
-@click.option("--cluster", help="The group whose queries depend on each other.")
-@click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be given again.")
-@click.option("--padding", multiple=True, type=int, help="A negative number for nothing.")
-@click.option("--num-locations", type=int, help="How many locations there are.")
-@click.option("--on-error", type=click.Choice(["raise", "miss"]), default="raise")
-@click.option("--intervals", is_flag=True, help="Write the bounds around every mean.")
-@click.option("--confidence", type=float, default=0.95, show_default=True)
-@click.option("--format", "kind", type=click.Choice(FORMATS), default="text", show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), help="Write here instead of printing.")
-@click.option("--force", is_flag=True, help="Write over a file.")
+@_READING
+@_FORMAT
+@_INTERVALS
+@_OUT
+@click.option("--save", type=click.Path(path_type=Path), help="File of counts for `merge`.")
+@_FORCE
 def score(
     path: str,
-    preds: str,
-    target: str,
-    targets: str | None,
-    groups: tuple[str, ...],
-    cluster: str | None,
-    cuts: tuple[int, ...],
-    padding: tuple[int, ...],
-    num_locations: int | None,
-    on_error: Any,
-    intervals: bool,
-    confidence: float,
     kind: str,
+    intervals: bool,
     out: Path | None,
+    save: Path | None,
     force: bool,
+    **reading: Any,
 ) -> None:
-    """Score the predictions in PATH: .npy, .npz, .csv, .jsonl or .parquet."""
-    if out is not None and out.exists() and not force:
-        raise click.ClickException(f"{out} exists; write over it by --force.")
-    if cluster is not None and cluster not in groups:
-        groups = (*groups, cluster)
-    try:
-        found = read(
-            path,
-            preds=preds,
-            target=target,
-            groups=groups,
-            targets=targets,
-            padding=padding,
-            on_error=on_error,
-        )
-        result = evaluate(
-            found.preds,
-            found.target,
-            k=cuts or (1, 5, 10),
-            groups=found.groups,
-            cluster=cluster,
-            num_locations=num_locations,
-            confidence=confidence,
-        )
-    except (OSError, TypeError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-    if on_error == "miss":
-        result.card["broken_answers"] = found.missed
-    text = _written(result, kind, intervals)
-    if out is None:
-        click.echo(text)
-    else:
-        out.write_text(text + "\n")
+    """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run."""
+    _check_new(force, out, save)
+    with _explained():
+        result = _evaluate(path, **reading)
+        if save is not None:
+            result.save(save, force=force)
+    _write(_written(result, kind, intervals), out)
+
+
+@main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
+@click.argument("path")
+@_READING
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write to.")
+@click.option("--title", help="Title of the page; the name of the file otherwise.")
+@_FORCE
+def report(path: str, out: Path, title: str | None, force: bool, **reading: Any) -> None:
+    """Write one page of HTML about the predictions in PATH."""
+    _check_new(force, out)
+    with _explained():
+        _write(_evaluate(path, **reading).to_html(title or Path(path).name), out)
+
+
+@main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
+@click.argument("paths", nargs=-1, required=True)
+@_FORMAT
+@_INTERVALS
+@_OUT
+@_FORCE
+def merge(
+    paths: tuple[str, ...], kind: str, intervals: bool, out: Path | None, force: bool
+) -> None:
+    """Add up what `score --save` wrote for different queries; `--out` ending in .html is a page."""
+    _check_new(force, out)
+    with _explained():
+        result = merge_shards(paths)
+        is_page = out is not None and out.suffix == ".html"
+        _write(result.to_html() if is_page else _written(result, kind, intervals), out)
 
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
 @click.argument("paths", nargs=-1, required=True)
-@click.option("--preds", default="preds", show_default=True, help="Column of lists or scores.")
-@click.option("--target", default="target", show_default=True, help="Column of relevant ids.")
-@click.option("--targets", help="A .npy of relevant ids, for a .npy of predictions.")
-@click.option("--cluster", help="Column of the group whose queries depend on each other.")
-@click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be given again.")
-@click.option("--padding", multiple=True, type=int, help="A negative number for nothing.")
-@click.option("--format", "kind", type=click.Choice(FORMATS), default="text", show_default=True)
-def compare(
-    paths: tuple[str, ...],
-    preds: str,
-    target: str,
-    targets: str | None,
-    cluster: str | None,
-    cuts: tuple[int, ...],
-    padding: tuple[int, ...],
-    kind: str,
-) -> None:
+@_READING
+@_FORMAT
+def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
     """Compare predictions of the same queries in PATHS with those in the first."""
-    groups = [] if cluster is None else [cluster]
-    try:
-        found: dict[str, Predictions] = {
-            path: read(
-                path, preds=preds, target=target, groups=groups, targets=targets, padding=padding
-            )
-            for path in paths
-        }
-        same = found[paths[0]].target
+    with _explained():
+        found = {path: _read(path, **reading) for path in paths}
+        first = found[paths[0]]
         for path, one in found.items():
-            if not torch.equal(one.target, same):
+            if not torch.equal(one.target, first.target):
                 raise ValueError(f"the targets in {path} are not those in {paths[0]}.")
         result = compare_models(
             {path: one.preds for path, one in found.items()},
-            same,
-            k=cuts or (1, 5, 10),
-            groups=found[paths[0]].groups,
-            cluster=cluster,
+            first.target,
+            k=reading["cuts"] or (1, 5, 10),
+            groups=first.groups,
+            cluster=reading["cluster"],
+            num_locations=reading["num_locations"],
+            confidence=reading["confidence"],
         )
-    except (OSError, TypeError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
     if kind == "json":
         differences = {
             name: {key: asdict(one) for key, one in of_metrics.items()}
@@ -147,6 +164,76 @@ def compare(
         click.echo(writers[kind]() if kind in writers else repr(result))
 
 
+def _read(
+    path: str,
+    preds: str,
+    target: str,
+    groups: Sequence[str],
+    cluster: str | None,
+    padding: Sequence[int],
+    vocabulary: Path | None,
+    on_error: Any,
+    **_: Any,
+) -> Predictions:
+    """Read a file as the options say; targets beside it are a file of their own."""
+    has_columns = not path.endswith((".npy", ".run", ".trec"))
+    return read(
+        path,
+        preds=preds,
+        target=target,
+        groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
+        targets=None if has_columns else target,
+        padding=padding,
+        vocabulary=_words(vocabulary),
+        on_error=on_error,
+    )
+
+
+def _evaluate(path: str, **reading: Any) -> Evaluation:
+    """Read a file and evaluate it, as the options say."""
+    found = _read(path, **reading)
+    words, size = _words(reading["vocabulary"]), reading["num_locations"]
+    return evaluate(
+        found.preds,
+        found.target,
+        k=reading["cuts"] or (1, 5, 10),
+        groups=found.groups,
+        cluster=reading["cluster"],
+        num_locations=len(words) if size is None and words is not None else size,
+        vocabulary=words or found.vocabulary,
+        missed=found.missed if reading["on_error"] == "miss" else None,
+        confidence=reading["confidence"],
+    )
+
+
+def _words(vocabulary: Path | None) -> list[str] | None:
+    """Read the text of every id, a line each."""
+    return None if vocabulary is None else vocabulary.read_text(encoding="utf-8").splitlines()
+
+
+def _check_new(force: bool, *paths: Path | None) -> None:
+    """Raise where a file would be written over."""
+    for path in paths:
+        if path is not None and path.exists() and not force:
+            raise click.ClickException(f"{path} exists; write over it by --force.")
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Print an error of the data or the options without its traceback, and exit with 1."""
+    try:
+        yield
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _write(text: str, out: Path | None) -> None:
+    if out is None:
+        click.echo(text)
+    else:
+        out.write_text(text + "\n", encoding="utf-8")
+
+
 def _written(result: Evaluation, kind: str, intervals: bool) -> str:
     """Write an evaluation in one of the formats."""
     if kind == "json":
@@ -154,8 +241,8 @@ def _written(result: Evaluation, kind: str, intervals: bool) -> str:
         for name, value in result.values.items():
             rows[name] = {"value": None if math.isnan(value) else value}
             if intervals and name in result.intervals:
-                low, high = result.intervals[name]
-                rows[name] |= {"low": low, "high": high}
+                ends = [None if math.isnan(x) else x for x in result.intervals[name]]
+                rows[name] |= dict(zip(("low", "high"), ends, strict=True))
         return json.dumps({**rows, "card": result.card}, indent=2)
     if kind == "markdown":
         return result.to_markdown()

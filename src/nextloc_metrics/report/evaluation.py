@@ -109,6 +109,7 @@ def evaluate(
     exempt_target: bool = False,
     num_locations: int | None = None,
     vocabulary: Sequence[str] | None = None,
+    missed: int | None = None,
     confidence: float = 0.95,
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
@@ -131,6 +132,7 @@ def evaluate(
         num_locations: how many ids there are; None for the candidates of scores, and for lists the
             largest target, which leaves weighted F1 the same.
         vocabulary: the text of every id, so that evaluations with others cannot be merged.
+        missed: how many answers could not be read and count as misses, for the card.
         confidence: how often the intervals hold the true mean.
 
     Raises:
@@ -178,6 +180,8 @@ def evaluate(
     counted = Counted(setting, labels, bins, counts)
     for batch in data.chunks():
         counted.add(batch, exempt_target)
+    if missed is not None:
+        counted.card["broken_answers"] = missed
     counted.finish()
     return _evaluation(counted)
 

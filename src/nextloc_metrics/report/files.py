@@ -95,9 +95,9 @@ def read(
         targets: a file of what was relevant: `.npy` for a `.npy` of predictions, and the
             judgements ("qrels") for a run.
         padding: other negative numbers than -1 that stand for nothing.
-        vocabulary: the text of every id, where several files must number them alike; None
-            numbers the text in this file, in alphabetical order. A target must be in it, and an
-            answer that is not is a miss.
+        vocabulary: the text of every id, where several files must number them alike; None takes
+            the targets in alphabetical order. A target must be in it; an answer that is not gets
+            the next number, and is a miss.
         on_error: `"miss"` counts an answer that cannot be read as one without a hit.
 
     Raises:
@@ -135,11 +135,12 @@ def read(
         )
     else:
         table = _read_tables(files, [preds, target, *groups])
-    words = Words.of(vocabulary, table[target], table[preds])
+    words = Words.of(vocabulary, table[target])
     relevant = read_targets(name, table[target], padding, words, may_be_empty=is_run)
     lists, missed = read_lists(name, table[preds], padding, words, on_error)
     kept = {group: table[group] for group in groups}
-    return Predictions(lists, relevant, kept, missed, words.known)
+    known = None if words is None else tuple(words.numbers)
+    return Predictions(lists, relevant, kept, missed, known)
 
 
 def _files(path: str | Path) -> list[Path]:

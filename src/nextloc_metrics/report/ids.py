@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,63 +20,67 @@ _BETWEEN = re.compile(r"[\s,;|]+")
 
 
 class Words:
-    """The numbers of ids that are text; none where ids are numbers.
+    """The numbers of ids that are text.
 
     Args:
-        vocabulary: the text of every id, or None.
+        vocabulary: the text of every id, in the order of numbers.
     """
 
-    def __init__(self, vocabulary: Sequence[str] | None) -> None:
-        self.known = None if vocabulary is None else tuple(vocabulary)
-        self._numbers = {word: number for number, word in enumerate(self.known or ())}
+    def __init__(self, vocabulary: Iterable[str]) -> None:
+        self.numbers = {word: number for number, word in enumerate(vocabulary)}
 
     @classmethod
-    def of(cls, vocabulary: Sequence[str] | None, targets: Any, answers: Any) -> Words:
-        """Make those of a vocabulary; without one, of the cells where targets are text."""
-        if vocabulary is not None or _integers(targets) is not None:
+    def of(cls, vocabulary: Sequence[str] | None, targets: Any) -> Words | None:
+        """Make those of a vocabulary or, where targets are text, of these; None for numbers."""
+        if vocabulary is not None:
             return cls(vocabulary)
-        if not any(_is_text(token) for cell in targets for token in _tokens(cell)):
-            return cls(None)
-        cells = chain(targets, answers)
-        return cls(sorted({str(token) for cell in cells for token in _tokens(cell)}))
-
-    def number(self, tokens: Sequence[Any], is_target: bool) -> list[int] | None:
-        """Return the numbers of tokens; None for a target that is not known."""
-        words = [str(token) for token in tokens]
-        if is_target and not all(word in self._numbers for word in words):
+        if _integers(targets) is not None:
             return None
-        # an answer that is not known has a number of its own, beyond those of the vocabulary
-        return [self._numbers.setdefault(word, len(self._numbers)) for word in words]
+        found = {str(token) for cell in targets for token in _tokens(cell)}
+        return cls(sorted(found)) if any(map(_is_text, found)) else None
+
+    def of_targets(self, tokens: Sequence[Any]) -> list[int] | None:
+        """Return the numbers of known ids; None where one is not known."""
+        words = [str(token) for token in tokens]
+        known = all(word in self.numbers for word in words)
+        return [self.numbers[word] for word in words] if known else None
+
+    def of_answers(self, tokens: Sequence[Any]) -> list[int]:
+        """Return numbers; an id that is not known gets the next one."""
+        return [self.numbers.setdefault(str(token), len(self.numbers)) for token in tokens]
 
 
 def read_targets(
-    file: str, column: Any, padding: Sequence[int], words: Words, may_be_empty: bool
+    file: str, column: Any, padding: Sequence[int], words: Words | None, may_be_empty: bool
 ) -> Tensor:
     """Read what was relevant."""
-    whole = None if words.known is not None else _integers(column)
+    whole = None if words is not None else _integers(column)
     if whole is not None and bool((whole >= 0).any(1).all()):
         return whole[:, 0] if whole.shape[1] == 1 else whole
     lists = []
     for row, cell in enumerate(column):
-        numbers = _number(_tokens(cell), padding, words, is_target=True)
+        tokens = _tokens(cell)
+        numbers = words.of_targets(tokens) if words is not None else _number(tokens, padding)
         if numbers is None or not (numbers or may_be_empty):
             raise _broken(file, row, cell)
         lists.append(numbers)
-    target = as_tensor("target", lists)
-    return (target[:, 0] if target.shape[1:] == (1,) else target).long()
+    target = as_tensor("target", lists).long()
+    is_single = target.shape[1:] == (1,) and bool((target >= 0).all())
+    return target[:, 0] if is_single else target
 
 
 def read_lists(
-    file: str, column: Any, padding: Sequence[int], words: Words, on_error: OnError
+    file: str, column: Any, padding: Sequence[int], words: Words | None, on_error: OnError
 ) -> tuple[Tensor, int]:
     """Read lists of ids, padded with -1, and how many were broken."""
-    whole = None if words.known is not None else _integers(column)
+    whole = None if words is not None else _integers(column)
     if whole is not None:
         ids, missed = check_ids(file, whole.numpy(), padding, on_error)
         return as_tensor("preds", ids), missed
     lists, missed = [], 0
     for row, cell in enumerate(column):
-        numbers = _number(_tokens(cell), padding, words, is_target=False)
+        tokens = _tokens(cell)
+        numbers = words.of_answers(tokens) if words is not None else _number(tokens, padding)
         if numbers is None or _is_missing(cell):
             if on_error == "raise":
                 raise _broken(file, row, cell)
@@ -120,12 +123,8 @@ def _tokens(cell: Any) -> list[Any]:
     return [] if _is_missing(cell) else [cell]
 
 
-def _number(
-    tokens: Sequence[Any], padding: Sequence[int], words: Words, is_target: bool
-) -> list[int] | None:
+def _number(tokens: Sequence[Any], padding: Sequence[int]) -> list[int] | None:
     """Return ids, -1 for padding; None where a token is none."""
-    if words.known is not None:
-        return words.number(tokens, is_target)
     numbers = []
     for token in tokens:
         number = _whole(token)

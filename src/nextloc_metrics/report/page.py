@@ -28,7 +28,8 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: auto; pad
 h1 { line-height: 1.2; overflow-wrap: anywhere; }
 h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; margin-bottom: 1rem; font-variant-numeric: tabular-nums; font-size: .9rem; }
+table { border-collapse: collapse; margin-bottom: 1rem; font-size: .9rem; }
+td { font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .8rem .2rem 0; white-space: nowrap; }
 tr { border-bottom: 1px solid var(--line); }
 caption { text-align: left; font-size: .8rem; padding-top: .4rem; }

@@ -1,0 +1,45 @@
+"""Score the parts of a large set of predictions, in as many processes as there are.
+
+    torchrun --nproc-per-node 2 --max-restarts 3 score_shards.py PARTS OUT
+    nextloc-metrics merge OUT/*.npz
+
+PARTS is a folder of files that `report.read` takes, such as Parquet, with the columns `preds`,
+`target` and `user`. Every process scores its share of them and writes a small file of counts for
+each. Processes need not speak to each other: one that dies is run again, and goes on with the parts
+that are not there yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from nextloc_metrics import report
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Score every part that is this process' own and has no file of counts."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("parts", type=Path, help="folder of predictions")
+    parser.add_argument("out", type=Path, help="folder for files of counts")
+    parser.add_argument("--num-locations", type=int, help="how many ids there are")
+    options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
+    number, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    for part in sorted(options.parts.iterdir())[number::processes]:
+        counts = options.out / f"{part.name}.npz"
+        if not counts.exists():
+            found = report.read(part, groups=["user"])
+            report.evaluate(
+                found.preds,
+                found.target,
+                groups=found.groups,
+                cluster="user",
+                num_locations=options.num_locations,
+            ).save(counts)
+
+
+if __name__ == "__main__":
+    main()

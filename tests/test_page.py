@@ -1,0 +1,124 @@
+"""One page of HTML has what the evaluation has, and nothing in it can run or is fetched."""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nextloc_metrics import report
+
+EVIL = [
+    "<script>alert(1)</script>",
+    '--><img src="x" onerror="alert(1)">',
+    "$\\frac{x",
+    "ann & bob",
+]
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes and text, and checks that tags are closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag."""
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Close the last one."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note text."""
+        self.text.append(data)
+
+
+def evaluation() -> Any:
+    """Of users with names that are HTML or formulas."""
+    generator = np.random.default_rng(0)
+    users = np.array(EVIL)[generator.integers(0, 4, 80)]
+    return report.evaluate(
+        generator.normal(size=(80, 9)).astype(np.float32),
+        generator.integers(0, 9, 80),
+        groups={"<b>user": users, "hour": generator.integers(0, 24, 80)},
+        cluster="<b>user",
+        train_counts=generator.integers(0, 99, 9),
+    )
+
+
+def test_the_page_holds_every_table_and_the_card() -> None:
+    """Headline, groups, deciles, ties, protocol; the same data give the same bytes."""
+    e = evaluation()
+    html = e.to_html("A <title>")
+    read = Reader(html)
+    text = " ".join(read.text)
+    for table in (e.table, *e.groups.values(), e.deciles):
+        for cell in (cell for row in table.rows for cell in row):
+            assert cell in text
+    for name, value in e.card.items():
+        assert name.replace("_", " ") in text
+        assert (f"{value:,}" if isinstance(value, int) else str(value)) in text
+    assert "A <title>" in text
+    assert html == evaluation().to_html("A <title>")
+
+
+def test_nothing_runs_and_nothing_is_fetched() -> None:
+    """Names from data are text, on the page and in its pictures."""
+    html = evaluation().to_html("<script>")
+    read = Reader(html)
+    assert set(read.tags) <= {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "figure", "img",
+        "figcaption", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "b", "dl",
+        "dt", "dd", "details", "summary", "footer", "br",
+    }  # fmt: skip
+    assert not any(name.startswith("on") or name == "href" for name, _ in read.attributes)
+    pictures = [value or "" for name, value in read.attributes if name == "src"]
+    assert len(pictures) >= 5
+    assert EVIL[0] in " ".join(read.text)
+    start = "data:image/svg+xml;base64,"
+    for picture in pictures:
+        assert picture.startswith(start)
+        drawn = base64.b64decode(picture.removeprefix(start)).decode()
+        assert "<script" not in drawn
+        assert "onerror" not in re.sub(r"<!--.*?-->", "", drawn, flags=re.DOTALL)
+    assert "url(" not in html
+    assert "@import" not in html
+
+
+def test_an_evaluation_without_queries_has_a_page() -> None:
+    """Dashes, and no picture of nothing that fails."""
+    e = report.evaluate(np.zeros((0, 4), np.float32), np.zeros(0, int), groups={"user": []})
+    Reader(e.to_html())
+
+
+def test_the_command_writes_the_page(tmp_path: Path) -> None:
+    """And not over another without being asked."""
+    runner = pytest.importorskip("click.testing").CliRunner()
+    from nextloc_metrics.report.command import main
+
+    path, out = tmp_path / "a.csv", tmp_path / "report.html"
+    path.write_text("preds,target,user\n1 2,1,ann\n3 2,2,bob\n")
+    command = ["report", str(path), "--group", "user", "--out", str(out)]
+    assert runner.invoke(main, command).exit_code == 0
+    found = report.read(path, groups=["user"])
+    e = report.evaluate(found.preds, found.target, groups=found.groups)
+    assert out.read_text() == e.to_html("a.csv") + "\n"
+    refused = runner.invoke(main, command)
+    assert refused.exit_code == 1
+    assert "--force" in refused.output

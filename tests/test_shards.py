@@ -1,0 +1,214 @@
+"""Evaluations of parts add up to the evaluation of the whole, or an error says why not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nextloc_metrics import report
+from nextloc_metrics.report.evaluation import Evaluation
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "score_shards.py"
+COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
+
+
+def batch(number: int = 60) -> dict[str, Any]:
+    """Scores with ties, targets, groups as text and as numbers, and what may not be ranked."""
+    generator = np.random.default_rng(0)
+    return {
+        "preds": generator.integers(0, 6, (number, 9)).astype(np.float32),
+        "target": generator.integers(0, 9, number),
+        "user": np.array([f"user {x}" for x in generator.integers(0, 12, number)]),
+        "hour": generator.integers(-3, 20, number),
+        "exclude": generator.integers(0, 9, (number, 2)),
+    }
+
+
+def evaluate(rows: Any, **options: Any) -> Evaluation:
+    """Evaluate some rows of the batch."""
+    data = batch()
+    return report.evaluate(
+        data["preds"][rows],
+        data["target"][rows],
+        **{
+            "groups": {"user": data["user"][rows], "hour": data["hour"][rows]},
+            "cluster": "user",
+            "train_counts": COUNTS,
+            "exclude": data["exclude"][rows],
+            "exempt_target": True,
+            **options,
+        },
+    )
+
+
+def same(merged: Evaluation, whole: Evaluation) -> None:
+    """All that a reader sees is equal, but for the number of shards."""
+    card = {name: value for name, value in merged.card.items() if name != "shards"}
+    assert card == whole.card
+    for name in ("values", "intervals", "table", "chance", "baseline", "skill", "ties", "groups"):
+        assert str(getattr(merged, name)) == str(getattr(whole, name)), name
+    assert str(merged.deciles) == str(whole.deciles)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.permutations(range(60)), st.lists(st.integers(0, 60), max_size=3))
+def test_parts_add_up_to_the_whole(order: list[int], cuts: list[int]) -> None:
+    """In whatever order queries and users come, and however few a part has."""
+    parts = np.split(np.array(order), sorted(cuts))
+    merged = report.merge([evaluate(part) for part in parts if len(part)])
+    same(merged, evaluate(slice(None)))
+
+
+def test_files_of_counts(tmp_path: Path) -> None:
+    """What was saved is read back; merged evaluations are saved and merged again."""
+    for number in range(3):
+        evaluate(slice(20 * number, 20 * number + 20)).save(tmp_path / f"{number}.npz")
+    names = [tmp_path / f"{number}.npz" for number in range(3)]
+    report.merge(names[:2]).save(tmp_path / "both.npz")
+    merged = report.merge([tmp_path / "both.npz", str(names[2])])
+    same(merged, evaluate(slice(None)))
+    assert merged.card["shards"] == 3
+    same(report.merge(names[:1]), evaluate(slice(0, 20)))
+    assert merged.to_html() == report.merge(names).to_html()
+    with pytest.raises(FileExistsError, match=r"`path` must be a new file.*`force=True`"):
+        merged.save(names[0])
+    merged.save(names[0], force=True)
+    same(report.merge(names[:1]), evaluate(slice(None)))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_several_relevant_locations_and_chance() -> None:
+    """Chance is that of each query, which may differ in what is relevant."""
+    preds, target = torch.eye(5)[:4], [[0, 1], [1, -1], [2, 3], [4, -1]]
+    whole = report.evaluate(preds, target, k=1)
+    parts = [report.evaluate(preds[i : i + 2], target[i : i + 2], k=1) for i in (0, 2)]
+    same(report.merge(parts), whole)
+    assert whole.chance["hit_rate_at_1"] == pytest.approx((2 / 5 + 1 / 5 + 2 / 5 + 1 / 5) / 4)
+
+
+def test_chance_counts_what_is_left() -> None:
+    """Of five candidates, three were excluded for one query and none for another."""
+    e = report.evaluate(torch.eye(5)[:2], [0, 1], k=1, exclude=[[2, 3, 4], [-1, -1, -1]])
+    assert e.chance["acc_at_1"] == pytest.approx((1 / 2 + 1 / 5) / 2)
+    assert e.card["excluded"] == "given ids"
+
+
+def lists(**options: Any) -> Evaluation:
+    """Evaluate two lists."""
+    return report.evaluate([[3, 5], [4, 2]], [3, 2], **{"num_locations": 9, "k": 1, **options})
+
+
+ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
+    "twice": (lambda: [lists(), lists()], "every shard must be merged once.*evaluation 1"),
+    "part of both": (
+        lambda: [report.merge([evaluate([0, 1]), evaluate([2, 3])]), evaluate([2, 3])],
+        "every shard must be merged once",
+    ),
+    "k": (lambda: [lists(), lists(k=2)], r"agree on `k`, got \(1,\) in evaluation 0 and \(2,\)"),
+    "locations": (lambda: [lists(), lists(num_locations=8)], "give all of them the same `num_loc"),
+    "candidates": (lambda: [lists(), evaluate([0, 1])], "shards must agree on"),
+    "words": (
+        lambda: [lists(vocabulary=["a"]), lists(vocabulary=["b"])],
+        "agree on `vocabulary`.*read all of them with the same `vocabulary`",
+    ),
+    "training": (
+        lambda: [evaluate([0, 1]), evaluate([2, 3], train_counts=[1, *COUNTS[1:]])],
+        "agree on `bins`|agree on `train_counts`",
+    ),
+    "cluster": (lambda: [evaluate([0, 1]), evaluate([2], cluster=None)], "agree on `cluster`"),
+    "none": (list, "`shards` must hold at least one"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_what_does_not_add_up_is_an_error(name: str) -> None:
+    """Rather than a number of something else."""
+    make, says = ERRORS[name]
+    with pytest.raises(ValueError, match=says):
+        report.merge(make())
+
+
+def test_an_empty_shard_adds_nothing() -> None:
+    """Also where it could not tell how many locations there are; twice, too."""
+    empty = report.evaluate(np.zeros((0, 2), int), np.zeros(0, int), k=1)
+    same(report.merge([empty, lists(), empty]), lists())
+    assert report.merge([empty, empty]).card["queries"] == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"PK broken", b"\x80\x04."])
+def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
+    """And what is in them is not run."""
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"a.npz must be a file that `Evaluation.save` wrote"):
+        report.merge([path])
+    np.savez(path, header=np.array('{"version": 99}'))
+    with pytest.raises(ValueError, match="version 99"):
+        report.merge([path])
+    with pytest.raises(FileNotFoundError):
+        report.merge([tmp_path / "none.npz"])
+
+
+def test_a_worker_that_dies_is_run_again(tmp_path: Path) -> None:
+    """`torchrun` starts the processes anew, and every part is counted once.
+
+    Takes some seconds: five processes import torch.
+    """
+    data = batch()
+    (tmp_path / "parts").mkdir()
+    for number in range(4):
+        rows = slice(15 * number, 15 * number + 15)
+        np.savez(
+            tmp_path / "parts" / f"{number}.npz",
+            preds=data["preds"][rows],
+            target=data["target"][rows],
+            user=data["user"][rows],
+        )
+    # the second process is killed when it has scored one of its parts, the first time
+    worker = tmp_path / "worker.py"
+    worker.write_text(
+        textwrap.dedent(f"""
+        import os, signal, sys
+        sys.path.insert(0, {str(EXAMPLE.parent)!r})
+        import score_shards
+        from nextloc_metrics.report.evaluation import Evaluation
+
+        save = Evaluation.save
+
+        def dying(self, path, force=False):
+            save(self, path, force)
+            if path.name == "1.npz.npz":
+                os.kill(os.getpid(), signal.{signal.SIGKILL.name})
+
+        Evaluation.save = dying
+        score_shards.main(sys.argv[1:])
+        """)
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*torchrun, "--nproc-per-node", "2", "--max-restarts", "1", str(worker),
+         str(tmp_path / "parts"), str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Signal 9" in done.stderr or "exitcode: -9" in done.stderr
+    whole = report.evaluate(
+        data["preds"], data["target"], groups={"user": data["user"]}, cluster="user"
+    )
+    same(report.merge(sorted((tmp_path / "out").iterdir())), whole)
