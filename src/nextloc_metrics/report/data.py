@@ -17,7 +17,7 @@ from nextloc_metrics.messages import describe, short
 from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
 
 # Numbers of a batch that are looked at together: few enough for any memory.
-_CHUNK = 1 << 22
+_CHUNK = 1 << 20
 
 
 class Kind(NamedTuple):

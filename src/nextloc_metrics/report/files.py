@@ -196,15 +196,25 @@ def _read_tables(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
         _check_columns(file, have, names)
         parts.append(part)
-    if read is _read_parquet:
-        import pyarrow
+    return {name: _join([part[name] for part in parts]) for name in names}
 
-        table = pyarrow.concat_tables(parts, promote_options="permissive")
-        return {name: _of_arrow(table[name]) for name in names}
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Put parts of a column below each other."""
     import pandas
 
-    frame = pandas.concat(parts, ignore_index=True)
-    return {name: frame[name] for name in names}
+    if not all(isinstance(part, np.ndarray) for part in parts):
+        return pandas.concat(
+            [pandas.Series(list(x)) if isinstance(x, np.ndarray) else x for x in parts],
+            ignore_index=True,
+        )
+    width = max(part.shape[1] for part in parts)
+    rows = np.full((sum(map(len, parts)), width), -1, np.int64)
+    start = 0
+    for part in parts:
+        rows[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
+    return rows
 
 
 def _read_text(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
@@ -223,28 +233,30 @@ def _read_text(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
 
 
 def _read_parquet(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
-    """Read Parquet, and name the columns that there are."""
-    from pyarrow import parquet
+    """Read Parquet in batches, and name the columns that there are."""
+    from pyarrow.parquet import ParquetFile
 
-    have = parquet.read_schema(file).names
-    return parquet.read_table(file, columns=[name for name in names if name in have]), have
+    opened = ParquetFile(file)
+    have = opened.schema_arrow.names
+    known = [name for name in names if name in have]
+    batches = list(opened.iter_batches(columns=known)) or [opened.read(columns=known)]
+    return {name: _join([_of_arrow(batch[name]) for batch in batches]) for name in known}, have
 
 
 def _of_arrow(column: Any) -> Any:
     """Return lists of integers as rows padded with -1, and any other column as pandas has it."""
-    import pyarrow
+    from pyarrow import types
 
     kind = column.type
-    is_list = pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind)
-    if not is_list or not pyarrow.types.is_integer(kind.value_type) or column.null_count:
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    if not is_list or not types.is_integer(kind.value_type) or column.null_count:
         return column.to_pandas()
     # no object is made for a row, of which there may be millions
-    values = pyarrow.chunked_array([chunk.flatten() for chunk in column.chunks], kind.value_type)
-    lengths = pyarrow.compute.list_value_length(column).to_numpy().astype(np.int64)
+    values, lengths = column.flatten(), np.asarray(column.value_lengths(), np.int64)
     if values.null_count:
         return column.to_pandas()
     rows = np.full((len(lengths), int(lengths.max(initial=0))), -1, np.int64)
-    rows[np.arange(rows.shape[1]) < lengths[:, None]] = values.to_numpy()
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = values
     return rows
 
 

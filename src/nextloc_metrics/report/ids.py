@@ -92,12 +92,14 @@ def read_lists(
 
 def check_ids(file: str, ids: Any, padding: Sequence[int], on_error: OnError) -> tuple[Any, int]:
     """Replace padding in ids `[N, K]` by -1, and count broken rows: other negative ids."""
-    ids = np.where(np.isin(ids, list(padding)), -1, ids)
+    if padding:
+        ids = np.where(np.isin(ids, list(padding)), -1, ids)
     broken = (ids < -1).any(1)
     if broken.any() and on_error == "raise":
         row = int(np.flatnonzero(broken)[0])
         raise _broken(file, row, ids[row].tolist())
-    ids[broken] = -1
+    if broken.any():
+        ids = np.where(broken[:, None], -1, ids)
     return ids, int(broken.sum())
 
 
