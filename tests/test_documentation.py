@@ -26,6 +26,8 @@ NOT_RUN = {
     "pip install 'nextloc-metrics[cli]'": "needs a release",
     "nextloc-metrics score answers.csv --group user --cluster user --k 1 --k 5 --intervals "
     "--format json": "is run on other files by tests/test_files.py",
+    "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
+    "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "pytest tests/test_worked_examples.py tests/test_against_oracle.py "
     "tests/test_contract.py": "is part of `pytest`",
