@@ -29,6 +29,8 @@ NOT_RUN = {
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
     "by tests/test_shards.py",
     "nextloc-metrics merge OUT/*.npz --out report.html": "is run by tests/test_files.py",
+    "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
+    "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "pytest tests/test_worked_examples.py tests/test_against_oracle.py "
     "tests/test_contract.py": "is part of `pytest`",

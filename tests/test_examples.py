@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 import torch
 from matplotlib import pyplot
 
+import llm_mob
 import pictures
 import ties
 import uncertainty
@@ -282,6 +285,99 @@ def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFix
             assert torch.equal(value, evaluation.by_user.compute()[name])
             assert f"{name:6}  {100 * float(value):6.2f}" in printed
         assert len(evaluation.kept.compute().ids) == len(evaluation.users)
+
+
+def write_llm_mob(folder: Path) -> None:
+    """Write a folder in the layout of LLM-Mob: two prompts, two users with two queries each."""
+    (folder / "data" / "town").mkdir(parents=True)
+    for part, location in (("train", 12), ("valid", 4), ("test", 9)):
+        file = folder / "data" / "town" / f"town_{part}.csv"
+        file.write_text(f"id,user_id,location_id\n0,1,{location}\n")
+    answers = {
+        "top10": [[(3, "[3, 99, 5]"), (5, "[4, 4, 5]")], [(7, "[1, 7.0]"), (9, -100)]],
+        "top1": [[(3, 3), (5, 5.0)], [(7, 1), (8, 8)]],  # the last query is another one
+    }
+    for prompt, users in answers.items():
+        results = folder / "results" / "town" / prompt
+        results.mkdir(parents=True)
+        for user, rows in enumerate(users, start=1):
+            lines = [f'{user},{target},"{answer}",because\n' for target, answer in rows]
+            head = "user_id,ground_truth,prediction,reason\n"
+            (results / f"{user}.csv").write_text(head + "".join(lines))
+    source = ["output_dir = 'results/town/top10'\n"]
+    printed = ["number of samples:  4\n", "Acc@1:  0.25\n", "Weighted F1:  0.25\n"]
+    cell = {"source": source, "outputs": [{"output_type": "stream", "text": printed}]}
+    (folder / "metrics.ipynb").write_text(json.dumps({"cells": [cell]}))
+
+
+def test_llm_mob_evaluates_stored_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ranks 1, 3, 2 and none; a repeat, a short list, an invented id and a missing answer."""
+    write_llm_mob(tmp_path)
+    figures = llm_mob.main([str(tmp_path)])
+    assert figures["town/top1"] == pytest.approx({"acc_at_1": 3 / 4, "f1": 3 / 4})
+    assert figures["town/top10"] == pytest.approx(
+        {
+            "acc_at_1": 1 / 4,
+            "acc_at_5": 3 / 4,
+            "acc_at_10": 3 / 4,
+            "mrr": (1 + 1 / 3 + 1 / 2) / 4,
+            "ndcg_at_10": (1 + 1 / math.log2(4) + 1 / math.log2(3)) / 4,
+            "f1": 1 / 4,
+        }
+    )
+    printed = capsys.readouterr().out
+    assert "town/top10: 4 queries of 2 users" in printed
+    assert re.search(
+        r"^acc_at_1 +0\.250000 +0\.250000 +0\.\d{4} - 0\.\d{4}$", printed, re.MULTILINE
+    )
+    assert re.search(r"^mrr +- +0\.458333 ", printed, re.MULTILINE)
+    assert (
+        "1 answers without an id, 1 short ones, 1 with a repeated id, "
+        "1 with an id that is no location"
+    ) in printed
+    assert "town/top10 less town/top1: 3 queries with the same target" in printed
+    assert re.search(r"^acc_at_1 +-0\.3333 ", printed, re.MULTILINE)
+
+
+def test_llm_mob_needs_a_clone(tmp_path: Path) -> None:
+    """Another folder is an error that tells how to make a clone."""
+    with pytest.raises(SystemExit, match=r"must be a clone .*git clone https://github\.com/xlw"):
+        llm_mob.main([str(tmp_path)])
+
+
+def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """Six digits of what xlwang233/LLM-Mob's notebook `metrics.ipynb` prints, and of our page.
+
+    Cells are numbered from 0. The notebook of the first commit evaluates `top10`, today's does not.
+    """
+    if "LLM_MOB_FOLDER" not in os.environ:
+        pytest.skip("needs LLM_MOB_FOLDER, a clone of github.com/xlwang233/LLM-Mob at 9ace25f")
+    published = {
+        "geolife/top10_wot": {  # 9ace25f, cell 4
+            "acc_at_1": 0.3295750216825672,
+            "acc_at_5": 0.8291413703382481,
+            "acc_at_10": 0.8736629083550159,
+            "f1": 0.21629743615527502,
+            "ndcg_at_10": 0.6276420364672755,
+        },
+        "geolife/top1": {"acc_at_1": 0.4512864989881469, "f1": 0.403742729579556},  # cell 6
+        "geolife/top10": {  # 5fddb1f, cell 4
+            "acc_at_1": 0.3657126337091645,
+            "acc_at_5": 0.825383058687482,
+            "acc_at_10": 0.8742411101474414,
+            "f1": 0.25895495771914856,
+            "ndcg_at_10": 0.6450989072470071,
+        },
+    }
+    figures = llm_mob.main([os.environ["LLM_MOB_FOLDER"]])
+    for name, expected in published.items():
+        for metric, value in expected.items():
+            assert f"{figures[name][metric]:.6f}" == f"{value:.6f}", (name, metric)
+    page = (EXAMPLES.parent / "docs" / "llm-mob.md").read_text()
+    for line in capsys.readouterr().out.splitlines():
+        assert line.rsplit("  ", 1)[0] in page  # p, the last column, comes from random draws
 
 
 def test_pictures_draws_every_kind(
