@@ -18,7 +18,7 @@ LEVELS = [
     {"report"},
     {"analysis", "comparison"},
     {"functional", "presets"},
-    {"families", "collection", "distributed"},
+    {"families", "geography", "collection", "distributed"},
     {"metrics"},
     {"metric"},
     {"plan", "queries", "state", "base", "options", "intervals"},

@@ -55,3 +55,12 @@ def check_candidates(preds: Tensor) -> None:
             "`preds` must hold at least one candidate in its last dimension, "
             f"got {describe(preds)}."
         )
+
+
+def check_number(name: str, value: object, or_zero: bool = False) -> float:
+    """Return a finite positive number as a float, raise for anything else."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    if not known or not (0 < value < float("inf") or (or_zero and value == 0)):  # type: ignore[operator]
+        least = "a finite number of at least 0" if or_zero else "a finite positive number"
+        raise ValueError(f"`{name}` must be {least}, got {short(value)}.")
+    return float(value)  # type: ignore[arg-type]

@@ -65,6 +65,11 @@ class RankingTally(SummedMetric):
         return False
 
     @property
+    def keeps_scores(self) -> bool:
+        """Whether a `Ranking` must keep the scores of all candidates for this metric."""
+        return False
+
+    @property
     def depth(self) -> int | None:
         """How many of the first ranks this metric looks at; None for all.
 
@@ -81,6 +86,11 @@ class RankingTally(SummedMetric):
         counted. None for anything else.
         """
         return None
+
+    @property
+    def scale(self) -> float:
+        """What a score of 1 is in the unit of the value, such as the largest distance in km."""
+        return 1.0
 
     @abstractmethod
     def tally(self, ranking: Ranking) -> Tensor:
@@ -178,7 +188,8 @@ class RankingTally(SummedMetric):
         Raises:
             TypeError: the value is no mean of scores.
         """
-        return self._estimate().standard_error.float().to(self.state.device)
+        error = self._estimate().standard_error * self.scale
+        return error.float().to(self.state.device)
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds between which the mean over all possible queries lies.
@@ -189,8 +200,8 @@ class RankingTally(SummedMetric):
         right one.
 
         For scores of 0 and 1 it is Wilson's interval; for others Wilson's for as many queries as
-        would have the same standard error. It lies within [0, 1] around the value, and is NaN
-        without data.
+        would have the same standard error. It lies around the value, between the lowest and the
+        highest possible one, and is NaN without data.
 
         Args:
             confidence: how often such intervals hold the true mean.
@@ -215,7 +226,8 @@ class RankingTally(SummedMetric):
         """
         intervals.check_confidence(confidence)
         low, high = self._estimate().interval(confidence)
-        return low.float().to(self.state.device), high.float().to(self.state.device)
+        bounds = [(bound * self.scale).float().to(self.state.device) for bound in (low, high)]
+        return bounds[0], bounds[1]
 
     def _estimate(self) -> intervals.Estimate:
         if not self.averages_scores:
@@ -398,7 +410,7 @@ class RankingMetric(RankingTally):
 
     def compute(self) -> Tensor:
         """Return the mean score, NaN without a query."""
-        return exact.mean(self.state)
+        return exact.mean(self.state) * self.scale
 
     @property
     def averages_scores(self) -> bool:

@@ -43,6 +43,7 @@ class Plan:
         self.validate_args = any(member.validate_args for member in members)
         self.top = max((member.top for member in members), default=0)
         self.best_only = all(member.best_only for member in members if member.top)
+        self.keep_scores = any(member.keeps_scores for member in members)
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
         self._formulas = _read_formulas(self.kinds)
@@ -82,6 +83,7 @@ class Plan:
             top=self.top,
             depth=self.depth,
             best_only=self.best_only,
+            keep_scores=self.keep_scores,
         )
         return self._with_groups(ranking, groups)
 

@@ -13,7 +13,7 @@ from torchmetrics.classification import (
     BinaryRecall,
 )
 
-from nextloc_metrics.checks import check_positive
+from nextloc_metrics.checks import check_number, check_positive
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.click_through import (
     AUROC,
@@ -31,6 +31,7 @@ from nextloc_metrics.families.deciles import (
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.families.location_f1 import LocationF1
 from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally
 from nextloc_metrics.metrics import (
@@ -51,6 +52,8 @@ def next_location_metrics(
     k: int | Sequence[int] = (1, 5, 10),
     *,
     ndcg_k: int | None = None,
+    locations: Locations | None = None,
+    km: float = 1.0,
     separator: str = "_at_",
     prefix: str | None = None,
     postfix: str | None = None,
@@ -68,6 +71,10 @@ def next_location_metrics(
         k: one or several numbers of ranks for the accuracy.
         ndcg_k: how many ranks NDCG takes into account; None for the largest `k`, so that it looks
             at no rank that no accuracy looks at, and its name has a number that was asked for.
+        locations: the coordinates. They add the accuracy within `km` for every k, named in metres
+            (`acc_within_1000m_at_1`), and the mean and median distance of the decision,
+            `mean_distance_km` and `median_distance_km`; these are no fractions.
+        km: how far a candidate may be away in `acc_within_1000m_at_1`.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: in front of every key, such as `"val/"`.
         postfix: behind every key.
@@ -100,6 +107,13 @@ def next_location_metrics(
     of_ndcg = max(cuts) if ndcg_k is None else check_positive("ndcg_k", ndcg_k)
     members[f"ndcg{separator}{of_ndcg}"] = NDCGAtK(of_ndcg, **common)
     members["f1"] = LocationF1(num_locations, **common)
+    if locations is not None:
+        near = f"acc_within_{1000 * check_number('km', km, or_zero=True):g}m".replace(".", "_")
+        members |= {
+            f"{near}{separator}{cut}": AccuracyWithin(locations, km, cut, **common) for cut in cuts
+        }
+        members["mean_distance_km"] = DistanceError(locations, **common)
+        members["median_distance_km"] = DistanceError(locations, "median", **common)
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 

@@ -40,8 +40,6 @@ from nextloc_metrics.top_candidates import (
 class Ranking(Ranks):
     """Where the relevant locations of a batch of queries landed, in four integers each.
 
-    For a relevant location, `above` candidates are scored strictly higher and `tied` ones (itself
-    included) exactly as high; of these, `relevant_above` and `relevant_tied` are relevant too.
     Every ranking metric, ties included, is a function of these numbers, and the scores can go.
 
     Make one with [`from_scores`][nextloc_metrics.Ranking.from_scores] or
@@ -62,6 +60,7 @@ class Ranking(Ranks):
         top: int = 0,
         depth: int | None = None,
         best_only: bool = False,
+        keep_scores: bool = False,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
@@ -81,6 +80,7 @@ class Ranking(Ranks):
             depth: how many of the first ranks matter; None for all. Relevant locations beyond may
                 be left unretrieved or out, which is faster where queries have several.
             best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
+            keep_scores: keep the scores, too, without a copy.
             exclude: candidates that are never ranked, such as those visited already: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that `exclude` holds, instead of raising.
@@ -124,6 +124,7 @@ class Ranking(Ranks):
             ids, above, tied, first = find_ranks(scores, relevant, depth, number)
         else:
             ids, above, tied, first = find_ranks_without(scores, relevant, excluded, number)
+            scores = leave_out(scores, excluded) if keep_scores else scores
         return cls.from_relevant(
             relevant,
             above,
@@ -134,6 +135,7 @@ class Ranking(Ranks):
             ignore_index=ignore_index,
             depth=depth,
             first=keep_first(first, top),
+            scores=scores if keep_scores else None,
         )
 
     @classmethod
@@ -164,16 +166,14 @@ class Ranking(Ranks):
             target: as in `from_scores`.
             mask: bool `[...]`; nothing is looked at where False.
             bias: floating `[C]`, added to the candidates' scores.
-            chunk_size: how many candidates are scored at once; None for a size that suits the
-                number of queries. The memory needed is that of their scores, and 24 bytes per
-                candidate.
+            chunk_size: how many candidates are scored at once; None for a size that suits. The
+                memory needed is that of their scores, and 24 bytes per candidate.
             ignore_index: an id that is never relevant.
             validate_args: read the target's values and raise where they are out of range.
             top: how many of the first ranks to keep by id.
             best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
-            exclude: candidates that are never ranked, such as those visited already: integer
-                `[..., E]`, ids padded with -1; or bool `[..., C]`.
-            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
+            exclude: as in `from_scores`.
+            exempt_target: as in `from_scores`.
 
         Raises:
             TypeError: `queries` or `table` is not floating, or `target` is complex.
@@ -251,9 +251,8 @@ class Ranking(Ranks):
             validate_args: read the values and raise where they are out of range.
             top: how many of the first ranks to keep by id.
             best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
-            exclude: candidates that are never ranked, such as those visited already: integer
-                `[..., E]`, ids padded with -1; or bool `[..., C]`.
-            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
+            exclude: as in `from_scores`.
+            exempt_target: as in `from_scores`.
 
         Raises:
             TypeError: `local_scores` is not floating, or `target` no integer tensor.
@@ -311,6 +310,7 @@ class Ranking(Ranks):
         top: int = 0,
         depth: int | None = None,
         best_only: bool = False,
+        keep_scores: bool = False,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
@@ -327,9 +327,9 @@ class Ranking(Ranks):
             top: how many of the first ranks to keep by id.
             depth: how many of the first ranks matter; None for all.
             best_only: as for `from_scores`; lists keep their first ids anyway.
-            exclude: candidates that are never ranked, such as those visited already: integer
-                `[..., E]`, ids padded with -1; or bool `[..., C]`.
-            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
+            keep_scores: as for `from_scores`; lists have none.
+            exclude: as in `from_scores`.
+            exempt_target: as in `from_scores`.
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.

@@ -137,6 +137,7 @@ class Ranks:
         groups: int64 `[N]`, every query's group, by the name of the kind of groups; "" for groups
             without a name.
         has_ids: whether `relevant` holds ids, and not the numbers of given ranks.
+        scores: floating `[N, C]`, the scores of all candidates, where `keep_scores` asked for them.
     """
 
     above: Tensor
@@ -155,6 +156,7 @@ class Ranks:
     depth: int | None = None
     most_relevant: int | None = None
     has_ids: bool = True
+    scores: Tensor | None = None
 
     def break_ties(self, ties: Ties) -> Self:
         """Return the ranking in which no two candidates are tied.

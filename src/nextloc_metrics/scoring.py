@@ -298,6 +298,21 @@ def _of_first_block(
     )
 
 
+def any_of_block(tied: Tensor, relevant: Tensor, within: Tensor) -> Tensor:
+    """Return the chance that one of the relevant ones of a block takes one of its first ranks.
+
+    Args:
+        tied: `e`, int64 `[N]`, how many candidates are in the block.
+        relevant: `r`, how many of them are relevant; 0 for a miss.
+        within: `m`, how many ranks of the block count.
+    """
+    score = within.double() / tied.clamp(min=1)
+    score = score.masked_fill(relevant == 0, 0)
+    most = max(1, int(relevant.max())) if len(relevant) else 1
+    blocks = tied, relevant, within, within
+    return _where_several(blocks, score, partial(_any_of_several, most=most), most)
+
+
 def _any_of_several(
     tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor, most: int
 ) -> Tensor:

@@ -207,6 +207,16 @@ class Grouped(RankingTally):
         return self.metric.best_only
 
     @property
+    def keeps_scores(self) -> bool:
+        """What the metric needs."""
+        return self.metric.keeps_scores
+
+    @property
+    def scale(self) -> float:
+        """That of the metric."""
+        return self.metric.scale
+
+    @property
     def depth(self) -> int | None:
         """What the metric looks at."""
         return self.metric.depth
@@ -292,10 +302,10 @@ class Grouped(RankingTally):
     def compute(self) -> Tensor:
         """Return the mean score of every group, of one of them, or the mean over all."""
         if self.group is not None:
-            return exact.mean(self.state[self.group])
+            return exact.mean(self.state[self.group]) * self.scale
         if self.average == "queries":
-            return exact.mean(self.state.sum(0))
-        values = exact.mean(self.state)
+            return exact.mean(self.state.sum(0)) * self.scale
+        values = exact.mean(self.state) * self.scale
         return values.double().nanmean().float() if self.average == "groups" else values
 
     @property

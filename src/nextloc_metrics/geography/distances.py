@@ -1,0 +1,351 @@
+"""Metrics in km: is a candidate near the target, and how far is the decision from it?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact, intervals
+from nextloc_metrics.backends import choose
+from nextloc_metrics.checks import check_choice, check_number, check_positive
+from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.messages import short
+from nextloc_metrics.metric import RankingMetric, RankingTally
+from nextloc_metrics.queries import check_scores, counted_queries
+from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import UNRETRIEVED
+from nextloc_metrics.scoring import any_of_block
+
+Undecided = Literal["largest", "skip"]
+
+# Distances are counted in bins: 0 alone, then from 1 cm on each bin 1 % wide.
+_SMALLEST_KM = 1e-5
+_GROWTH = 1.01
+
+# Neighbours that are looked up at once.
+_AT_ONCE = 1 << 20
+
+
+class _NearTarget(RankingMetric):
+    """What metrics share that know where locations are."""
+
+    locations: Locations
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where a location has no coordinates."""
+        super().check(ranking)
+        known = len(self.locations)
+        if ranking.num_candidates is not None and ranking.num_candidates > known:
+            raise ValueError(
+                f"`locations` must have an entry for each of the {ranking.num_candidates} "
+                f"candidates, got {known}."
+            )
+        if self.validate_args and ranking.relevant.numel():
+            highest = int(ranking.relevant.max())
+            if highest >= known:
+                raise ValueError(f"`target` must be below the {known} locations, got {highest}.")
+
+    def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
+        """Return how far candidates `[N, T]` are from the nearest of `[N, M]`, km; inf for none."""
+        outside = (ids < 0) | (ids >= len(self.locations))
+        first = ids.masked_fill(outside, 0)
+        nearest = torch.full(ids.shape, torch.inf, dtype=torch.float64, device=ids.device)
+        for target in relevant.unbind(1):
+            missing = (target < 0)[:, None]
+            distance = self.locations.distance(first, target.clamp(min=0)[:, None])
+            nearest = nearest.minimum(distance.masked_fill(missing, torch.inf))
+        return nearest.masked_fill(outside, torch.inf)
+
+
+class AccuracyWithin(_NearTarget):
+    r"""Accuracy within the first k ranks and d km: is one of the first k near the target?
+
+    The share of queries with at least one of the first `k` candidates at most `km` from the target
+    (`<=`). It equals `AccuracyAtK(k)` with all locations within d km as relevant ones, and needs no
+    list of these: distances are taken to the first k candidates only.
+
+    Expectation under ties: where a block of `e` tied candidates, `r` of them near, is the first
+    with a near one, and `m` of its ranks are within `k`, a query counts
+    1 - C(e - r, m) / C(e, m). Where the block crosses rank k, the target's neighbours are looked
+    up, which needs SciPy and the scores of all candidates.
+
+    A candidate scored NaN is never near and takes a rank, as in every metric here. An id of a list
+    that is no location takes a rank, too. For several relevant locations the nearest counts.
+
+    Args:
+        locations: the coordinates.
+        km: how far the candidate may be away.
+        k: how many ranks count.
+        kwargs: `ties`, `empty_target_action` of [`RankingMetric`][nextloc_metrics.RankingMetric],
+            `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        TypeError: `locations` are none.
+        ValueError: `km` or `k` is out of range; in `update`, there are more candidates than
+            locations, or a tied block crosses rank k in a `Ranking` without scores.
+
+    Example:
+        >>> from torch import tensor
+        >>> locations = Locations.from_metres([0, 300, 5000], [0, 400, 0])
+        >>> accuracy = AccuracyWithin(locations, km=0.5, k=1)
+        >>> scores = tensor([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+        >>> accuracy.update(scores, tensor([0, 0]))  # 0.5 km and 5 km off
+        >>> accuracy.compute()
+        tensor(0.5000)
+
+    Source: the share within 1, 25, 200 km is usual in image geolocation: T. Weyand, I. Kostrikov
+    and J. Philbin, "PlaNet - photo geolocation with convolutional neural networks", ECCV 2016.
+    """
+
+    def __init__(self, locations: Locations, km: float, k: int, **kwargs: Any) -> None:
+        super().__init__(
+            locations=_check_locations(locations),
+            km=check_number("km", km, or_zero=True),
+            k=check_positive("k", k),
+            **kwargs,
+        )
+
+    km: float
+    k: int
+
+    @property
+    def top(self) -> int:
+        """The first k ranks, and one at least beyond the best."""
+        return max(2, self.k)
+
+    @property
+    def keeps_scores(self) -> bool:
+        """Of a block that crosses rank k, the near ones are found by their scores."""
+        return True
+
+    @property
+    def plot_label(self) -> str:
+        """Within which rank and distance."""
+        return f"Accuracy@{self.k} within {self.km:g} km"
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where a tied block crosses rank k whose candidates nobody knows."""
+        super().check(ranking)
+        if ranking.scores is None and self._crossing(ranking).numel():
+            raise ValueError(
+                f"a block of tied candidates crosses rank {self.k}, and this Ranking does not hold "
+                "their scores; make it by `rank` of this metric, or of a collection with it."
+            )
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the chance that one of the first k is near."""
+        assert ranking.first is not None  # as `check` found
+        ids, above = ranking.first.ids, ranking.first.above
+        near = self._distances(ids, ranking.relevant) <= self.km
+        near &= ranking.first.known
+        start = above.masked_fill(~near, UNRETRIEVED).amin(1)
+        in_block = above == start[:, None]
+        tied, number = (in_block & (ids >= 0)).sum(1), (in_block & near).sum(1)
+        rows = self._crossing(ranking)
+        rows = rows[start[rows] == UNRETRIEVED]  # one that is near before decides
+        at_once = max(1, _AT_ONCE // (ranking.num_candidates or 1))
+        for part in torch.split(rows, at_once) if len(rows) else ():
+            start[part], tied[part], number[part] = self._block_that_crosses(ranking, part)
+        if self.ties == "pessimistic":
+            start = start + (tied - number)
+        if self.ties != "expected":
+            tied, number = tied.clamp(max=1), number.clamp(max=1)
+        within = (self.k - start).clamp(min=0).minimum(tied)
+        return any_of_block(tied, number, within)
+
+    def _crossing(self, ranking: Ranking) -> Tensor:
+        """Return the queries in which a tied block crosses the ranks that were kept."""
+        if ranking.num_candidates is None or ranking.first is None:
+            return ranking.num_relevant.new_empty(0)
+        kept = (ranking.first.ids >= 0).sum(1)
+        crosses = (kept < self.k) & (kept < ranking.first.retrieved)
+        return (crosses & ranking.answerable).nonzero()[:, 0]
+
+    def _block_that_crosses(self, ranking: Ranking, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return where such a block starts, its size, and how many of it are near."""
+        assert ranking.first is not None
+        assert ranking.scores is not None  # as `check` found
+        scores = ranking.scores[rows]
+        start = (ranking.first.ids[rows] >= 0).sum(1)
+        first, _ = choose(scores).first(scores, int(start.max()) + 1)
+        block = first.gather(1, start[:, None])
+        near = self.locations.within(self.km, ranking.relevant[rows])
+        inside = (near >= 0) & (near < scores.shape[1])
+        own = scores.gather(1, near.masked_fill(~inside, 0))
+        return start, (scores == block).sum(1), ((own == block) & inside).sum(1)
+
+
+class DistanceError(_NearTarget):
+    r"""How far the decision is from the target: mean, median or another quantile, in km.
+
+    The decision is the best candidate, of tied ones the lowest id, as for
+    [`LocationF1`][nextloc_metrics.LocationF1]; `num_tied` counts how many decisions were tied. A
+    row with a NaN, an empty list or an invented id decides nothing: it counts the largest distance
+    (20,015.2 km on the Earth), and `num_undecided` counts how many there are.
+
+    The mean is summed up exactly, in steps of 5 mm on the Earth. It has an interval, and it is the
+    `metric` of `Grouped` and `PerQueryScores`, whose scores are fractions of the largest distance.
+    A quantile is that of a histogram: 0 is a bin of its own, and every other bin is 1 % wide, so
+    that the value is right within 0.5 %. All statistics share one state in a collection.
+
+    For several relevant locations the distance to the nearest counts.
+
+    Args:
+        locations: the coordinates.
+        statistic: `"mean"`, `"median"`, or a quantile between 0 and 1, such as 0.9.
+        undecided: what a query without a decision counts: `"largest"`, the largest distance;
+            `"skip"` leaves it out.
+        kwargs: `empty_target_action`, `"skip"` or `"error"`; `ignore_index`, `validate_args`, and
+            TorchMetrics' own keyword arguments.
+
+    Raises:
+        TypeError: `locations` are none.
+        ValueError: an option is out of range; in `update`, there are more candidates than
+            locations.
+
+    Example:
+        >>> from torch import tensor
+        >>> locations = Locations.from_metres([0, 300, 3000], [0, 400, 4000])
+        >>> error = DistanceError(locations)
+        >>> error.update(tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]]), tensor([2, 0]))
+        >>> error.compute()  # km: (5 + 0.5) / 2
+        tensor(2.7500)
+    """
+
+    higher_is_better = False
+    plot_upper_bound = None
+    computed_options = frozenset({"statistic"})
+    tallies = staticmethod(RankingTally.tallies)
+
+    def __init__(
+        self,
+        locations: Locations,
+        statistic: Literal["mean", "median"] | float = "mean",
+        undecided: Undecided = "largest",
+        **kwargs: Any,
+    ) -> None:
+        is_quantile = type(statistic) is float and 0 < statistic < 1
+        if not is_quantile and statistic not in ("mean", "median"):
+            raise ValueError(
+                "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "
+                f"{short(statistic)}."
+            )
+        check_choice("undecided", undecided, Undecided)
+        if kwargs.get("ties", "expected") != "expected":
+            raise ValueError(
+                f"`ties` must be 'expected', got {short(kwargs['ties'])}: of tied candidates the "
+                "lowest id is the decision."
+            )
+        if kwargs.get("empty_target_action", "skip") not in ("skip", "error"):
+            raise ValueError(
+                "`empty_target_action` must be 'skip' or 'error' where there is no distance "
+                f"without a target, got {short(kwargs['empty_target_action'])}."
+            )
+        super().__init__(
+            locations=_check_locations(locations),
+            statistic=statistic,
+            undecided=undecided,
+            **kwargs,
+        )
+
+    statistic: Literal["mean", "median"] | float
+    undecided: Undecided
+
+    @property
+    def top(self) -> int:
+        """The best candidate is the decision."""
+        return 1
+
+    @property
+    def scale(self) -> float:
+        """A score of 1 is the largest distance."""
+        return self.locations.largest
+
+    @property
+    def plot_label(self) -> str:
+        """Which statistic, and the unit."""
+        name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
+        return f"distance error, {name} (km)"
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the distance as a fraction of the largest; 1 where there is no decision."""
+        distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
+        return (distance / self.scale).clamp(max=1)
+
+    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
+        counted = counted_queries(ranking, self.empty_target_action)
+        if self.undecided == "skip":
+            counted = counted & self._decided(ranking)
+        scores = self.score(ranking).masked_fill(~counted, 0)
+        check_scores([self], scores[None])
+        return scores, counted
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: sum, sum of squares, number; undecided, tied; and the histogram."""
+        return torch.zeros(5 + self._num_bins, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Sum up the distances of a batch, and count them in bins."""
+        scores, counted = self.score_queries(ranking)
+        decided = self._decided(ranking)
+        answerable = counted_queries(ranking, self.empty_target_action)
+        tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
+        km = (scores * self.scale)[counted]
+        place = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
+        bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), place)
+        numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
+        histogram = bins.clamp(max=self._num_bins - 1).bincount(minlength=self._num_bins)
+        found = [exact.tally(scores, counted), numbers, histogram]
+        return torch.cat([x.to(ranking.device) for x in found])
+
+    def compute(self) -> Tensor:
+        """Return the statistic in km; NaN without a query."""
+        if self.statistic == "mean":
+            return exact.mean(self.state[:3]) * self.scale
+        share = 0.5 if self.statistic == "median" else float(self.statistic)
+        counts = self.state[5:].cumsum(0)
+        if not int(counts[-1]):
+            return torch.tensor(torch.nan, device=self.state.device)
+        wanted = max(1, math.ceil(share * int(counts[-1])))
+        place = int(torch.searchsorted(counts, wanted))
+        km = 0.0 if place == 0 else _SMALLEST_KM * _GROWTH ** (place - 0.5)
+        return torch.tensor(km, dtype=torch.float32, device=self.state.device)
+
+    @property
+    def averages_scores(self) -> bool:
+        """The mean is one of scores; a quantile is none."""
+        return self.statistic == "mean"
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean as a fraction of the largest distance, and how sure it is."""
+        return intervals.of_queries(self.state[:3]) if self.averages_scores else super().estimate()
+
+    @property
+    def num_undecided(self) -> int:
+        """For how many queries of this process there was no decision."""
+        return int(self.state[3])
+
+    @property
+    def num_tied(self) -> int:
+        """How many decisions of this process were the lowest of several best ids."""
+        return int(self.state[4])
+
+    @property
+    def _num_bins(self) -> int:
+        return 2 + math.ceil(math.log(self.scale / _SMALLEST_KM) / math.log(_GROWTH))
+
+    def _decided(self, ranking: Ranking) -> Tensor:
+        return (ranking.best >= 0) & (ranking.best < len(self.locations))
+
+
+def _check_locations(locations: object) -> Locations:
+    if not isinstance(locations, Locations):
+        raise TypeError(
+            "`locations` must be `geography.Locations(latitude, longitude)`, got "
+            f"{short(locations)}."
+        )
+    return locations

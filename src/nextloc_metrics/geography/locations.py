@@ -1,0 +1,270 @@
+"""Where locations are on the ground: distances between them, and who is near whom."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.checks import check_number
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.options import describe_option
+
+#: mean radius of the Earth in km
+EARTH_RADIUS = 6371.0088
+
+# Half of the Earth's circumference, rounded up: no distance is larger.
+_LARGEST_ON_EARTH = 20_015.2
+
+# The index may round otherwise: it is asked for a little more than is kept.
+_MARGIN = 1 + 1e-9
+
+# Distances that are computed at once while neighbours are looked for.
+_AT_ONCE = 1 << 22
+
+
+class Locations(torch.nn.Module):
+    r"""The coordinates of all locations, one entry per id.
+
+    Distances on the Earth are those of the haversine formula on a sphere with the mean radius
+    R = 6371.0088 km: 2 R asin(c / 2), where c is the length of the straight line between two points
+    on a sphere of radius 1. The largest is 20,015.2 km. They are at most 0.6 % from those on the
+    ellipsoid. On a plane, distances are Euclid's.
+
+    The coordinates move with `.to(device)` and are not part of a `state_dict`.
+
+    Args:
+        latitude: degrees `[C]`, -90 to 90.
+        longitude: degrees `[C]`, -180 to 360.
+
+    Attributes:
+        points: float64 `[C, D]`, in three dimensions on a sphere of radius 1, or in km on a plane.
+        is_plane: whether distances are Euclid's.
+        largest: km, no distance is larger.
+
+    Raises:
+        TypeError: coordinates are no numbers.
+        ValueError: they differ in length, are not finite, or out of range.
+
+    Example:
+        >>> from torch import tensor
+        >>> locations = Locations([40.7580, 40.7484, 40.6892], [-73.9855, -73.9857, -74.0445])
+        >>> locations.distance(tensor([0, 0]), tensor([1, 2]))  # km, in New York
+        tensor([1.0676, 9.1240], dtype=torch.float64)
+        >>> locations.within(2.0, tensor([0, 2]))
+        tensor([[ 0,  1],
+                [ 2, -1]])
+
+    Source: R. W. Sinnott, "Virtues of the haversine", Sky and Telescope 68, 1984.
+    """
+
+    points: Tensor
+
+    def __init__(self, latitude: Array, longitude: Array) -> None:
+        super().__init__()
+        degrees = _read_columns(latitude=latitude, longitude=longitude)
+        _check_range("latitude", degrees[:, 0], -90, 90)
+        _check_range("longitude", degrees[:, 1], -180, 360)
+        north, east = degrees.deg2rad().unbind(1)
+        points = torch.stack(
+            [north.cos() * east.cos(), north.cos() * east.sin(), north.sin()], dim=1
+        )
+        self._set(points, is_plane=False)
+
+    def _set(self, points: Tensor, is_plane: bool) -> None:
+        self.register_buffer("points", points, persistent=False)
+        self.is_plane = is_plane
+        self.largest = _LARGEST_ON_EARTH
+        if is_plane:
+            extent = points.amax(0) - points.amin(0)
+            self.largest = float(extent.norm()) or 1.0
+        self._near: dict[float, tuple[Tensor, Tensor]] = {}
+
+    @classmethod
+    def from_metres(cls, x: Array, y: Array) -> Locations:
+        """Take coordinates on a plane, such as those of UTM.
+
+        Args:
+            x: metres `[C]`.
+            y: metres `[C]`.
+
+        Raises:
+            TypeError: coordinates are no numbers.
+            ValueError: they differ in length or are not finite.
+
+        Example:
+            >>> from torch import tensor
+            >>> locations = Locations.from_metres([0, 3000], [0, 4000])
+            >>> locations.distance(tensor([0]), tensor([1]))  # km
+            tensor([5.], dtype=torch.float64)
+        """
+        made = cls([0.0], [0.0])
+        made._set(_read_columns(x=x, y=y) / 1000, is_plane=True)
+        return made
+
+    @classmethod
+    def from_cells(cls, column: Array, row: Array, size: float) -> Locations:
+        """Take the cells of a grid; distances are those between their middles.
+
+        Args:
+            column: which column of the grid, `[C]`.
+            row: which row of the grid, `[C]`.
+            size: metres, the length of a cell's side.
+
+        Raises:
+            TypeError: coordinates are no numbers.
+            ValueError: they differ in length or are not finite, or `size` is not positive.
+        """
+        size = check_number("size", size)
+        cells = _read_columns(column=column, row=row) * size
+        return cls.from_metres(cells[:, 0], cells[:, 1])
+
+    def distance(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the distances between locations, km, float64; ids are broadcast.
+
+        Args:
+            first: integer ids.
+            second: integer ids, on the same device.
+        """
+        apart: Tensor = (self.points[first] - self.points[second]).square().sum(-1).sqrt()
+        if self.is_plane:
+            return apart
+        return 2 * EARTH_RADIUS * (apart / 2).clamp(max=1).asin()
+
+    def within(self, km: float, target: Array) -> Tensor:
+        """Return all locations near targets, which any metric takes as several relevant ones.
+
+        Args:
+            km: how far they may be away, at most.
+            target: integer `[N]`, one location per query, or `[N, M]`, several padded with -1.
+
+        Returns:
+            int64 `[N, L]`, the targets included, in rising order, padded with -1.
+
+        Raises:
+            ModuleNotFoundError: SciPy is not installed.
+            TypeError: `target` holds no integers.
+            ValueError: `km` is no number of at least 0, or a target is no location.
+        """
+        ids = as_tensor("target", target)
+        if ids.is_floating_point() or ids.dtype == torch.bool:
+            raise TypeError(f"`target` must be ids of locations, got {describe(ids)}.")
+        several = ids.long().reshape(len(ids), -1).to(self.points.device)
+        if several.numel() and not -1 <= int(several.min()) <= int(several.max()) < len(self):
+            raise ValueError(
+                f"`target` must be below the {len(self)} locations, or -1, got "
+                f"{int(several.max() if several.min() >= -1 else several.min())}."
+            )
+        starts, near = self.neighbours(km)
+        flat = several.flatten()
+        first = starts[flat.clamp(min=0)]
+        sizes = (starts[flat.clamp(min=0) + 1] - first).masked_fill(flat < 0, 0)
+        width = int(sizes.max()) if len(sizes) else 0
+        place = torch.arange(width, device=flat.device)
+        inside = place < sizes[:, None]
+        rows = near[torch.where(inside, first[:, None] + place, 0)].masked_fill(~inside, -1)
+        rows = rows.view(len(ids), -1)
+        if several.shape[1] == 1:
+            return rows
+        # of several targets, each neighbour once, and padding behind
+        rows = torch.where(rows < 0, len(self), rows).sort(dim=1).values
+        rows[:, 1:][rows[:, 1:] == rows[:, :-1]] = len(self)
+        rows = rows.sort(dim=1).values
+        rows = rows[:, : max(1, int((rows < len(self)).sum(1).max()) if len(rows) else 1)]
+        return rows.masked_fill(rows == len(self), -1)
+
+    def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
+        """Return which locations are near each, as rows one behind the other; found once.
+
+        Args:
+            km: how far they may be away, at most.
+
+        Returns:
+            Where each location's row starts, int64 `[C + 1]`, and the rows, int64 `[L]`: ids in
+            rising order, the location itself included.
+
+        Raises:
+            ModuleNotFoundError: SciPy is not installed.
+            ValueError: `km` is no number of at least 0.
+        """
+        km = check_number("km", km, or_zero=True)
+        if km not in self._near:
+            self._near[km] = self._find_neighbours(km)
+        starts, near = self._near[km]
+        if starts.device != self.points.device:
+            self._near[km] = starts.to(self.points.device), near.to(self.points.device)
+        return self._near[km]
+
+    def _find_neighbours(self, km: float) -> tuple[Tensor, Tensor]:
+        """Look for neighbours by a tree, and keep those that `distance` has near."""
+        try:
+            from scipy.spatial import cKDTree
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "neighbours need SciPy; install it with `pip install 'nextloc-metrics[analysis]'`."
+            ) from error
+        reach = km if self.is_plane else 2 * math.sin(min(km / EARTH_RADIUS, math.pi) / 2)
+        tree = cKDTree(self.points.cpu().numpy())
+        pairs = torch.from_numpy(
+            tree.query_pairs(reach * _MARGIN + 1e-15, output_type="ndarray").astype("int64")
+        ).to(self.points.device)
+        kept = [self.distance(*part.unbind(1)) <= km for part in torch.split(pairs, _AT_ONCE)]
+        pairs = pairs[torch.cat(kept)] if kept else pairs
+        own = torch.arange(len(self), device=pairs.device)
+        first = torch.cat([own, pairs[:, 0], pairs[:, 1]])
+        second = torch.cat([own, pairs[:, 1], pairs[:, 0]])
+        order = (first * len(self) + second).argsort()
+        starts = torch.zeros(len(self) + 1, dtype=torch.int64, device=own.device)
+        starts[1:] = first.bincount(minlength=len(self)).cumsum(0)
+        return starts, second[order]
+
+    def state_key(self) -> str:
+        """Return what tells locations apart in the names of states."""
+        return f"is_plane={self.is_plane}, points={describe_option(self.points)}"
+
+    def __len__(self) -> int:
+        """Return the number of locations."""
+        return len(self.points)
+
+    def __repr__(self) -> str:
+        return f"Locations({len(self)} {'on a plane' if self.is_plane else 'on the Earth'})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of; it finds neighbours anew."""
+        return {**self.__dict__, "_near": {}}
+
+
+def _read_columns(**columns: Array) -> Tensor:
+    """Read coordinates, float64 `[C, 2]`, on the CPU."""
+    found = {}
+    for name, values in columns.items():
+        column = as_tensor(name, values).detach().cpu()
+        if column.ndim != 1 or not column.numel() or column.is_complex():
+            raise ValueError(f"`{name}` must be one row of numbers, [C], got {describe(column)}.")
+        found[name] = column.double()
+        if not found[name].isfinite().all():
+            row = int((~found[name].isfinite()).nonzero()[0])
+            raise ValueError(
+                f"`{name}` must be finite, got {float(found[name][row])} for location {row}; an id "
+                "without a place, such as padding, may be given that of any other."
+            )
+    (first, x), (second, y) = found.items()
+    if len(x) != len(y):
+        raise ValueError(
+            f"`{first}` and `{second}` must have an entry for every location, got {len(x)} and "
+            f"{len(y)}."
+        )
+    return torch.stack([x, y], dim=1)
+
+
+def _check_range(name: str, degrees: Tensor, lowest: float, highest: float) -> None:
+    low, high = (float(bound) for bound in degrees.aminmax())
+    if low < lowest or high > highest:
+        raise ValueError(
+            f"`{name}` must be degrees from {lowest} to {highest}, got "
+            f"{short(low if low < lowest else high)}; for coordinates in metres use "
+            "`Locations.from_metres`."
+        )

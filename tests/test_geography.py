@@ -1,0 +1,305 @@
+"""Distances, neighbours and metrics in km agree with scikit-learn, loops, and every tie order."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics.pairwise import haversine_distances
+
+from nextloc_metrics import (
+    AccuracyAtK,
+    Grouped,
+    PerQueryScores,
+    Ranking,
+    RankingCollection,
+    next_location_metrics,
+)
+from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
+from nextloc_metrics.geography.locations import EARTH_RADIUS
+
+
+def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
+    """Places within some km; two are one spot, and one is at the other end of the world."""
+    generator = np.random.default_rng(seed)
+    latitude, longitude = generator.normal([[40.7], [-74]], 0.02, (2, number))
+    latitude[1], longitude[1] = latitude[0], longitude[0]
+    latitude[2], longitude[2] = -latitude[3], longitude[3] + 180
+    return latitude, longitude, Locations(latitude, longitude)
+
+
+def haversine(latitude: Any, longitude: Any) -> Any:
+    """All distances in km, by scikit-learn."""
+    return EARTH_RADIUS * haversine_distances(np.radians(np.stack([latitude, longitude], 1)))
+
+
+def test_distances_are_those_of_scikit_learn() -> None:
+    """On the sphere, to a millimetre, at the other end of the world as well."""
+    latitude, longitude, locations = town()
+    ids = torch.arange(40)
+    found = locations.distance(ids[:, None], ids)
+    np.testing.assert_allclose(found, haversine(latitude, longitude), atol=1e-6)
+    assert found[0, 1] == 0
+    assert float(found.max()) == pytest.approx(math.pi * EARTH_RADIUS)
+    assert float(found.max()) < locations.largest == 20_015.2
+    plane = Locations.from_cells([0, 3, 0], [0, 4, 0], size=500)
+    assert plane.distance(torch.tensor([0, 0]), torch.tensor([1, 2])).tolist() == [2.5, 0]
+    assert plane.largest == 2.5
+    assert Locations.from_metres([7], [7]).largest == 1
+    assert len(plane) == 3
+    assert repr(plane) == "Locations(3 on a plane)"
+
+
+@pytest.mark.parametrize("km", [0, 0.5, 3.0, 20_000.0, 30_000])
+def test_neighbours_are_those_of_all_pairs(km: float) -> None:
+    """Within d km, the location itself included, in rising order."""
+    latitude, longitude, locations = town()
+    distance = locations.distance(torch.arange(40)[:, None], torch.arange(40))
+    starts, near = locations.neighbours(km)
+    for one in range(40):
+        expected = (distance[one] <= km).nonzero()[:, 0].tolist()
+        assert near[starts[one] : starts[one + 1]].tolist() == expected
+        assert one in expected
+    padded = locations.within(km, [[3, 5], [7, -1], [-1, -1]])
+    for row, targets in zip(padded.tolist(), [[3, 5], [7], []], strict=True):
+        expected = (distance[targets] <= km).any(0).nonzero()[:, 0].tolist()
+        assert [x for x in row if x >= 0] == expected
+        assert all(x == -1 for x in row[len(expected) :])
+    assert locations.within(km, np.array([3])).tolist()[0].count(3) == 1
+    np.testing.assert_allclose(distance, haversine(latitude, longitude), atol=1e-6)
+
+
+@st.composite
+def tied_batches(draw: Any) -> tuple[Any, Any, int]:
+    """Scores of six candidates with few values, NaN and -inf among them; a target; k."""
+    values = st.sampled_from([0.0, 0.0, 1.0, 2.0, math.nan, -math.inf])
+    row = draw(st.lists(values, min_size=6, max_size=6))
+    return row, draw(st.integers(0, 5)), draw(st.integers(1, 7))
+
+
+PLACES = Locations.from_metres([0, 1000, 2000, 2000, 9000, 9500], [0] * 6)
+
+
+def within_by_orders(row: list[float], target: int, k: int, km: float) -> list[Fraction]:
+    """Return the hits over every order of tied candidates: how often, whether ever, always."""
+    known = [x for x in range(6) if row[x] == row[x] and row[x] > -math.inf]
+    nan = sum(x != x for x in row)
+    distance = PLACES.distance(torch.tensor(target), torch.arange(6)).tolist()
+    hits = [
+        any(distance[x] <= km for x in order[: max(0, k - nan)])
+        for order in itertools.permutations(known)
+        if all(row[a] >= row[b] for a, b in itertools.pairwise(order))
+    ]
+    return [Fraction(sum(hits), len(hits)), Fraction(any(hits)), Fraction(all(hits))]
+
+
+@settings(max_examples=150, deadline=None)
+@given(tied_batches(), st.sampled_from([0.0, 0.5, 1.0, 2.5]))
+def test_accuracy_within_is_the_mean_over_all_orders(
+    batch: tuple[Any, Any, int], km: float
+) -> None:
+    """And its bounds are the best and the worst; a Ranking that kept more changes nothing."""
+    row, target, k = batch
+    expected = within_by_orders(row, target, k, km)
+    for ties, value in zip(("expected", "optimistic", "pessimistic"), expected, strict=True):
+        metric = AccuracyWithin(PLACES, km, k, ties=ties)
+        metric.update(torch.tensor([row]), torch.tensor([target]))
+        assert float(metric.compute()) == pytest.approx(float(value), abs=1e-6)
+        many = RankingCollection({"a": metric.clone(), "b": AccuracyWithin(PLACES, km, 6)})
+        many.reset()
+        many.update(torch.tensor([row]), torch.tensor([target]))
+        assert many["a"].compute() == metric.compute()
+
+
+def test_a_block_across_rank_5_among_many() -> None:
+    """The value is that of `AccuracyAtK` with all places within d km as relevant."""
+    _, _, locations = town(200)
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 12, (300, 200), generator=generator).float()
+    scores[:20] = 1.0
+    target = torch.randint(0, 200, (300,), generator=generator)
+    for km, k in itertools.product((0, 0.7, 5.0), (1, 5, 30, 500)):
+        metric, expected = AccuracyWithin(locations, km, k), AccuracyAtK(k)
+        metric.update(scores, target)
+        expected.update(scores, locations.within(km, target))
+        assert torch.equal(metric.state, expected.state)
+        if k < 30:  # a list knows of no ties
+            lists = scores.argsort(1, descending=True)[:, :k]
+            assert metric(lists, target) == expected(lists, locations.within(km, target))
+
+
+def test_excluded_candidates_are_not_near() -> None:
+    """Also where they would be tied across rank k."""
+    metric = AccuracyWithin(PLACES, 1.0, k=1)
+    scores = torch.ones(1, 6)
+    assert metric(scores, torch.tensor([0])) == pytest.approx(2 / 6)
+    value = metric(scores, torch.tensor([0]), exclude=torch.tensor([[1, 4]]))
+    assert value == pytest.approx(1 / 4)
+
+
+def test_a_ranking_without_scores_serves_where_no_block_crosses() -> None:
+    """Where one does, an error says how to make it, and nothing has been counted."""
+    metric = AccuracyWithin(PLACES, 1.0, k=2)
+    queries, table = torch.eye(6)[:2], torch.eye(6) + torch.arange(6.0)[:, None] / 100
+    ranking = Ranking.from_embeddings(queries, table, torch.tensor([0, 4]), top=2)
+    assert metric(ranking) == 1
+    tied = Ranking.from_embeddings(queries, torch.ones(6, 6), torch.tensor([0, 1]), top=2)
+    with pytest.raises(ValueError, match="crosses rank 2, and this Ranking does not hold"):
+        metric.update(tied)
+    assert int(metric.state[2]) == 2
+
+
+def decisions(scores: Any) -> list[int | None]:
+    """The lowest id among the best; None where there is a NaN, or nothing above -inf."""
+    found: list[int | None] = []
+    for row in scores.tolist():
+        undecided = any(x != x for x in row) or max(row) == -math.inf
+        found.append(None if undecided else row.index(max(row)))
+    return found
+
+
+STATISTICS: dict[str, Any] = {"mean": "mean", "median": "median", "low": 0.1, "high": 0.99}
+
+
+def test_distance_errors_are_those_of_the_decisions() -> None:
+    """Mean, interval and quantiles, from one state; undecided rows count the largest distance."""
+    latitude, longitude, locations = town()
+    matrix = haversine(latitude, longitude)
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 9, (400, 40), generator=generator).float()
+    scores[:7, 3], scores[7] = math.nan, -math.inf
+    target = torch.randint(0, 40, (400,), generator=generator)
+    decided = decisions(scores)
+    rows = zip(decided, target.tolist(), strict=True)
+    km = np.array([20_015.2 if one is None else matrix[one, to] for one, to in rows])
+    metrics = RankingCollection(
+        {
+            name: DistanceError(locations, statistic)
+            for name, statistic in {
+                "mean": "mean",
+                "median": "median",
+                "low": 0.1,
+                "high": 0.99,
+            }.items()
+        }
+    )
+    for part in torch.arange(400).split(90):
+        metrics.update(scores[part], target[part])
+    found = metrics.compute()
+    assert float(found["mean"]) == pytest.approx(km.mean(), abs=1e-3)
+    for name, share in (("median", 0.5), ("low", 0.1), ("high", 0.99)):
+        exact = np.quantile(km, share, method="inverted_cdf")
+        assert float(found[name]) == pytest.approx(exact, rel=0.0051)
+    assert len(metrics.compute_groups) == 1
+    mean = metrics["mean"]
+    assert mean.num_undecided == decided.count(None) == 8
+    best = scores.nan_to_num(nan=torch.inf).amax(1, keepdim=True)
+    tied = ((scores == best).sum(1) > 1).tolist()
+    assert mean.num_tied == sum(a and b is not None for a, b in zip(tied, decided, strict=True))
+    low, high = mean.interval()
+    error = km.std(ddof=1) / 20
+    assert float(mean.standard_error()) == pytest.approx(error, rel=1e-3)
+    assert low < km.mean() < high
+    assert float(high - low) == pytest.approx(2 * 1.96 * error, rel=0.05)
+    skipping = DistanceError(locations, undecided="skip")
+    skipping.update(scores, target)
+    kept = np.array([x is not None for x in decided])
+    assert float(skipping.compute()) == pytest.approx(km[kept].mean(), abs=1e-3)
+    assert skipping.num_undecided == 8
+    assert skipping.num_queries == 392
+
+
+def test_distances_by_group_and_by_query() -> None:
+    """`Grouped` is in km; scores by query are fractions of the largest distance."""
+    scores, target = torch.eye(6)[[0, 1, 4, 5]], torch.tensor([1, 1, 0, 4])  # 1, 0, 9, 0.5 km
+    users = torch.tensor([0, 1, 1, 0])
+    grouped = Grouped(DistanceError(PLACES), 2)
+    grouped.update(scores, target, groups=users)
+    assert grouped.compute().tolist() == pytest.approx([0.75, 4.5])
+    mean = Grouped(DistanceError(PLACES), 2, average="queries")
+    mean.update(scores, target, groups=users)
+    assert float(mean.compute()) == pytest.approx(10.5 / 4)
+    assert mean.interval()[0] < mean.compute() < mean.interval()[1]
+    kept = PerQueryScores(DistanceError(PLACES))
+    kept.update(scores, target, query_ids=torch.arange(4))
+    assert (kept.compute().scores * PLACES.largest).tolist() == pytest.approx([1, 0, 9, 0.5])
+    several = DistanceError(PLACES)
+    several.update(scores[:1], torch.tensor([[1, 4]]))  # the nearest counts
+    assert float(several.compute()) == pytest.approx(1)
+    lists = DistanceError(PLACES, "median")
+    lists.update(torch.tensor([[1, 2], [-1, -1], [99, 0]]), torch.tensor([0, 0, 0]))
+    assert lists.num_undecided == 2
+    assert float(lists.compute()) == pytest.approx(PLACES.largest, rel=0.0051)
+    assert math.isnan(DistanceError(PLACES, "median")(scores, target, mask=target < 0))
+
+
+def test_states_tell_places_apart() -> None:
+    """Metrics of other coordinates, distances or rules are never merged."""
+    other = Locations.from_metres([0, 1000, 2000, 2000, 9000, 9501], [0] * 6)
+    metrics = [
+        AccuracyWithin(PLACES, 1, 1), AccuracyWithin(other, 1, 1), AccuracyWithin(PLACES, 2, 1),
+        DistanceError(PLACES), DistanceError(other), DistanceError(PLACES, undecided="skip"),
+    ]  # fmt: skip
+    assert len({metric.state_name for metric in metrics}) == len(metrics)
+    assert DistanceError(PLACES).state_name == DistanceError(PLACES, 0.9).state_name
+
+
+def test_the_preset_takes_locations() -> None:
+    """Its other members stay as they are."""
+    scores, target = torch.eye(6)[[0, 1, 4, 5]], torch.tensor([1, 1, 0, 4])
+    metrics = next_location_metrics(6, k=(1, 5), locations=PLACES, km=1.0)
+    metrics.update(scores, target)
+    plain = next_location_metrics(6, k=(1, 5))
+    plain.update(scores, target)
+    found = metrics.compute()
+    assert {name: found[name] for name in plain.compute()} == plain.compute()
+    assert float(found["acc_within_1000m_at_1"]) == 0.75
+    assert float(found["mean_distance_km"]) == pytest.approx(10.5 / 4)
+    assert float(found["median_distance_km"]) == pytest.approx(0.5, rel=0.0051)
+    assert "mean_distance_km" in str(metrics.table(intervals=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda: Locations([91], [0]), ValueError, "`latitude` must be degrees from -90.*from_met"),
+        (lambda: Locations([0], [361]), ValueError, "`longitude` must be degrees from -180"),
+        (lambda: Locations([0, 1], [0]), ValueError, "an entry for every location, got 2 and 1"),
+        (lambda: Locations([[0]], [0]), ValueError, "`latitude` must be one row of numbers"),
+        (lambda: Locations([0, math.nan], [0, 0]), ValueError, "finite, got nan for location 1"),
+        (lambda: Locations(["a"], [0]), TypeError, "`latitude`"),
+        (lambda: Locations.from_cells([0], [0], 0), ValueError, "`size` must be a finite positive"),
+        (lambda: PLACES.within(-1, [0]), ValueError, "`km` must be a finite number of at least 0"),
+        (lambda: PLACES.within(1, [6]), ValueError, "below the 6 locations, or -1, got 6"),
+        (lambda: PLACES.within(1, [0.5]), TypeError, "`target` must be ids"),
+        (lambda: AccuracyWithin([0], 1, 1), TypeError, r"`locations` must be `geography.Locat"),
+        (lambda: AccuracyWithin(PLACES, math.inf, 1), ValueError, "`km`"),
+        (lambda: AccuracyWithin(PLACES, 1, 0), ValueError, "`k`"),
+        (lambda: DistanceError(PLACES, "mode"), ValueError, "`statistic`"),
+        (lambda: DistanceError(PLACES, 1.5), ValueError, "`statistic`"),
+        (lambda: DistanceError(PLACES, undecided="zero"), ValueError, "`undecided`"),
+        (lambda: DistanceError(PLACES, ties="optimistic"), ValueError, "`ties`"),
+        (lambda: DistanceError(PLACES, empty_target_action="neg"), ValueError, "`empty_target"),
+        (
+            lambda: DistanceError(PLACES).update(torch.zeros(1, 7), torch.tensor([0])),
+            ValueError,
+            "an entry for each of the 7 candidates, got 6",
+        ),
+        (
+            lambda: DistanceError(PLACES).update(torch.tensor([[1]]), torch.tensor([6])),
+            ValueError,
+            "`target` must be below the 6 locations, got 6",
+        ),
+    ],
+)
+def test_errors_say_what_is_wrong(make: Any, error: type[Exception], says: str) -> None:
+    """Which argument, rule and value."""
+    with pytest.raises(error, match=says):
+        make()
