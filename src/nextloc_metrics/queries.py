@@ -36,6 +36,13 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
             for metric, formula in zip(metrics, formulas, strict=True)
         ]
     )
+    return finish_scores(metrics, scores, ranking)
+
+
+def finish_scores(
+    metrics: Sequence[RankingMetric], scores: Tensor, ranking: Ranking
+) -> tuple[Tensor, Tensor]:
+    """Return scores float64 `[len(metrics), N]` with 0 where left out, and which count."""
     action = metrics[0].empty_target_action
     if action != "skip":
         scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from nextloc_metrics.checks import check_choice, check_number, check_positive
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric, RankingTally
-from nextloc_metrics.queries import check_scores, counted_queries
+from nextloc_metrics.queries import check_scores, counted_queries, finish_scores
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import UNRETRIEVED
 from nextloc_metrics.scoring import any_of_block
@@ -27,6 +28,14 @@ _GROWTH = 1.01
 
 # Neighbours that are looked up at once.
 _AT_ONCE = 1 << 20
+
+
+class _Block(NamedTuple):
+    """Tied candidates of every query, int64 `[N]` each."""
+
+    start: Tensor  #: how many candidates are above
+    tied: Tensor
+    near: Tensor  #: how many of them are near the target
 
 
 class _NearTarget(RankingMetric):
@@ -137,24 +146,48 @@ class AccuracyWithin(_NearTarget):
 
     def score(self, ranking: Ranking) -> Tensor:
         """Return the chance that one of the first k is near."""
+        return self._score_block(self._first_near(ranking))
+
+    @staticmethod
+    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
+        """Look for what is near once for metrics that differ in k alone."""
+        largest: dict[Any, Any] = {}
+        for metric in sorted(metrics, key=lambda metric: metric.k):
+            largest[id(metric.locations), metric.km] = metric
+        found = {key: metric._first_near(ranking) for key, metric in largest.items()}
+        sums = []
+        for metric in metrics:
+            scores = metric._score_block(found[id(metric.locations), metric.km])
+            sums.append(exact.tally(*finish_scores([metric], scores[None], ranking))[0])
+        return sums
+
+    def _score_block(self, block: _Block) -> Tensor:
+        """Return the chance that a near one of a tied block takes one of the first k ranks."""
+        start, tied, near = block
+        if self.ties == "pessimistic":
+            start = start + (tied - near)
+        if self.ties != "expected":
+            tied, near = tied.clamp(max=1), near.clamp(max=1)
+        return any_of_block(tied, near, (self.k - start).clamp(min=0).minimum(tied))
+
+    def _first_near(self, ranking: Ranking) -> _Block:
+        """Find the first tied block with a near candidate; one that starts beyond k may be missed.
+
+        It is the same for every k.
+        """
         assert ranking.first is not None  # as `check` found
         ids, above = ranking.first.ids, ranking.first.above
-        near = self._distances(ids, ranking.relevant) <= self.km
-        near &= ranking.first.known
-        start = above.masked_fill(~near, UNRETRIEVED).amin(1)
+        is_near = self._distances(ids, ranking.relevant) <= self.km
+        is_near &= ranking.first.known
+        start = above.masked_fill(~is_near, UNRETRIEVED).amin(1)
         in_block = above == start[:, None]
-        tied, number = (in_block & (ids >= 0)).sum(1), (in_block & near).sum(1)
+        tied, near = (in_block & (ids >= 0)).sum(1), (in_block & is_near).sum(1)
         rows = self._crossing(ranking)
         rows = rows[start[rows] == UNRETRIEVED]  # one that is near before decides
         at_once = max(1, _AT_ONCE // (ranking.num_candidates or 1))
         for part in torch.split(rows, at_once) if len(rows) else ():
-            start[part], tied[part], number[part] = self._block_that_crosses(ranking, part)
-        if self.ties == "pessimistic":
-            start = start + (tied - number)
-        if self.ties != "expected":
-            tied, number = tied.clamp(max=1), number.clamp(max=1)
-        within = (self.k - start).clamp(min=0).minimum(tied)
-        return any_of_block(tied, number, within)
+            start[part], tied[part], near[part] = self._block_that_crosses(ranking, part)
+        return _Block(start, tied, near)
 
     def _crossing(self, ranking: Ranking) -> Tensor:
         """Return the queries in which a tied block crosses the ranks that were kept."""
@@ -164,8 +197,8 @@ class AccuracyWithin(_NearTarget):
         crosses = (kept < self.k) & (kept < ranking.first.retrieved)
         return (crosses & ranking.answerable).nonzero()[:, 0]
 
-    def _block_that_crosses(self, ranking: Ranking, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return where such a block starts, its size, and how many of it are near."""
+    def _block_that_crosses(self, ranking: Ranking, rows: Tensor) -> _Block:
+        """Find the block that crosses the ranks that were kept, in some queries."""
         assert ranking.first is not None
         assert ranking.scores is not None  # as `check` found
         scores = ranking.scores[rows]
@@ -175,7 +208,7 @@ class AccuracyWithin(_NearTarget):
         near = self.locations.within(self.km, ranking.relevant[rows])
         inside = (near >= 0) & (near < scores.shape[1])
         own = scores.gather(1, near.masked_fill(~inside, 0))
-        return start, (scores == block).sum(1), ((own == block) & inside).sum(1)
+        return _Block(start, (scores == block).sum(1), ((own == block) & inside).sum(1))
 
 
 class DistanceError(_NearTarget):
