@@ -4,7 +4,15 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import analysis, backends, distributed, functional, report, scoring
+from nextloc_metrics import (
+    analysis,
+    backends,
+    distributed,
+    functional,
+    geography,
+    report,
+    scoring,
+)
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
@@ -12,6 +20,7 @@ from nextloc_metrics.families.grouped import Grouped, GroupLabels
 from nextloc_metrics.families.location_f1 import LocationF1, LocationPrecision, LocationRecall
 from nextloc_metrics.families.per_query import PerQueryScores
 from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.families.visits import Visits, exploration_metrics, previously_visited
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
     MRR,
@@ -57,15 +66,19 @@ __all__ = [
     "RankingCollection",
     "RankingMetric",
     "RecallAtK",
+    "Visits",
     "analysis",
     "backends",
     "click_through_metrics",
     "decile_metrics",
     "distributed",
+    "exploration_metrics",
     "functional",
+    "geography",
     "libcity_metrics",
     "next_location_metrics",
     "plotting",
+    "previously_visited",
     "recommendation_metrics",
     "report",
     "scoring",

@@ -221,6 +221,12 @@ class Locations(torch.nn.Module):
         starts[1:] = first.bincount(minlength=len(self)).cumsum(0)
         return starts, second[order]
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Locations:
+        """Move to a device; coordinates keep their digits where a module becomes half precision."""
+        device = fn(torch.empty(0, device=self.points.device)).device
+        self.points = self.points.to(device)
+        return self
+
     def state_key(self) -> str:
         """Return what tells locations apart in the names of states."""
         return f"is_plane={self.is_plane}, points={describe_option(self.points)}"
