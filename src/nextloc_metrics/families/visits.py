@@ -152,6 +152,7 @@ class NewDecision(RankingMetric):
     """
 
     higher_is_better = None
+    of_decision = True
 
     def __init__(self, visits: Visits, **kwargs: Any) -> None:
         if not isinstance(visits, Visits):
