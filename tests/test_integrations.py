@@ -250,6 +250,69 @@ def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path) -> None:
         assert evaluate(model, rows, C, str(tmp_path), in_batches) == expected
 
 
+TWO_PROCESSES = """
+import json, sys, torch, transformers
+from nextloc_metrics import next_location_metrics
+from nextloc_metrics.integrations.hugging_face import TrainerMetrics
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, scores, labels):
+        return {"loss": scores.sum(), "logits": scores * self.scale}
+
+folder, rows = sys.argv[1], json.load(open(sys.argv[2]))
+rows = [{name: torch.tensor(value) for name, value in row.items()} for row in rows]
+for in_batches in (False, True):
+    trainer = transformers.Trainer(
+        Model(),
+        transformers.TrainingArguments(
+            folder, per_device_eval_batch_size=4, batch_eval_metrics=in_batches, report_to=[],
+            use_cpu=True, ddp_backend="gloo", disable_tqdm=True,
+        ),
+        eval_dataset=rows,
+        compute_metrics=TrainerMetrics(next_location_metrics(12)),
+    )
+    values = trainer.evaluate()
+    rank = torch.distributed.get_rank()
+    with open(f"{folder}/{rank}-{in_batches}.json", "w") as file:
+        json.dump(values, file)
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_trainer_on_two_processes(transformers: ModuleType, tmp_path: Path) -> None:
+    """Both processes have the values of all rows, and those that fill the last batch count once."""
+    scores, labels = torch.randn(21, C), torch.randint(C, (21,))
+    rows = [
+        {"scores": row, "labels": label}
+        for row, label in zip(scores.tolist(), labels.tolist(), strict=True)
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    (tmp_path / "script.py").write_text(TWO_PROCESSES)
+    script = [str(tmp_path / name) for name in ("script.py", "", "rows.json")]
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node=2",
+            "--standalone",
+            *script,
+        ],
+        capture_output=True,
+        check=True,
+        timeout=200,
+    )
+    expected = floats(next_location_metrics(C), scores, labels)
+    files = sorted(tmp_path.glob("[01]-*.json"))
+    assert len(files) == 4
+    for file in files:
+        assert metrics_of(json.loads(file.read_text()), expected) == expected
+
+
 def test_trainer_metrics_after_an_error() -> None:
     """A batch that is refused leaves nothing behind for the next evaluation."""
     compute = TrainerMetrics(AccuracyAtK(1))
