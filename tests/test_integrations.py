@@ -420,6 +420,16 @@ def test_labels_that_the_classifier_never_saw_are_misses(labels: Sequence[Any]) 
         assert value == pytest.approx((model.predict(x[test]) == y[test]).mean())
 
 
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), LinearSVC()], ids=lambda m: type(m).__name__
+)
+def test_a_label_that_was_never_seen_scores_0(model: Any) -> None:
+    """Also by metrics that look at all ranks, and whatever the sign of the scores."""
+    x, y = samples(LABELS["text"])
+    model.fit(x, y)
+    assert RankingScorer(MRR())(model, x, ["zoo"] * len(y)) == 0.0
+
+
 def test_scorer_of_location_f1() -> None:
     """Labels that were never seen have an id of their own, and weighted F1 is scikit-learn's."""
     x, y = samples(LABELS["text"])

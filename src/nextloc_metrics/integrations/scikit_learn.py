@@ -119,10 +119,11 @@ class RankingScorer:
             ValueError: `decision_function` has no column per class, such as that of
                 `SVC(decision_function_shape="ovo")`.
         """
-        if hasattr(estimator, "predict_proba"):
-            scores, threshold = estimator.predict_proba(features), 0.5
-        else:
-            scores, threshold = estimator.decision_function(features), 0.0
+        scores_of = getattr(estimator, "predict_proba", None) or estimator.decision_function
         return score(
-            y_true, scores, metric=self.metric, labels=estimator.classes_, threshold=threshold
+            y_true,
+            scores_of(features),
+            metric=self.metric,
+            labels=estimator.classes_,
+            threshold=0.0,  # of two classes, `decision_function` has the second one's score alone
         )
