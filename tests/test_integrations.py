@@ -409,6 +409,8 @@ def test_score_by_make_scorer_is_that_of_the_scorer(labels: Sequence[Any], metho
 @pytest.mark.parametrize("labels", [LABELS["numbers"], LABELS["text"]])
 def test_labels_that_the_classifier_never_saw_are_misses(labels: Sequence[Any]) -> None:
     """A fold without a label in its training part has the others' hits over all its rows."""
+    with pytest.raises(ValueError, match="labels"):  # where scikit-learn's own raises
+        top_k_accuracy_score([labels[0], "zoo"], np.eye(3)[:2], k=1, labels=sorted(labels))
     x, y = samples(labels)
     order = np.argsort(y, kind="stable")
     x, y = x[order], y[order]  # each fold holds labels that others lack

@@ -91,8 +91,8 @@ class TrainerMetrics:
             compute_result: whether this is the last batch.
 
         Returns:
-            The values as floats by the names of the metrics, a list for a metric with a value per
-            group; nothing before the last batch.
+            The values as floats by the names of the metrics, or a list of floats for a metric with
+            several values, such as `LocationF1(average=None)`; an empty dict before the last batch.
         """
         is_over = True
         try:
