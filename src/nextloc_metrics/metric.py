@@ -310,6 +310,10 @@ class RankingMetric(RankingTally):
         options: what a subclass declares; `ignore_index` and `validate_args`; and TorchMetrics'
             own keyword arguments.
 
+    Attributes:
+        of_decision: whether the score is that of one decision, the lowest id among the best; it
+            then takes no other `ties`.
+
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import RankingMetric, scoring
@@ -326,7 +330,6 @@ class RankingMetric(RankingTally):
         (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
     """
 
-    #: whether the score is that of one decision, the lowest id among the best
     of_decision: ClassVar[bool] = False
 
     ties: Ties
