@@ -46,11 +46,11 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
             f"`by_location` must have a group for each of the {len(locations)} locations, got "
             f"{by_location.num_groups}."
         )
-    values = by_location.compute().double().cpu()
-    numbers = by_location.num_queries.double().cpu()
+    numbers = torch.as_tensor(by_location.numbers()[0]).double().cpu()
     seen = numbers > 0
     if not seen.any():
         raise ValueError("`by_location` must have counted a query, got none.")
+    values = by_location.compute().double().cpu()
     points = locations.project().cpu()[seen]
     figure, axes = make_axes(ax, 6.4, 5.6)
     scale = Scale(by_location.metric.plot_label, *_bounds(by_location))
@@ -84,7 +84,7 @@ def _bounds(metric: Grouped) -> tuple[float | None, float | None]:
 
 def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor, scale: Scale) -> Any:
     """Draw the mean over the queries of each hexagon."""
-    low, high = points.amin(0), points.amax(0)
+    low, high = points.amin(0).tolist(), points.amax(0).tolist()
     options = {"gridsize": 45, "extent": (low[0], high[0], low[1], high[1]), "linewidths": 0.2}
     x, y = points.T.numpy()
 
@@ -146,13 +146,22 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
         axes.plot(
             km, share, color=color, linestyle=dash, label=name or None, drawstyle="steps-post"
         )
+    # what is below is right to the spot, and needs no room
+    rising = [km[share > share[0]] for km, share in curves.values()]
+    first = min((float(km[0]) for km in rising if len(km)), default=0.1)
     axes.set_xscale("log")
+    axes.set_xlim(left=first / 2)
+    axes.xaxis.set_major_formatter(_write_km)
     axes.set_xlabel("distance between decision and target (km)")
     axes.set_ylim(0, 1)
     Scale("share of queries within", 0, 1).label(axes.yaxis)
     axes.grid(alpha=0.3)
     add_legend(axes)
     return figure, axes
+
+
+def _write_km(value: float, _place: int) -> str:
+    return f"{value:g}"
 
 
 def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
@@ -198,6 +207,7 @@ def accuracy_within_km(
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_formatter(_write_km)
     axes.set_ylim(bottom=0)
     Scale(f"accuracy within {k}, {100 * confidence:g} % intervals", 0, 1).label(axes.yaxis)
     axes.grid(alpha=0.3)
