@@ -79,9 +79,12 @@ def update_twice(metric: Any, *args: Tensor, **kwargs: Tensor) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_an_update_without_validation_reads_no_value(case: Case, form: str) -> None:
     """Whatever would wait for a device cannot run on tensors without values."""
-    if case.name.startswith("Location") and form == "many":
+    if case.name.startswith(("Location", "geography")) and form == "many":
         pytest.skip("more candidates than locations")
-    update_twice(case.make(validate_args=False).to("meta"), *without_values(form))
+    if case.name.endswith("AccuracyWithin"):
+        pytest.skip("waits for the device, to see where tied blocks cross rank k")
+    metric = case.make(validate_args=False).clone()  # coordinates of its own
+    update_twice(metric.to("meta"), *without_values(form))
 
 
 def decile_metrics() -> Iterator[RankingTally]:

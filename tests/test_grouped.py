@@ -280,7 +280,6 @@ def test_batch_without_queries_adds_nothing() -> None:
         (torch.tensor([0, 1]), r"`groups` must be integers of shape \(3,\).*\(2,\)"),
         (torch.tensor([[0], [1], [2]]), r"`groups` must be integers of shape \(3,\)"),
         (torch.tensor([0.0, 1.0, 2.0]), "`groups` must be integers.*float32"),
-        (torch.tensor([True, False, True]), "`groups` must be integers.*bool"),
         (["a", "b", "c"], "`groups` must be integers, got text .*GroupLabels"),
     ],
 )

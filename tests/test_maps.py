@@ -58,6 +58,20 @@ def test_a_map_shows_every_query(number: int) -> None:
     assert any("km" in text.get_text() for text in axes.texts)
 
 
+def test_distances_are_drawn_in_km() -> None:
+    """A dot with its interval, whose axis is no percentage."""
+    locations, scores, target = batch(30)
+    metric = DistanceError(locations)
+    metric.update(scores, target)
+    _, axes = metric.plot()
+    low, high = map(float, metric.interval())
+    text = "".join(one.get_text() for one in axes.texts)
+    assert f"{float(metric.compute()):.4g}" in text
+    assert f"{low:.4g} to {high:.4g}" in text
+    assert axes.get_ylabel() == "distance error, mean (km)"
+    assert "%" not in text.replace("95 %", "")
+
+
 def test_a_map_of_distances_has_no_percent() -> None:
     """Its colours are km."""
     locations, scores, target = batch(30)

@@ -103,7 +103,7 @@ def test_every_public_metric_is_drawn_here() -> None:
 # One metric --------------------------------------------------------------------------------------
 
 
-@BY_CASE
+@pytest.mark.parametrize("case", [case for case in CASES if "." not in case.name], ids=str)
 def test_a_value_is_a_dot_with_its_interval(case: Case) -> None:
     """The label, the limits, the value, and the interval where the metric has one."""
     metric = updated(case.make(), *batch(n=40))
@@ -136,7 +136,8 @@ def test_steps_are_a_line_on_the_axes_given(case: Case) -> None:
     assert metric.plot(values, ax=given) == (figure, given)
     assert close(dots(given), [[float(value) for value in values]])
     assert given.get_xlabel() == "Step"
-    assert given.get_ylim() == (0, 1)
+    if metric.plot_upper_bound == 1:
+        assert given.get_ylim() == (0, 1)
     assert given.get_legend() is None
     assert len(pyplot.get_fignums()) == 1
 

@@ -83,6 +83,7 @@ class AccuracyWithin(_NearTarget):
 
     A candidate scored NaN is never near and takes a rank, as in every metric here. An id of a list
     that is no location takes a rank, too. For several relevant locations the nearest counts.
+    To see where blocks cross, an update waits for its device.
 
     Args:
         locations: the coordinates.
@@ -323,11 +324,12 @@ class DistanceError(_NearTarget):
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
-        km = (scores * self.scale)[counted]
+        km = scores * self.scale
         place = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), place)
         numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
-        histogram = bins.clamp(max=self._num_bins - 1).bincount(minlength=self._num_bins)
+        empty = torch.zeros(self._num_bins, dtype=torch.int64, device=bins.device)
+        histogram = empty.index_add_(0, bins.clamp(max=self._num_bins - 1), counted.long())
         found = [exact.tally(scores, counted), numbers, histogram]
         return torch.cat([x.to(ranking.device) for x in found])
 
