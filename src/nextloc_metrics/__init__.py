@@ -6,6 +6,7 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 
 from nextloc_metrics import analysis, backends, distributed, functional, report, scoring
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.families.coarser import Coarser
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.families.grouped import Grouped, GroupLabels
@@ -36,6 +37,7 @@ from nextloc_metrics.report import plotting, tables
 __all__ = [
     "MRR",
     "AccuracyAtK",
+    "Coarser",
     "DecileCoverage",
     "DecileKForRecall",
     "DecileNDCG",
