@@ -13,6 +13,8 @@ from nextloc_metrics.families.grouped import Grouped, GroupLabels
 from nextloc_metrics.families.location_f1 import LocationF1, LocationPrecision, LocationRecall
 from nextloc_metrics.families.per_query import PerQueryScores
 from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.families.recommended import AveragePopularity, Coverage, Gini
+from nextloc_metrics.families.sequences import SequenceAccuracy
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
     MRR,
@@ -37,13 +39,16 @@ from nextloc_metrics.report import plotting, tables
 __all__ = [
     "MRR",
     "AccuracyAtK",
+    "AveragePopularity",
     "Coarser",
+    "Coverage",
     "DecileCoverage",
     "DecileKForRecall",
     "DecileNDCG",
     "DecilePrecision",
     "DecilePredictionShare",
     "F1AtK",
+    "Gini",
     "GroupLabels",
     "Grouped",
     "HitRateAtK",
@@ -59,6 +64,7 @@ __all__ = [
     "RankingCollection",
     "RankingMetric",
     "RecallAtK",
+    "SequenceAccuracy",
     "analysis",
     "backends",
     "click_through_metrics",
