@@ -41,15 +41,15 @@ class RecommendedTally(RankingTally):
     Args:
         num_locations: how many ids there are, 0 to `num_locations` - 1.
         k: how many ranks count.
-        options: what a subclass declares; `ignore_index`, `validate_args`, and TorchMetrics' own
+        kwargs: what a subclass declares; `ignore_index`, `validate_args`, and TorchMetrics' own
             keyword arguments.
     """
 
-    def __init__(self, num_locations: int, k: int, **options: Any) -> None:
+    def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
         super().__init__(
             num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
             k=check_positive("k", k),
-            **options,
+            **kwargs,
         )
 
     num_locations: int
@@ -162,10 +162,9 @@ class RecommendedTally(RankingTally):
 class Coverage(RecommendedTally):
     r"""Coverage: the share of all locations that are recommended to at least one query.
 
-    $$\mathrm{Coverage@}k = \frac{|\{c : r_c > 0\}|}{C}$$
-
-    where $r_c$ counts the queries that have location $c$ among their first `k` candidates, and C is
-    `num_locations`. It grows with the number of queries: compare models on the same ones.
+    A location is recommended to a query where it is among the first `k` candidates; the value is
+    the number of distinct recommended locations over `num_locations`. It grows with the number of
+    queries: compare models on the same ones.
 
     Ties, NaN, invented ids and which queries count: see
     [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally]. It is NaN without
@@ -206,12 +205,10 @@ class Coverage(RecommendedTally):
 class Gini(RecommendedTally):
     r"""Gini coefficient: how unequally the recommendations are spread over all locations.
 
-    With $r_{(1)} \le \dots \le r_{(C)}$, how often each location is among the first `k` candidates,
-    in rising order, locations without a recommendation included:
-
-    $$G = \frac{\sum_{i=1}^{C} (2i - C - 1)\, r_{(i)}}{D \sum_{i=1}^{C} r_{(i)}}$$
-
-    It is 0 where all locations are recommended equally often. Libraries divide by different D:
+    With r_1 <= ... <= r_C, how often each of the C locations is among the first `k` candidates,
+    in rising order, zeros included, G is the sum over i = 1..C of (2 i - C - 1) r_i, over D times
+    the sum of all r_i. It is 0 where all locations are recommended equally often. Libraries have
+    different D:
 
     | `definition` | value | all recommendations for one location | the same as |
     |---|---|---|---|
@@ -270,12 +267,10 @@ class Gini(RecommendedTally):
 class AveragePopularity(RecommendedTally):
     r"""Average popularity: how often training data visits what is recommended, on average.
 
-    $$\mathrm{AveragePopularity@}k = \frac{\sum_c r_c\, v_c}{\sum_c r_c}$$
-
-    where $r_c$ counts the queries that have location $c$ among their first `k` candidates and
-    $v_c$ its visits in the training data. Every recommendation counts alike. Where every query has
-    `k` of them, it is the mean over queries of the mean over their lists, as RecBole's
-    `AveragePopularity` has it. The unit is visits, not a fraction.
+    The sum over locations c of r_c v_c, over the sum of r_c: location c is among the first `k`
+    candidates of r_c queries and has v_c visits in the training data. Every recommendation counts
+    alike. Where every query has `k` of them, it is the mean over queries of the mean over their
+    lists, as RecBole's `AveragePopularity` has it. The unit is visits, not a fraction.
 
     Ties, NaN, invented ids and which queries count: see
     [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally]. It is NaN without
