@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from torchmetrics import Metric, MetricCollection
 
 import nextloc_metrics
 from nextloc_metrics import scoring
+from nextloc_metrics.geography import Locations
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Case:
 
     def make(self, **more: Any) -> Metric:
         """A fresh instance."""
-        metric: Metric = getattr(nextloc_metrics, self.name)(**{**self.options, **more})
+        kind = operator.attrgetter(self.name)(nextloc_metrics)
+        metric: Metric = kind(**{**self.options, **more})
         return metric
 
 
@@ -120,7 +123,21 @@ IGNORING_CASES = [
     Case("LocationRecall", {"num_locations": LOCATIONS, "ignore_index": 0}),
     Case("Coverage", {"num_locations": LOCATIONS, "k": 3, "ignore_index": 0}),
 ]
-CASES = [*RANKING_CASES, *LOCATION_CASES, *RECOMMENDED_CASES, *IGNORING_CASES]
+# All candidates are within k: a block that crosses it needs scores, which a Ranking may not keep.
+PLACES = Locations.from_metres([0, 400, 1000, 1000, 3000, 9000], [0, 0, 0, 50, 0, 0])
+GEOGRAPHY_CASES = [
+    Case("geography.AccuracyWithin", {"locations": PLACES, "km": 0.7, "k": LOCATIONS}),
+    Case("geography.DistanceError", {"locations": PLACES}),
+    Case("geography.DistanceError", {"locations": PLACES, "statistic": 0.9}),
+    Case("geography.DistanceError", {"locations": PLACES, "undecided": "skip"}),
+]
+CASES = [
+    *RANKING_CASES,
+    *LOCATION_CASES,
+    *RECOMMENDED_CASES,
+    *IGNORING_CASES,
+    *GEOGRAPHY_CASES,
+]
 
 
 def same(one: Any, other: Any) -> bool:

@@ -129,6 +129,8 @@ NEEDED = {
     "metric": MRR(),
     "num_groups": 3,
     "labels": ["a", "b", "c"],
+    "user": ["a"],
+    "location": [0],
 }
 COMMON = ["ignore_index", "validate_args", "ties", "empty_target_action"]
 

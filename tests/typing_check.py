@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
@@ -32,6 +35,9 @@ from nextloc_metrics import (
     scoring,
     tables,
 )
+from nextloc_metrics.integrations.hugging_face import TrainerMetrics
+from nextloc_metrics.integrations.libcity import ExactEvaluator
+from nextloc_metrics.integrations.scikit_learn import RankingScorer, Score, score
 
 
 class Surely(RankingMetric):
@@ -113,6 +119,17 @@ def collections() -> dict[str, Tensor]:
         **own.compute(),
         **plain.compute(),
     }
+
+
+def adapters() -> tuple[dict[str, Any], Score, dict[str, float]]:
+    """What other tools call."""
+    compute_metrics = TrainerMetrics(next_location_metrics(3), causal=False)
+    batch = SimpleNamespace(predictions=torch.eye(3), label_ids=torch.arange(3))
+    values: dict[str, Any] = compute_metrics(batch, compute_result=True)
+    scored: Score = score([1], [[0.2, 0.8]], metric=MRR(), labels=[0, 1])
+    scorer: RankingScorer = RankingScorer(recommendation_metrics(2))
+    evaluator = ExactEvaluator({"metrics": ["MRR"], "topk": 5, "evaluate_method": "popularity"})
+    return values, scored or scorer(None, [[0.5]], [1]), evaluator.evaluate()
 
 
 def worth(preds: Tensor, target: Tensor) -> list[float]:

@@ -4,7 +4,15 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import analysis, backends, distributed, functional, report, scoring
+from nextloc_metrics import (
+    analysis,
+    backends,
+    distributed,
+    functional,
+    geography,
+    report,
+    scoring,
+)
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.coarser import Coarser
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
@@ -15,6 +23,7 @@ from nextloc_metrics.families.per_query import PerQueryScores
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.families.recommended import AveragePopularity, Coverage, Gini
 from nextloc_metrics.families.sequences import SequenceAccuracy
+from nextloc_metrics.families.visits import Visits, exploration_metrics, previously_visited
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
     MRR,
@@ -65,15 +74,19 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "SequenceAccuracy",
+    "Visits",
     "analysis",
     "backends",
     "click_through_metrics",
     "decile_metrics",
     "distributed",
+    "exploration_metrics",
     "functional",
+    "geography",
     "libcity_metrics",
     "next_location_metrics",
     "plotting",
+    "previously_visited",
     "recommendation_metrics",
     "report",
     "scoring",

@@ -73,7 +73,8 @@ def chance(
 
     Tied scores are not what chance means, so `ties` is not looked at. Metrics over locations, such
     as `LocationF1`, and the decile metrics have no such value, since it depends on how often each
-    location is visited: a dict or a collection leaves them out.
+    location is visited, and metrics in km have none, since it depends on where they are. A dict or
+    a collection leaves them out.
 
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
@@ -118,7 +119,8 @@ def chance(
     return {
         name: _chance_of(metric, num_candidates, num_relevant)
         for name, metric in metrics.items()
-        if _scored_metric(metric) is not None
+        if (scored := _scored_metric(metric)) is not None
+        and not (scored.has_own_score and scored.top)
     }
 
 

@@ -1,5 +1,6 @@
 """Checks of arguments that several modules share; each names the argument in its message."""
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import torch
@@ -64,3 +65,17 @@ def check_number(name: str, value: object, or_zero: bool = False) -> float:
         least = "a finite number of at least 0" if or_zero else "a finite positive number"
         raise ValueError(f"`{name}` must be {least}, got {short(value)}.")
     return float(value)  # type: ignore[arg-type]
+
+
+def check_separator(separator: object) -> None:
+    """Raise where the text between a name and k is none."""
+    if not isinstance(separator, str):
+        raise TypeError(f"`separator` must be a string, got {short(separator)}.")
+
+
+def cut_offs(k: int | Sequence[int]) -> list[int]:
+    """Return one or several numbers of ranks as a list."""
+    cuts = [check_positive("k", cut) for cut in (k if isinstance(k, Sequence) else [k])]
+    if not cuts or len(set(cuts)) < len(cuts):
+        raise ValueError(f"`k` must be one or several different positive integers, got {short(k)}.")
+    return cuts

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 import torch.distributed
@@ -310,6 +310,10 @@ class RankingMetric(RankingTally):
         options: what a subclass declares; `ignore_index` and `validate_args`; and TorchMetrics'
             own keyword arguments.
 
+    Attributes:
+        of_decision: whether the score is that of one decision, the lowest id among the best; it
+            then takes no other `ties`.
+
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import RankingMetric, scoring
@@ -326,6 +330,8 @@ class RankingMetric(RankingTally):
         (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
     """
 
+    of_decision: ClassVar[bool] = False
+
     ties: Ties
     empty_target_action: EmptyTargetAction
 
@@ -338,6 +344,11 @@ class RankingMetric(RankingTally):
     ) -> None:
         check_choice("ties", ties, Ties)
         check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
+        if self.of_decision and ties != "expected":
+            raise ValueError(
+                f"`ties` must be 'expected', got {short(ties)}: of tied candidates the lowest id "
+                "is the decision."
+            )
         super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
         if self.formula is None and not self.has_own_score:
             raise TypeError(f"{short(self)} must define `score`, or a `formula`.")

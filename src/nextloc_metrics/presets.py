@@ -13,7 +13,7 @@ from torchmetrics.classification import (
     BinaryRecall,
 )
 
-from nextloc_metrics.checks import check_number, check_positive
+from nextloc_metrics.checks import check_number, check_positive, check_separator, cut_offs
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.click_through import (
     AUROC,
@@ -98,8 +98,8 @@ def next_location_metrics(
         f1 0.5000
     """
     common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
-    _check_separator(separator)
-    cuts = _cut_offs(k)
+    check_separator(separator)
+    cuts = cut_offs(k)
     members: dict[str, RankingTally] = {
         f"acc{separator}{cut}": AccuracyAtK(cut, **common) for cut in cuts
     }
@@ -107,8 +107,8 @@ def next_location_metrics(
     of_ndcg = max(cuts) if ndcg_k is None else check_positive("ndcg_k", ndcg_k)
     members[f"ndcg{separator}{of_ndcg}"] = NDCGAtK(of_ndcg, **common)
     members["f1"] = LocationF1(num_locations, **common)
+    near = f"acc_within_{1000 * check_number('km', km, or_zero=True):g}m".replace(".", "_")
     if locations is not None:
-        near = f"acc_within_{1000 * check_number('km', km, or_zero=True):g}m".replace(".", "_")
         members |= {
             f"{near}{separator}{cut}": AccuracyWithin(locations, km, cut, **common) for cut in cuts
         }
@@ -153,9 +153,9 @@ def recommendation_metrics(
         map_at_2 0.5000
         ndcg_at_2 0.6131
     """
-    _check_separator(separator)
+    check_separator(separator)
     members: dict[str, RankingTally] = {}
-    for cut in _cut_offs(k):
+    for cut in cut_offs(k):
         at_cut = {
             "precision": PrecisionAtK(cut, **kwargs),
             "recall": RecallAtK(cut, **kwargs),
@@ -228,9 +228,7 @@ def libcity_metrics(
         "NDCG": NDCGAtK,
     }
     members: dict[str, RankingTally] = {
-        f"{name}@{cut}": make(cut, **kwargs)
-        for cut in _cut_offs(k)
-        for name, make in makers.items()
+        f"{name}@{cut}": make(cut, **kwargs) for cut in cut_offs(k) for name, make in makers.items()
     }
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
@@ -401,15 +399,3 @@ def _check_thresholds(threshold: float, thresholds: int | list[float] | Tensor |
 
 def _is_probability(value: object) -> bool:
     return isinstance(value, float) and 0 <= value <= 1
-
-
-def _check_separator(separator: str) -> None:
-    if not isinstance(separator, str):
-        raise TypeError(f"`separator` must be a string, got {short(separator)}.")
-
-
-def _cut_offs(k: int | Sequence[int]) -> list[int]:
-    cuts = [check_positive("k", cut) for cut in (k if isinstance(k, Sequence) else [k])]
-    if not cuts or len(set(cuts)) < len(cuts):
-        raise ValueError(f"`k` must be one or several different positive integers, got {short(k)}.")
-    return cuts

@@ -260,6 +260,8 @@ class Ranks:
 
     def _read_groups(self, groups: Array) -> Tensor:
         groups = as_tensor("groups", groups, self.device)
+        if groups.dtype == torch.bool:
+            groups = groups.long()
         if not is_integer(groups) or groups.shape != self.shape:
             raise ValueError(
                 f"`groups` must be integers of shape {short(self.shape)}, one group per query, got "

@@ -250,6 +250,7 @@ class DistanceError(_NearTarget):
 
     higher_is_better = False
     plot_upper_bound = None
+    of_decision = True
     computed_options = frozenset({"statistic"})
     tallies = staticmethod(RankingTally.tallies)
 
@@ -267,11 +268,6 @@ class DistanceError(_NearTarget):
                 f"{short(statistic)}."
             )
         check_choice("undecided", undecided, Undecided)
-        if kwargs.get("ties", "expected") != "expected":
-            raise ValueError(
-                f"`ties` must be 'expected', got {short(kwargs['ties'])}: of tied candidates the "
-                "lowest id is the decision."
-            )
         if kwargs.get("empty_target_action", "skip") not in ("skip", "error"):
             raise ValueError(
                 "`empty_target_action` must be 'skip' or 'error' where there is no distance "
@@ -347,6 +343,18 @@ class DistanceError(_NearTarget):
         place = int(torch.searchsorted(counts, wanted))
         km = 0.0 if place == 0 else _SMALLEST_KM * _GROWTH ** (place - 0.5)
         return torch.tensor(km, dtype=torch.float32, device=self.state.device)
+
+    def cumulative(self) -> tuple[Tensor, Tensor]:
+        """Return which share of the queries is at most how far off, over all processes.
+
+        Returns:
+            The upper ends of the bins up to the last that is not empty, km, float64, and the shares
+            of the queries up to there, float64.
+        """
+        counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
+        last = int(counts.nonzero()[-1]) if counts.any() else 0
+        bins = torch.arange(last + 1, dtype=torch.float64)
+        return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
     @property
     def averages_scores(self) -> bool:

@@ -106,6 +106,17 @@ class Locations(torch.nn.Module):
         return made
 
     @classmethod
+    def from_points(cls, points: Tensor) -> Locations:
+        """Take the attribute `points` of other locations.
+
+        Args:
+            points: float64, `[C, 3]` on a sphere of radius 1, or `[C, 2]` in km on a plane.
+        """
+        made = cls([0.0], [0.0])
+        made._set(points.double(), is_plane=points.shape[1] == 2)
+        return made
+
+    @classmethod
     def from_cells(cls, column: Array, row: Array, size: float) -> Locations:
         """Take the cells of a grid; distances are those between their middles.
 
@@ -121,6 +132,23 @@ class Locations(torch.nn.Module):
         size = check_number("size", size)
         cells = _read_columns(column=column, row=row) * size
         return cls.from_metres(cells[:, 0], cells[:, 1])
+
+    def project(self) -> Tensor:
+        """Return coordinates in km on a plane, `[C, 2]`, on which areas are those on the ground.
+
+        The Earth is projected on a cylinder that touches it where the locations are (Lambert's
+        equal-area projection with the mean latitude as its standard parallel): near there, shapes
+        are right, too.
+        """
+        if self.is_plane:
+            return self.points
+        x, y, z = self.points.unbind(1)
+        middle = self.points.mean(0)
+        north = math.asin(float(middle[2] / middle.norm().clamp(min=1e-9)))
+        east = torch.atan2(y, x) - math.atan2(float(middle[1]), float(middle[0]))
+        east = torch.remainder(east + math.pi, 2 * math.pi) - math.pi
+        narrow = max(math.cos(north), 0.01)
+        return EARTH_RADIUS * torch.stack([east * narrow, (z - math.sin(north)) / narrow], dim=1)
 
     def distance(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the distances between locations, km, float64; ids are broadcast.
@@ -220,6 +248,12 @@ class Locations(torch.nn.Module):
         starts = torch.zeros(len(self) + 1, dtype=torch.int64, device=own.device)
         starts[1:] = first.bincount(minlength=len(self)).cumsum(0)
         return starts, second[order]
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Locations:
+        """Move to a device; coordinates keep their digits where a module becomes half precision."""
+        device = fn(torch.empty(0, device=self.points.device)).device
+        self.points = self.points.to(device)
+        return self
 
     def state_key(self) -> str:
         """Return what tells locations apart in the names of states."""

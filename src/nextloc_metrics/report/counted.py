@@ -19,13 +19,18 @@ from nextloc_metrics import analysis
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.grouped import Average, Grouped, GroupLabels
 from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.metrics import AccuracyAtK
 from nextloc_metrics.plan import Plan
 from nextloc_metrics.presets import decile_metrics
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels
+
+# The kind of groups that are the targets.
+_TARGET = "target location"
 
 # Of the files that `Counted.save` writes.
 _VERSION = 1
@@ -47,6 +52,8 @@ class Setting:
         bins: a digest of the bins, "" for none.
         train_counts: a digest of the training counts, "" for none.
         vocabulary: a digest of the text of every id, "" for none.
+        locations: a digest of the coordinates, "" for none.
+        km: how far a candidate may be away to be near.
     """
 
     k: tuple[int, ...]
@@ -60,6 +67,8 @@ class Setting:
     bins: str
     train_counts: str
     vocabulary: str
+    locations: str
+    km: float
 
     @property
     def chance_varies(self) -> bool:
@@ -75,6 +84,7 @@ class Counted:
         labels: the names of the groups, by kind.
         bins: every location's popularity bin, or None.
         train_counts: every location's visits in the training data, or None.
+        locations: the coordinates, or None.
     """
 
     def __init__(
@@ -83,13 +93,14 @@ class Counted:
         labels: Mapping[str, GroupLabels],
         bins: PopularityBins | None,
         train_counts: Tensor | None,
+        locations: Locations | None,
     ) -> None:
         self.setting, self.labels = setting, dict(labels)
-        self.bins, self.train_counts = bins, train_counts
+        self.bins, self.train_counts, self.locations = bins, train_counts, locations
         self.card: Counter[str] = Counter()
         self.shards: tuple[str, ...] = ()
         self._digest = blake2b(digest_size=16)
-        self.headline = make_headline(setting.num_locations, setting.k)
+        self.headline = make_headline(setting.num_locations, setting.k, locations, setting.km)
         # one row of scores that everybody is given, by what the values are called
         self._rows: dict[str, Tensor] = {}
         if train_counts is not None:
@@ -98,6 +109,9 @@ class Counted:
             self._rows["chance"] = torch.zeros(1, setting.candidates)
         self.beside = {name: deepcopy(self.headline) for name in self._rows}
         self.parts = {"": self.headline, **_make_parts(self.headline, self.labels, setting.cluster)}
+        if locations is not None and setting.num_locations is not None:
+            by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
+            self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if bins is not None:
             self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
         self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
@@ -108,7 +122,7 @@ class Counted:
             batch.preds,
             batch.target,
             batch.options.get("mask"),
-            batch.groups or None,
+            self._groups(batch) or None,
             batch.options.get("exclude"),
             exempt_target,
         )
@@ -124,6 +138,10 @@ class Counted:
         columns = [x[:, None] for x in (ranking.counted, *batch.groups.values())]
         columns += [target, ranking.above, ranking.tied]
         self._digest.update(torch.cat([x.long() for x in columns], 1).numpy().tobytes())
+
+    def _groups(self, batch: Batch) -> dict[str, Tensor]:
+        """Group the queries by their targets, too, where a map asks for it."""
+        return {**batch.groups, **({_TARGET: batch.target} if "map" in self.parts else {})}
 
     def finish(self) -> None:
         """Give the queries added so far a digest, by which they are known as a shard."""
@@ -194,6 +212,8 @@ class Counted:
             arrays["num_bins"] = np.array(self.bins.num_bins)
         if self.train_counts is not None:
             arrays["train_counts"] = self.train_counts.numpy()
+        if self.locations is not None:
+            arrays["points"] = self.locations.points.numpy()
         # a process that dies leaves no half of a file under the name
         part = path.with_name(f".{path.name}.part")
         with part.open("wb") as file:
@@ -221,7 +241,9 @@ class Counted:
         bins = None
         if "bin_of" in arrays:
             bins = PopularityBins(arrays["bin_of"], int(arrays["num_bins"]))
-        found = cls(Setting(**setting), labels, bins, arrays.get("train_counts"))
+        points = arrays.get("points")
+        locations = None if points is None else Locations.from_points(points)
+        found = cls(Setting(**setting), labels, bins, arrays.get("train_counts"), locations)
         for name, member in found._members().items():
             _add(member, arrays[name])
         found.card, found.shards = Counter(header["card"]), tuple(header["shards"])
@@ -260,13 +282,13 @@ def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
         kind: sort_labels(name for _, one in shards for name in one.labels[kind].names)
         for kind in first.labels
     }
-    merged = Counted(first.setting, labels, first.bins, first.train_counts)
+    merged = Counted(first.setting, labels, first.bins, first.train_counts, first.locations)
     for _, one in shards:
         merged.card.update(one.card)
         members = one._members()
         for name, member in merged._members().items():
             state = members[name].state
-            if isinstance(member, Grouped):
+            if isinstance(member, Grouped) and member.labels is not None:
                 wide = member.empty_tally()
                 wide[labels[str(member.by)].number(members[name].group_names)] = state
                 state = wide
@@ -314,7 +336,9 @@ def _make_parts(
         return RankingCollection({key: Grouped(x, **options) for key, x in means.items()})
 
     parts = {
-        ties: RankingCollection({name: _with_ties(x, ties) for name, x in means.items()})
+        ties: RankingCollection(
+            {name: _with_ties(x, ties) for name, x in means.items() if not x.of_decision}
+        )
         for ties in get_args(Ties)
         if ties != "expected"
     }

@@ -13,6 +13,7 @@ from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.checks import is_integer
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.grouped import GroupLabels
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.messages import describe, short
 from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
 
@@ -130,11 +131,16 @@ def count_locations(data: Data, given: int | None, train_counts: Tensor | None) 
     return max([1, *known, *largest])
 
 
-def make_headline(num_locations: int | None, k: int | Sequence[int]) -> RankingCollection:
+def make_headline(
+    num_locations: int | None,
+    k: int | Sequence[int],
+    locations: Locations | None = None,
+    km: float = 1.0,
+) -> RankingCollection:
     """Make the preset for targets of one location each, or of several."""
     if num_locations is None:
         return recommendation_metrics(k=k)
-    return next_location_metrics(num_locations, k)
+    return next_location_metrics(num_locations, k, locations=locations, km=km)
 
 
 def sort_labels(names: Iterable[str]) -> GroupLabels:

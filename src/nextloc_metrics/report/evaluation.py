@@ -10,6 +10,7 @@ from typing import Any
 from nextloc_metrics import analysis
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.report.counted import Counted, Setting, digest, merge_counted
 from nextloc_metrics.report.data import check_cluster, count_locations, read_data
@@ -109,6 +110,8 @@ def evaluate(
     exempt_target: bool = False,
     num_locations: int | None = None,
     vocabulary: Sequence[str] | None = None,
+    locations: Locations | None = None,
+    km: float = 1.0,
     missed: int | None = None,
     confidence: float = 0.95,
 ) -> Evaluation:
@@ -132,6 +135,9 @@ def evaluate(
         num_locations: how many ids there are; None for the candidates of scores, and for lists the
             largest target, which leaves weighted F1 the same.
         vocabulary: the text of every id, so that evaluations with others cannot be merged.
+        locations: the coordinates, for the distance metrics and a map; see
+            `next_location_metrics`.
+        km: how far a candidate may be away to be near.
         missed: how many answers could not be read and count as misses, for the card.
         confidence: how often the intervals hold the true mean.
 
@@ -175,9 +181,11 @@ def evaluate(
         bins="" if bins is None else digest(bins.state_key()),
         train_counts="" if counts is None else digest(counts.tolist()),
         vocabulary="" if vocabulary is None else digest(*vocabulary),
+        locations="" if locations is None else digest(locations.state_key()),
+        km=km,
     )
     labels = {name: kind.labels for name, kind in data.kinds.items()}
-    counted = Counted(setting, labels, bins, counts)
+    counted = Counted(setting, labels, bins, counts, locations)
     for batch in data.chunks():
         counted.add(batch, exempt_target)
     if missed is not None:
@@ -229,6 +237,9 @@ def _evaluation(counted: Counted) -> Evaluation:
         title: {name: float(value) for name, value in collection.compute().items()}
         for title, collection in counted.beside.items()
     }
+    if "chance" in beside:  # which decisions have none
+        known = analysis.chance(headline, setting.candidates or 1)
+        beside["chance"] = {name: beside["chance"][name] for name in known}
     if setting.candidates is not None and not setting.chance_varies:
         beside["chance"] = analysis.chance(headline, setting.candidates)
     for title in ("chance", "most frequent"):
@@ -250,7 +261,11 @@ def _evaluation(counted: Counted) -> Evaluation:
         table=of_readings(columns, confidence),
         chance=beside.get("chance", {}),
         baseline=baseline,
-        skill={name: analysis.skill(values[name], x) for name, x in baseline.items()},
+        skill={
+            name: analysis.skill(values[name], x)
+            for name, x in baseline.items()
+            if columns["value"][name].is_fraction
+        },
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
         deciles=parts["deciles"].table() if "deciles" in parts else None,

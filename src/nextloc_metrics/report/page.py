@@ -13,10 +13,12 @@ import torch
 
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.report.drawing import Scale, draw_bars, draw_readings, import_pyplot
+from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import plot_metric
 from nextloc_metrics.report.tables import Table
 
 if TYPE_CHECKING:
+    from nextloc_metrics.report.counted import Counted
     from nextloc_metrics.report.evaluation import Evaluation
 
 # Longer tables are folded.
@@ -55,6 +57,8 @@ def write_page(evaluation: Evaluation, title: str) -> str:
         _section(f"By {kind}", _by_group(kind, table, counted.parts.get(f"by {kind}")))
         for kind, table in evaluation.groups.items()
     ]
+    if counted.locations is not None:
+        sections.append(_section("On the ground", _on_the_ground(counted)))
     if evaluation.deciles is not None:
         content = _by_decile(counted.parts["deciles"]) + _table(evaluation.deciles)
         sections.append(_section("By popularity", content))
@@ -95,6 +99,16 @@ def _by_group(kind: str, table: Table, members: RankingCollection | None) -> str
         return _table(table)
     name, member = next(iter(members.named_members()))
     return _picture(f"{name} by {kind}", plot_metric, member) + _table(table)
+
+
+def _on_the_ground(counted: Counted) -> str:
+    """Draw a map of the accuracy, and how far the decisions are off."""
+    if not int(counted.card["queries"]) or "map" not in counted.parts:
+        return ""
+    ((_, by_location),) = counted.parts["map"].named_members()
+    return _picture(
+        "acc_at_1 by the target's location", error_map, by_location, counted.locations
+    ) + _picture("Distance of the decisions", distance_errors, counted.headline)
 
 
 def _by_decile(members: RankingCollection) -> str:

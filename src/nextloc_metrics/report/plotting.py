@@ -33,7 +33,16 @@ from nextloc_metrics.report.drawing import (
     number_by_integers,
     styles,
 )
+from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
 from nextloc_metrics.report.readings import Reading, keys_of, read, read_values
+
+__all__ = [
+    "accuracy_within_k",
+    "accuracy_within_km",
+    "distance_errors",
+    "error_map",
+    "side_by_side",
+]
 
 
 def side_by_side(

@@ -1,0 +1,331 @@
+"""New or visited before: who returns to a known place, and who explores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.checks import check_separator, cut_offs, is_integer
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.families.grouped import Grouped
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.metrics import AccuracyAtK
+from nextloc_metrics.options import describe_option
+from nextloc_metrics.ranking import Ranking
+
+#: the groups of `previously_visited`: False and True
+EXPLORATION, RETURN = 0, 1
+
+
+class Visits:
+    """Which users have been where, and since which check-in.
+
+    Args:
+        user: every check-in's user, integers or text `[N]`, in the order of time.
+        location: every check-in's location, integers `[N]`.
+
+    Raises:
+        TypeError: locations are no integers.
+        ValueError: lengths differ, or a location is negative.
+
+    Example:
+        >>> visits = Visits(["ann", "ann", "bob", "ann"], [5, 6, 5, 5])
+        >>> visits.before([1, 3, 3], [5, 6, 7])  # by check-ins 1, 3 and 3
+        tensor([ True,  True, False])
+    """
+
+    def __init__(self, user: Array, location: Array) -> None:
+        users, places = _read_check_ins(user, location)
+        self._user = _number(users)
+        pairs, self._width = _pairs(self._user, places)
+        # the pairs of users and locations that there are, and the first check-in of each
+        self._pairs, self._first = np.unique(pairs, return_index=True)
+
+    def before(self, check_in: Array, location: Array) -> Tensor:
+        """Return whether users had been at locations before a check-in of theirs, bool.
+
+        Args:
+            check_in: integer `[M]`, numbers of check-ins; each stands for its user and its time.
+            location: integer `[M]`; -1 and locations that nobody visited give False.
+
+        Raises:
+            ValueError: there is no such check-in.
+        """
+        rows = as_tensor("check_in", check_in).cpu().numpy()
+        places = as_tensor("location", location).cpu().numpy()
+        if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
+            wrong = rows.min() if rows.min() < 0 else rows.max()
+            raise ValueError(
+                f"`check_in` must be from 0 to {len(self) - 1}, the number of a check-in, got "
+                f"{wrong}."
+            )
+        if not len(self._pairs):
+            return torch.zeros(rows.shape, dtype=torch.bool)
+        wanted = self._user[rows] * self._width + places
+        place = np.searchsorted(self._pairs, wanted).clip(max=len(self._pairs) - 1)
+        known = (self._pairs[place] == wanted) & (places >= 0) & (places < self._width)
+        return torch.from_numpy(np.asarray(known & (self._first[place] < rows)))
+
+    def state_key(self) -> str:
+        """Return what tells histories apart in the names of states."""
+        return describe_option([self._user, self._pairs, self._first])
+
+    def __len__(self) -> int:
+        """Return the number of check-ins."""
+        return len(self._user)
+
+    def __repr__(self) -> str:
+        return f"Visits({len(self)} check-ins)"
+
+
+def previously_visited(
+    user: Array, location: Array, history: tuple[Array, Array] | None = None
+) -> Tensor:
+    """Tell which check-ins are returns: the user has been at the location before.
+
+    Use it as groups, `groups={"visited": previously_visited(user, location)}`.
+
+    Args:
+        user: every check-in's user, integers or text `[N]`.
+        location: every check-in's location, integers `[N]`.
+        history: users and locations of the check-ins that count as before, such as the training
+            data; None for those before each check-in in the order given.
+
+    Returns:
+        bool `[N]`, in the order given.
+
+    Raises:
+        TypeError: locations are no integers.
+        ValueError: lengths differ, or a location is negative.
+
+    Example:
+        >>> previously_visited(["ann", "bob", "ann", "bob"], [5, 5, 5, 6])
+        tensor([False, False,  True, False])
+        >>> previously_visited(["ann", "bob"], [5, 5], history=(["bob"], [5]))
+        tensor([False,  True])
+    """
+    users, places = _read_check_ins(user, location)
+    if history is None:
+        first = _first_rows(_number(users), places)
+        return torch.from_numpy(first < np.arange(len(places)))
+    old_users, old_places = _read_check_ins(*history)
+    if len(old_users) and len(users) and old_users.dtype.kind != users.dtype.kind:
+        raise TypeError(
+            "`user` and those of `history` must both be integers or both be text, got "
+            f"{describe(user)} and {describe(history[0])}."
+        )
+    both = _number(np.concatenate([old_users, users]))
+    first = _first_rows(both, np.concatenate([old_places, places]))
+    return torch.from_numpy(first[len(old_places) :] < len(old_places))
+
+
+class NewDecision(RankingMetric):
+    r"""The share of queries whose decision is a place where the user has not been before.
+
+    The decision is the best candidate, of tied ones the lowest id. A query without a decision, such
+    as a row with a NaN, proposes nothing new and counts 0.
+
+    Args:
+        visits: the check-ins; `update` needs the number of every query's check-in among them, as
+            `groups={"check_in": ...}`.
+        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
+            keyword arguments.
+
+    Raises:
+        TypeError: `visits` are none.
+        ValueError: in `update`, there are no check-ins among the groups.
+
+    Example:
+        >>> from torch import tensor
+        >>> visits = Visits(["ann", "ann", "ann"], [0, 1, 2])
+        >>> share = NewDecision(visits)
+        >>> ranking = share.rank(tensor([[1, 0], [2, 1]]), tensor([1, 2]))  # lists of ids
+        >>> share.update(ranking.with_groups({"check_in": tensor([1, 2])}))  # 1 and 2 are new
+        >>> share.compute()
+        tensor(1.)
+    """
+
+    higher_is_better = None
+    of_decision = True
+
+    def __init__(self, visits: Visits, **kwargs: Any) -> None:
+        if not isinstance(visits, Visits):
+            raise TypeError(f"`visits` must be `Visits(user, location)`, got {describe(visits)}.")
+        super().__init__(visits=visits, **kwargs)
+
+    visits: Visits
+
+    @property
+    def top(self) -> int:
+        """The best candidate is the decision."""
+        return 1
+
+    @property
+    def best_only(self) -> bool:
+        """A tie for rank 1 is decided, for the lowest id."""
+        return True
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where a query's check-in is not known."""
+        super().check(ranking)
+        self._is_new(ranking)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return 1 where the decision is new, and 0 otherwise."""
+        return self._is_new(ranking).double()
+
+    def _is_new(self, ranking: Ranking) -> Tensor:
+        rows = ranking.group_of("check_in").masked_fill(~ranking.counted, 0)
+        known = self.visits.before(rows, ranking.best).to(ranking.device)
+        return (ranking.best >= 0) & ~known
+
+
+class GroupShare(RankingMetric):
+    r"""The share of queries that are in a group.
+
+    Args:
+        group: the number of the group.
+        by: the name of the kind of groups.
+        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
+            keyword arguments.
+
+    Raises:
+        ValueError: `group` is no integer of at least 0; in `update`, there are no such groups.
+
+    Example:
+        >>> from torch import tensor
+        >>> share = GroupShare(group=1, by="visited")
+        >>> ranking = share.rank(tensor([[0], [1], [1]]), tensor([0, 1, 0]))
+        >>> share.update(ranking.with_groups({"visited": tensor([True, False, False])}))
+        >>> share.compute()
+        tensor(0.3333)
+    """
+
+    higher_is_better = None
+
+    def __init__(self, group: int, by: str, **kwargs: Any) -> None:
+        if type(group) is not int or group < 0:
+            raise ValueError(f"`group` must be an integer of at least 0, got {short(group)}.")
+        super().__init__(group=group, by=by, **kwargs)
+
+    group: int
+    by: str
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where the groups are not known."""
+        super().check(ranking)
+        ranking.group_of(self.by)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return 1 in the group, and 0 otherwise."""
+        return (ranking.group_of(self.by) == self.group).double()
+
+
+def exploration_metrics(
+    k: int | Sequence[int] = (1, 5, 10),
+    visits: Visits | None = None,
+    *,
+    separator: str = "_at_",
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Collect the accuracies on returns and on explorations, and how many queries are which.
+
+    A return is a visit to a location where the user has been before, an exploration one to a new
+    location. `update` needs `groups={"visited": previously_visited(user, location)}`; with `visits`
+    also `"check_in"`, the numbers of the queries' check-ins there.
+
+    Args:
+        k: one or several numbers of ranks for the accuracy.
+        visits: the check-ins. They add the share of decisions that are new to the user: where a new
+            place is due (`new_on_explorations`), and where none is (`new_on_returns`).
+        separator: between a metric's name and k.
+        prefix: in front of every key, such as `"val/"`.
+        postfix: behind every key.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `k` is not a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> user, location = ["ann", "ann", "ann", "ann"], tensor([0, 1, 0, 2])
+        >>> metrics = exploration_metrics(k=1, visits=Visits(user, location))
+        >>> groups = {
+        ...     "visited": previously_visited(user, location)[2:],  # a return, an exploration
+        ...     "check_in": tensor([2, 3]),
+        ... }
+        >>> metrics.update(tensor([[0, 1], [1, 2]]), location[2:], groups=groups)  # lists of ids
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.1f}")
+        exploration_share 0.5
+        acc_on_returns_at_1 1.0
+        acc_on_explorations_at_1 0.0
+        new_on_explorations 0.0
+        new_on_returns 0.0
+
+    Source: A. Cuttone, S. Lehmann and M. C. Gonzalez, "Understanding predictability and exploration
+    in human mobility", EPJ Data Science 7, 2018.
+    """
+    check_separator(separator)
+    kinds = {"returns": RETURN, "explorations": EXPLORATION}
+
+    def within(metric: RankingMetric, group: int) -> Grouped:
+        return Grouped(metric, 2, group=group, by="visited", labels=["exploration", "return"])
+
+    members: dict[str, Any] = {"exploration_share": GroupShare(EXPLORATION, "visited", **kwargs)}
+    members |= {
+        f"acc_on_{name}{separator}{cut}": within(AccuracyAtK(cut, **kwargs), group)
+        for name, group in kinds.items()
+        for cut in cut_offs(k)
+    }
+    if visits is not None:
+        members |= {
+            f"new_on_{name}": within(NewDecision(visits, **kwargs), group)
+            for name, group in reversed(kinds.items())
+        }
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def _read_check_ins(user: Array, location: Array) -> tuple[Any, Any]:
+    """Read users, integers or text, and locations as arrays of one length."""
+    places = as_tensor("location", location)
+    if not is_integer(places) or places.ndim != 1:
+        raise TypeError(f"`location` must be one row of integers, got {describe(places)}.")
+    if len(places) and int(places.min()) < 0:
+        raise ValueError(f"`location` must hold ids of at least 0, got {int(places.min())}.")
+    names = as_tensor_or_text("user", user)
+    if isinstance(names, Tensor) and (names.ndim != 1 or not is_integer(names)):
+        raise TypeError(f"`user` must be one row of integers or text, got {describe(names)}.")
+    if len(names) != len(places):
+        raise ValueError(
+            "`user` and `location` must have an entry for every check-in, got "
+            f"{len(names)} and {len(places)}."
+        )
+    users = names.cpu().numpy() if isinstance(names, Tensor) else np.asarray(names, dtype=object)
+    return users, places.cpu().numpy().astype(np.int64)
+
+
+def _number(users: Any) -> Any:
+    """Number distinct users from 0."""
+    return np.unique(users, return_inverse=True)[1].reshape(-1)
+
+
+def _pairs(users: Any, places: Any) -> tuple[Any, int]:
+    """Write every user and location as one number."""
+    width = int(places.max(initial=-1)) + 1
+    return users * width + places, width
+
+
+def _first_rows(users: Any, places: Any) -> Any:
+    """Return the first row with the same user and location as each."""
+    pairs, _ = _pairs(users, places)
+    _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    return first[inverse.reshape(-1)]

@@ -1,0 +1,137 @@
+"""Ranking metrics as `compute_metrics` of the Hugging Face Trainer."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from nextloc_metrics.arrays import as_tensor
+from nextloc_metrics.checks import is_integer
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.messages import describe
+from nextloc_metrics.metric import RankingTally
+
+#: what the Trainer pads labels, logits and ids with, and what losses ignore
+PADDING = -100
+
+
+class EvalPrediction(Protocol):
+    """What the Trainer passes: `transformers.EvalPrediction`, or anything with its attributes."""
+
+    predictions: Any
+    label_ids: Any
+
+
+class TrainerMetrics:
+    """A `compute_metrics` for `transformers.Trainer`, for whole evaluations and for batches.
+
+    Without `batch_eval_metrics` the Trainer keeps all logits of an evaluation in memory and calls
+    this once. With `TrainingArguments(batch_eval_metrics=True)` it calls this for every batch, and
+    with `compute_result=True` for the last one. The values are the same bits. The metrics are
+    reset after the last batch and after an error, so one object serves any number of evaluations,
+    one after the other.
+
+    Labels of -100 are left out, whether the model sets them or the Trainer pads with them. Of a
+    tuple of predictions, such as logits and hidden states, the first is ranked.
+
+    The Trainer gathers predictions from all processes before it calls this, so the metrics are not
+    synchronised again.
+
+    Args:
+        metrics: a collection, or one metric. It is copied, and the copy is updated.
+        causal: the logits of a step predict the label of the next step, as those of a causal
+            language model do: the last step's logits and the first step's label are left out.
+
+    Raises:
+        TypeError: `metrics` is neither a `RankingCollection` nor a metric of this library.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR
+        >>> compute_metrics = TrainerMetrics(MRR())
+        >>> logits = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.0, 0.0, 0.0]])
+        >>> labels = tensor([1, 1, -100])  # ranks 1 and 2, and a query that is left out
+        >>> compute_metrics(SimpleNamespace(predictions=logits, label_ids=labels))
+        {'MRR': 0.75}
+
+        Batch by batch:
+
+        >>> first = SimpleNamespace(predictions=logits[:1], label_ids=labels[:1])
+        >>> rest = SimpleNamespace(predictions=logits[1:], label_ids=labels[1:])
+        >>> compute_metrics(first, compute_result=False)
+        {}
+        >>> compute_metrics(rest, compute_result=True)
+        {'MRR': 0.75}
+    """
+
+    def __init__(self, metrics: RankingCollection | RankingTally, *, causal: bool = False) -> None:
+        if not isinstance(metrics, RankingCollection | RankingTally):
+            raise TypeError(
+                "`metrics` must be a RankingCollection or a metric of nextloc_metrics, got "
+                f"{describe(metrics)}."
+            )
+        if isinstance(metrics, RankingTally):
+            metrics = RankingCollection({type(metrics).__name__: metrics})
+        self.metrics = deepcopy(metrics)
+        self.metrics.reset()
+        self.causal = causal
+        for _, member in self.metrics.named_members():
+            member.sync_on_compute = member._to_sync = False
+
+    def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, Any]:
+        """Add a batch, and return the values if it is the last one.
+
+        Args:
+            prediction: logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`, as
+                `predictions`; and as `label_ids` one id per query `[N]` or `[N, T]`, or several
+                ids per query `[N, M]`. Arrays of NumPy, tensors, or lists of batches, which
+                `eval_do_concat_batches=False` makes.
+            compute_result: whether this is the last batch.
+
+        Returns:
+            The values as floats by the names of the metrics, or a list of floats for a metric with
+            several values, such as `LocationF1(average=None)`; an empty dict before the last batch.
+        """
+        is_over = True
+        try:
+            for preds, labels in _batches(prediction):
+                self._update(preds, labels)
+            is_over = compute_result
+            if not compute_result:
+                return {}
+            return {name: value.tolist() for name, value in self.metrics.compute().items()}
+        finally:
+            if is_over:
+                self.metrics.reset()
+
+    def _update(self, preds: Tensor, labels: Tensor) -> None:
+        _, member = self.metrics.named_members()[0]
+        if member.device != preds.device:
+            self.metrics.to(preds.device)
+        labels = labels.to(preds.device)
+        if self.causal:
+            preds, labels = preds[:, :-1], labels[:, 1:]
+        if is_integer(preds):
+            preds = preds.masked_fill(preds == PADDING, -1)  # lists of different lengths
+        if labels.ndim == preds.ndim - 1:
+            self.metrics.update(preds, labels, mask=labels != PADDING)
+        elif is_integer(labels):  # several ids per query
+            self.metrics.update(preds, labels.masked_fill(labels == PADDING, -1))
+        else:
+            self.metrics.update(preds, labels)
+
+
+def _batches(prediction: EvalPrediction) -> Iterator[tuple[Tensor, Tensor]]:
+    preds, labels = prediction.predictions, prediction.label_ids
+    batches = zip(preds, labels, strict=True) if isinstance(preds, list) else [(preds, labels)]
+    for batch_preds, batch_labels in batches:
+        yield (
+            as_tensor("predictions", _first(batch_preds)),
+            as_tensor("label_ids", _first(batch_labels)),
+        )
+
+
+def _first(values: Any) -> Any:
+    return values[0] if isinstance(values, tuple) else values

@@ -1,0 +1,108 @@
+"""An evaluator with the interface of LibCity, for trajectory location prediction."""
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.presets import libcity_metrics
+
+NAMES = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
+
+_log = logging.getLogger(__name__)
+
+
+class Config(Protocol):
+    """LibCity's `ConfigParser`, or a dict."""
+
+    def __getitem__(self, key: str, /) -> Any:
+        """Return an option."""
+
+
+class ExactEvaluator:
+    """Evaluates LibCity's models with exact ties, in place of its `TrajLocPredEvaluator`.
+
+    Options, batches, keys of the result and the file are LibCity's; the values are those of
+    [`libcity_metrics`][nextloc_metrics.libcity_metrics]. `collection.table(intervals=True)` shows
+    them with intervals.
+
+    Args:
+        config: `config["metrics"]`, a list of `"Precision"`, `"Recall"`, `"F1"`, `"MRR"`, `"MAP"`
+            and `"NDCG"`; `config["topk"]`, an integer or a list of them; and
+            `config["evaluate_method"]`, `"popularity"` for scores of all locations, or another
+            name where the first candidate is the target and the others are sampled.
+
+    Attributes:
+        collection: the metrics, updated with all batches since the last `clear`.
+
+    Raises:
+        TypeError: `config["metrics"]` is not a list.
+        ValueError: a metric has another name, or `config["topk"]` is not positive.
+
+    Example:
+        >>> config = {"metrics": ["MRR"], "topk": 2, "evaluate_method": "popularity"}
+        >>> evaluator = ExactEvaluator(config)
+        >>> scores = [[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]
+        >>> evaluator.collect({"uid": [0, 0], "loc_true": [2, 2], "loc_pred": scores})
+        >>> evaluator.evaluate()  # ranks 2 and 3
+        {'Recall@2': 0.5, 'MRR@2': 0.25}
+    """
+
+    def __init__(self, config: Config) -> None:
+        names = config["metrics"]
+        if not isinstance(names, list):
+            raise TypeError(f"`metrics` must be a list, got {describe(names)}.")
+        if other := [name for name in names if name not in NAMES]:
+            raise ValueError(f"`metrics` must be among {short(NAMES)}, got {short(other)}.")
+        self.reported = {"Recall", *names}  # LibCity's executor reads the recall
+        self.is_sampled = config["evaluate_method"] != "popularity"
+        self.collection = libcity_metrics(config["topk"])
+
+    def collect(self, batch: Mapping[str, Any]) -> None:
+        """Add a batch.
+
+        Args:
+            batch: `loc_pred`, the scores `[N, C]` as nested lists or an array; `loc_true`, the id
+                of each target. Other keys, such as `uid`, are not read. With sampled candidates
+                `loc_true` may be longer than `loc_pred`: LibCity's executor makes it as long as a
+                full batch, and what is beyond the last query is not counted.
+
+        Raises:
+            ValueError: a target is not among the candidates, or lengths differ.
+        """
+        scores = torch.as_tensor(batch["loc_pred"], dtype=torch.float32, device="cpu")
+        target = torch.as_tensor(batch["loc_true"], dtype=torch.int64, device="cpu")
+        if self.is_sampled:
+            target = target[: len(scores)]
+        self.collection.update(scores, target)
+
+    def evaluate(self) -> dict[str, float]:
+        """Return the values of all batches since the last `clear`, NaN without one."""
+        return {
+            name: float(value)
+            for name, value in self.collection.compute().items()
+            if name.split("@")[0] in self.reported
+        }
+
+    def save_result(self, save_path: str, filename: str | None = None) -> None:
+        """Write the values to a file of JSON.
+
+        Args:
+            save_path: the folder, made where there is none.
+            filename: the name without `.json`; None for the time.
+        """
+        result = self.evaluate()
+        _log.info("evaluate result is %s", json.dumps(result, indent=1))
+        folder = Path(save_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = time.strftime("%Y_%m_%d_%H_%M_%S") if filename is None else filename
+        (folder / f"{name}.json").write_text(json.dumps(result))
+
+    def clear(self) -> None:
+        """Forget all batches."""
+        self.collection.reset()

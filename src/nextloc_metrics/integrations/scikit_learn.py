@@ -1,0 +1,129 @@
+"""Ranking metrics as scores of scikit-learn's classifiers, whose classes are the locations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.metric import RankingTally
+
+Score = float | dict[str, float]
+
+
+def score(
+    y_true: Any,
+    y_score: Array,
+    *,
+    metric: RankingCollection | RankingTally,
+    labels: Sequence[Any],
+    threshold: float = 0.5,
+) -> Score:
+    """Rank the labels by a classifier's scores, and return the metric of the true ones.
+
+    The function is ready for `sklearn.metrics.make_scorer`. It needs the labels of the columns,
+    which scikit-learn does not pass; where they differ between folds use
+    [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer], which asks the
+    classifier.
+
+    A true label that is not among `labels` is a miss: no classifier could have found it. It has the
+    id `len(labels)`, so `LocationF1` needs `num_locations=len(labels) + 1`.
+
+    Args:
+        y_true: the true labels `[N]`, numbers or text.
+        y_score: a score for each label, `[N, C]`; or, as scikit-learn gives for two labels, the
+            score of the second one `[N]`.
+        metric: a metric, or a `RankingCollection`. It is copied, and not updated itself.
+        labels: the labels of the columns, such as `classifier.classes_`.
+        threshold: of a score `[N]`, where the second label ranks before the first: 0.5 for
+            `predict_proba`, 0 for `decision_function`.
+
+    Returns:
+        The value; of a collection, the values by name.
+
+    Raises:
+        ValueError: `labels` repeat, or they are not as many as the columns of `y_score`.
+
+    Example:
+        >>> from sklearn.metrics import make_scorer
+        >>> from nextloc_metrics import MRR
+        >>> probabilities = [[0.5, 0.2, 0.3], [0.5, 0.2, 0.3]]
+        >>> score([20, 99], probabilities, metric=MRR(), labels=[3, 7, 20])  # rank 2, and a miss
+        0.25
+        >>> scorer = make_scorer(
+        ...     score, response_method="predict_proba", metric=MRR(), labels=[3, 7, 20]
+        ... )
+    """
+    scores = as_tensor("y_score", y_score)
+    if scores.ndim == 1:
+        scores = torch.stack([torch.full_like(scores, threshold), scores], 1)
+    known = np.asarray(labels).tolist()
+    column = {label: number for number, label in enumerate(known)}
+    if len(column) != len(known):
+        raise ValueError(f"`labels` must be different from each other, got {short(known)}.")
+    if scores.ndim != 2 or scores.shape[1] != len(known):
+        raise ValueError(
+            f"`y_score` must have a column for each of the {len(known)} labels, got "
+            f"{describe(scores)}; where folds have different labels, use RankingScorer."
+        )
+    unknown = len(known)  # a column of its own, which no metric counts as found
+    target = [column.get(label, unknown) for label in np.asarray(y_true).tolist()]
+    never = scores.new_full((len(scores), 1), -torch.inf)
+    fresh = metric.clone()
+    fresh.reset()
+    fresh.update(torch.cat([scores, never], 1), torch.tensor(target, dtype=torch.int64))
+    value: Tensor | dict[str, Tensor] = fresh.compute()
+    if isinstance(value, dict):
+        return {name: float(one) for name, one in value.items()}
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class RankingScorer:
+    """A scorer for `cross_val_score`, `cross_validate` and `GridSearchCV`: pass it as `scoring`.
+
+    It ranks `estimator.classes_` by `predict_proba` or, without one, by `decision_function`. A
+    true label of the test fold that the classifier has never seen is a miss, not an error.
+    A collection gives a dict of values, which `cross_validate` and, with `refit="mrr"`,
+    `GridSearchCV` accept.
+
+    Args:
+        metric: a metric, or a `RankingCollection`. It is copied for every call.
+
+    Example:
+        >>> from sklearn.dummy import DummyClassifier
+        >>> from nextloc_metrics import MRR
+        >>> visits = ["home", "home", "home", "work", "work", "gym"]
+        >>> model = DummyClassifier(strategy="prior").fit([[0]] * 6, visits)
+        >>> scorer = RankingScorer(MRR())
+        >>> scorer(model, [[0], [0], [0]], ["home", "work", "zoo"])  # ranks 1 and 2, and a miss
+        0.5
+    """
+
+    metric: RankingCollection | RankingTally
+
+    def __call__(self, estimator: Any, features: Any, y_true: Any) -> Score:
+        """Return the metric of a fitted classifier on these samples.
+
+        Args:
+            estimator: a fitted classifier, or a pipeline that ends in one.
+            features: the samples.
+            y_true: their labels.
+
+        Raises:
+            ValueError: `decision_function` has no column per class, such as that of
+                `SVC(decision_function_shape="ovo")`.
+        """
+        scores_of = getattr(estimator, "predict_proba", None) or estimator.decision_function
+        return score(
+            y_true,
+            scores_of(features),
+            metric=self.metric,
+            labels=estimator.classes_,
+            threshold=0.0,  # of two classes, `decision_function` has the second one's score alone
+        )

@@ -1,0 +1,713 @@
+"""The adapters, each beside the tool that it is for, and the recipes of docs/integrations."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, make_scorer, top_k_accuracy_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from torch import Tensor, nn
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    LocationF1,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    RankingCollection,
+    RecallAtK,
+    libcity_metrics,
+    next_location_metrics,
+    recommendation_metrics,
+)
+from nextloc_metrics.integrations.hugging_face import TrainerMetrics
+from nextloc_metrics.integrations.libcity import ExactEvaluator
+from nextloc_metrics.integrations.scikit_learn import RankingScorer, score
+from strategies import updated
+
+PAGES = Path(__file__).parents[1] / "docs" / "integrations"
+C = 12  # locations
+
+
+def defined_on(page: str) -> dict[str, Any]:
+    """What the examples of a page import and define."""
+    names: dict[str, Any] = {}
+    for example in doctest.DocTestParser().get_examples((PAGES / page).read_text()):
+        if example.source.startswith(("def ", "from ", "import ")):
+            exec(example.source, names)
+    return names
+
+
+def floats(metrics: RankingCollection, *batch: Any, **options: Any) -> dict[str, float]:
+    """The values of a collection of this batch alone."""
+    values = updated(deepcopy(metrics), *batch, **options).compute()
+    return {name: value.item() for name, value in values.items()}
+
+
+# The Hugging Face Trainer -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def transformers() -> ModuleType:
+    """The library, which takes seconds to import."""
+    for name in ("transformers", "accelerate"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}, of the extra `integrations`")
+    return importlib.import_module("transformers")
+
+
+class Model(nn.Module):
+    """A table of scores, `[N, C]` of a user or `[N, T, C]` of a sequence of locations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Embedding(50, C)
+
+    def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Return what models of transformers return, with hidden states beside the logits."""
+        logits = self.scores(inputs)
+        loss = nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
+        return {"loss": loss, "logits": logits, "hidden_states": logits * 0}
+
+
+class Causal(Model):
+    """The logits alone, and a loss that shifts them against the labels."""
+
+    def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        """Return the logits for the next step."""
+        logits = self.scores(inputs)
+        loss = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        return {"loss": loss, "logits": logits}
+
+
+Rows = Sequence[dict[str, Tensor]]
+
+
+def users(number: int) -> Rows:
+    """One query per row; every seventh is to be left out."""
+    labels = torch.randint(C, (number,))
+    labels[::7] = -100
+    return [{"inputs": torch.randint(50, ()), "labels": label} for label in labels]
+
+
+def sequences(number: int) -> Rows:
+    """Sequences of 2 to 9 locations."""
+    lengths = torch.randint(2, 10, (number,)).tolist()
+    return [{name: torch.randint(C, (n,)) for name in ("inputs", "labels")} for n in lengths]
+
+
+def padded(rows: Rows) -> dict[str, Tensor]:
+    """A batch as wide as its longest sequence."""
+    padding = {"inputs": 0, "labels": -100}
+    return {
+        name: nn.utils.rnn.pad_sequence(
+            [row[name] for row in rows], batch_first=True, padding_value=value
+        )
+        for name, value in padding.items()
+    }
+
+
+def make_trainer(
+    transformers: ModuleType,
+    folder: Path,
+    model: nn.Module,
+    rows: Any,
+    metrics: Any,
+    **options: Any,
+) -> Any:
+    """Make a Trainer of little output whose last batch is smaller."""
+    collate = options.pop("data_collator", None)
+    arguments = transformers.TrainingArguments(
+        str(folder), per_device_eval_batch_size=8, report_to=[], use_cpu=True, disable_tqdm=True,
+        **options,
+    )  # fmt: skip
+    return transformers.Trainer(
+        model,
+        arguments,
+        data_collator=collate,
+        train_dataset=rows if isinstance(rows, list) else None,
+        eval_dataset=rows,
+        compute_metrics=metrics,
+    )
+
+
+def metrics_of(evaluated: dict[str, Any], names: Any) -> dict[str, float]:
+    """Those of what the Trainer returns that are ours."""
+    return {name: evaluated[f"eval_{name}"] for name in names}
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_trainer_of_users(transformers: ModuleType, tmp_path: Path, in_batches: bool) -> None:
+    """Values of the Trainer are those of all data at once, and a second evaluation is the same."""
+    rows, model, metrics = users(29), Model(), next_location_metrics(C, k=(1, 3))
+    compute = TrainerMetrics(metrics)
+    options = {"batch_eval_metrics": in_batches}
+    trainer = make_trainer(transformers, tmp_path, model, rows, compute, **options)
+    labels = torch.stack([row["labels"] for row in rows])
+    logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
+    expected = floats(metrics, logits, labels, mask=labels >= 0)
+    for _ in range(2):
+        evaluated = trainer.evaluate()
+        assert metrics_of(evaluated, expected) == expected
+        assert all(type(evaluated[f"eval_{name}"]) is float for name in expected)
+    assert trainer.predict(rows).metrics["test_mrr"] == expected["mrr"]
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+@pytest.mark.parametrize("options", [{}, {"eval_accumulation_steps": 2}])
+@pytest.mark.parametrize("causal", [False, True])
+def test_trainer_of_sequences(
+    transformers: ModuleType,
+    tmp_path: Path,
+    in_batches: bool,
+    options: dict[str, Any],
+    causal: bool,
+) -> None:
+    """Batches of different widths, which the Trainer pads, count their own steps alone."""
+    rows, model = sequences(21), Causal() if causal else Model()
+    compute = TrainerMetrics(metrics := next_location_metrics(C), causal=causal)
+    trainer = make_trainer(
+        transformers, tmp_path, model, rows, compute, data_collator=padded,
+        batch_eval_metrics=in_batches, **options,
+    )  # fmt: skip
+    steps = slice(0, -1) if causal else slice(None)
+    logits = torch.cat([model.scores(row["inputs"])[steps] for row in rows]).detach()
+    labels = torch.cat([row["labels"][1:] if causal else row["labels"] for row in rows])
+    expected = floats(metrics, logits, labels)
+    for _ in range(2):
+        assert metrics_of(trainer.evaluate(), expected) == expected
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_trainer_of_several_sets_while_training(
+    transformers: ModuleType, tmp_path: Path, in_batches: bool
+) -> None:
+    """Each set and each epoch has its own values, and the last are those of the last model."""
+    rows = users(20)
+    sets = {"a": rows[:9], "b": rows[9:]}
+    model, metrics = Model(), next_location_metrics(C)
+    trainer = make_trainer(
+        transformers, tmp_path, model, rows, TrainerMetrics(metrics),
+        num_train_epochs=2, learning_rate=1.0, eval_strategy="epoch", save_strategy="no",
+        batch_eval_metrics=in_batches,
+    )  # fmt: skip
+    trainer.eval_dataset = sets
+    trainer.train()
+    history = [entry for entry in trainer.state.log_history if "eval_a_mrr" in entry]
+    assert len(history) == 2
+    for name, own in sets.items():
+        labels = torch.stack([row["labels"] for row in own])
+        logits = model.scores(torch.stack([row["inputs"] for row in own])).detach()
+        expected = floats(metrics, logits, labels, mask=labels >= 0)
+        (entry,) = [
+            e for e in trainer.state.log_history[-4:] if f"eval_{name}_mrr" in e and e["epoch"] == 2
+        ]
+        assert {key: entry[f"eval_{name}_{key}"] for key in expected} == expected
+
+
+def test_trainer_of_batches_in_lists(transformers: ModuleType, tmp_path: Path) -> None:
+    """`eval_do_concat_batches=False` hands over a list of batches."""
+    rows, model, metrics = users(19), Model(), MRR()
+    trainer = make_trainer(
+        transformers, tmp_path, model, rows, TrainerMetrics(metrics), eval_do_concat_batches=False
+    )
+    labels = torch.stack([row["labels"] for row in rows])
+    logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
+    assert trainer.evaluate()["eval_MRR"] == float(metrics(logits, labels, mask=labels >= 0))
+
+
+def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path) -> None:
+    """The function that the page shows gives the same in both modes."""
+    evaluate = defined_on("hugging-face.md")["evaluate"]
+    rows, model = users(23), Model()
+    labels = torch.stack([row["labels"] for row in rows])
+    logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
+    expected = float(MRR()(logits, labels, mask=labels >= 0))
+    for in_batches in (True, False):
+        assert evaluate(model, rows, C, str(tmp_path), in_batches) == expected
+
+
+TWO_PROCESSES = """
+import json, sys, torch, transformers
+from nextloc_metrics import next_location_metrics
+from nextloc_metrics.integrations.hugging_face import TrainerMetrics
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, scores, labels):
+        return {"loss": scores.sum(), "logits": scores * self.scale}
+
+folder, rows = sys.argv[1], json.load(open(sys.argv[2]))
+rows = [{name: torch.tensor(value) for name, value in row.items()} for row in rows]
+for in_batches in (False, True):
+    trainer = transformers.Trainer(
+        Model(),
+        transformers.TrainingArguments(
+            folder, per_device_eval_batch_size=4, batch_eval_metrics=in_batches, report_to=[],
+            use_cpu=True, ddp_backend="gloo", disable_tqdm=True,
+        ),
+        eval_dataset=rows,
+        compute_metrics=TrainerMetrics(next_location_metrics(12)),
+    )
+    values = trainer.evaluate()
+    rank = torch.distributed.get_rank()
+    with open(f"{folder}/{rank}-{in_batches}.json", "w") as file:
+        json.dump(values, file)
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_trainer_on_two_processes(transformers: ModuleType, tmp_path: Path) -> None:
+    """Both processes have the values of all rows, and those that fill the last batch count once."""
+    scores, labels = torch.randn(21, C), torch.randint(C, (21,))
+    rows = [
+        {"scores": row, "labels": label}
+        for row, label in zip(scores.tolist(), labels.tolist(), strict=True)
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    (tmp_path / "script.py").write_text(TWO_PROCESSES)
+    script = [str(tmp_path / name) for name in ("script.py", "", "rows.json")]
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nproc-per-node=2",
+            "--standalone",
+            *script,
+        ],
+        capture_output=True,
+        check=True,
+        timeout=200,
+    )
+    expected = floats(next_location_metrics(C), scores, labels)
+    files = sorted(tmp_path.glob("[01]-*.json"))
+    assert len(files) == 4
+    for file in files:
+        assert metrics_of(json.loads(file.read_text()), expected) == expected
+
+
+def test_trainer_metrics_after_an_error() -> None:
+    """A batch that is refused leaves nothing behind for the next evaluation."""
+    compute = TrainerMetrics(AccuracyAtK(1))
+    wrong = SimpleNamespace(predictions=np.eye(3, dtype=np.float32), label_ids=np.array([1, 2, 0]))
+    right = SimpleNamespace(predictions=np.eye(3, dtype=np.float32), label_ids=np.array([0, 1, 2]))
+    assert compute(wrong, compute_result=False) == {}
+    beyond = SimpleNamespace(predictions=np.eye(3), label_ids=np.array([0, 1, 3]))
+    with pytest.raises(ValueError, match="target"):
+        compute(beyond, compute_result=False)
+    assert compute(right) == {"AccuracyAtK": 1.0}
+
+
+def test_trainer_metrics_of_several_labels_and_of_lists() -> None:
+    """-100 is padding like -1, among ids per query and in lists of ids."""
+    logits = np.array([[0.4, 0.3, 0.2], [0.1, 0.2, 0.3]])
+    labels = np.array([[1, 2], [2, -100]])
+    expected = floats(recommendation_metrics(2), logits, [[1, 2], [2]])
+    compute = TrainerMetrics(recommendation_metrics(2))
+    assert compute(SimpleNamespace(predictions=logits, label_ids=labels)) == expected
+    lists = np.array([[0, 1], [2, -100]])
+    assert compute(SimpleNamespace(predictions=lists, label_ids=labels)) == expected
+    grades = np.array([[0.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
+    graded = floats(recommendation_metrics(2), logits, grades)
+    assert compute(SimpleNamespace(predictions=logits, label_ids=grades)) == graded
+
+
+def test_trainer_metrics_leave_the_users_metric_alone() -> None:
+    """What was passed keeps its own state, and the copy starts from none."""
+    metric = updated(AccuracyAtK(1), torch.eye(2), torch.tensor([1, 0]))
+    compute = TrainerMetrics(metric)
+    batch = SimpleNamespace(predictions=torch.eye(2), label_ids=torch.tensor([0, 1]))
+    assert compute(batch) == {"AccuracyAtK": 1.0}
+    assert metric.compute() == 0.0
+    assert all(not member.sync_on_compute for _, member in compute.metrics.named_members())
+
+
+def test_trainer_metrics_of_something_else() -> None:
+    """A class or a name is an error when the object is made, not after an epoch."""
+    with pytest.raises(TypeError, match=r"^`metrics` must be a RankingCollection or a metric"):
+        TrainerMetrics("mrr")  # type: ignore[arg-type]
+
+
+# scikit-learn ------------------------------------------------------------------------------------
+
+
+def samples(labels: Sequence[Any], number: int = 90) -> tuple[Any, Any]:
+    """Features that tell a little about the label."""
+    generator = np.random.default_rng(0)
+    y = np.array(labels)[generator.integers(len(labels), size=number)]
+    means = {label: number for number, label in enumerate(labels)}
+    x = generator.normal([[means[label]] for label in y.tolist()], 1.5, size=(number, 1))
+    return np.hstack([x, x**2]), y
+
+
+LABELS = {
+    "numbers": [3, 7, 20],
+    "text": ["home", "work", "gym"],
+    "two": [5, 9],
+    "floats": [1.0, 4.0],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_scorer_beside_top_k_accuracy(labels: Sequence[Any]) -> None:
+    """Where every fold has every label, values are those of scikit-learn's own accuracy."""
+    x, y = samples(labels)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    for k in range(1, len(labels)):
+        ours = cross_val_score(model, x, y, scoring=RankingScorer(AccuracyAtK(k)), cv=3)
+        theirs = make_scorer(
+            top_k_accuracy_score, response_method="predict_proba", k=k, labels=np.unique(y)
+        )
+        assert ours == pytest.approx(cross_val_score(model, x, y, scoring=theirs, cv=3))
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
+def test_score_by_make_scorer_is_that_of_the_scorer(labels: Sequence[Any], method: str) -> None:
+    """Also of two labels, of which scikit-learn passes the second one's scores."""
+    x, y = samples(labels)
+    model = LogisticRegression() if method == "predict_proba" else LinearSVC()
+    by_function = make_scorer(
+        score,
+        response_method=method,
+        metric=MRR(),
+        labels=np.unique(y),
+        threshold=0.5 if method == "predict_proba" else 0.0,
+    )
+    ours = cross_val_score(model, x, y, scoring=RankingScorer(MRR()), cv=3)
+    assert ours == pytest.approx(cross_val_score(model, x, y, scoring=by_function, cv=3))
+    assert ours.min() > 1 / len(labels)  # the order is not the other way round
+
+
+@pytest.mark.parametrize("labels", [LABELS["numbers"], LABELS["text"]])
+def test_labels_that_the_classifier_never_saw_are_misses(labels: Sequence[Any]) -> None:
+    """A fold without a label in its training part has the others' hits over all its rows."""
+    with pytest.raises(ValueError, match="labels"):  # where scikit-learn's own raises
+        top_k_accuracy_score([labels[0], "zoo"], np.eye(3)[:2], k=1, labels=sorted(labels))
+    x, y = samples(labels)
+    order = np.argsort(y, kind="stable")
+    x, y = x[order], y[order]  # each fold holds labels that others lack
+    values = cross_val_score(
+        LogisticRegression(), x, y, scoring=RankingScorer(AccuracyAtK(1)), cv=KFold(3)
+    )
+    for value, (train, test) in zip(values, KFold(3).split(x), strict=True):
+        model = LogisticRegression().fit(x[train], y[train])
+        assert value == pytest.approx((model.predict(x[test]) == y[test]).mean())
+
+
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), LinearSVC()], ids=lambda m: type(m).__name__
+)
+def test_a_label_that_was_never_seen_scores_0(model: Any) -> None:
+    """Also by metrics that look at all ranks, and whatever the sign of the scores."""
+    x, y = samples(LABELS["text"])
+    model.fit(x, y)
+    assert RankingScorer(MRR())(model, x, ["zoo"] * len(y)) == 0.0
+
+
+def test_scorer_of_location_f1() -> None:
+    """Labels that were never seen have an id of their own, and weighted F1 is scikit-learn's."""
+    x, y = samples(LABELS["text"])
+    model = LogisticRegression().fit(x, y)
+    y_test = np.where(np.arange(len(y)) % 5 == 0, "zoo", y)
+    value = RankingScorer(LocationF1(num_locations=4))(model, x, y_test)
+    expected = f1_score(y_test, model.predict(x), average="weighted", zero_division=0)
+    assert value == pytest.approx(expected)
+
+
+def test_scorer_in_a_grid_search() -> None:
+    """One metric chooses parameters, and so does one of a collection; clones and copies work."""
+    x, y = samples(LABELS["text"])
+    grid = {"C": [1e-6, 1.0]}
+    single = GridSearchCV(LogisticRegression(), grid, scoring=RankingScorer(MRR()), cv=3)
+    several = GridSearchCV(
+        LogisticRegression(), grid, scoring=RankingScorer(recommendation_metrics(2)),
+        refit="mrr_at_2", cv=3,
+    )  # fmt: skip
+    for search in (single, several):
+        fitted = clone(search).fit(x, y)
+        assert fitted.best_params_ in [{"C": 1.0}, {"C": 1e-6}]
+        best = fitted.best_index_
+        chosen = "mean_test_score" if search is single else "mean_test_mrr_at_2"
+        assert fitted.cv_results_[chosen][best] == max(fitted.cv_results_[chosen])
+    values = cross_validate(
+        LogisticRegression(), x, y, scoring=RankingScorer(recommendation_metrics(2)), cv=3
+    )
+    scorer = pickle.loads(pickle.dumps(RankingScorer(PrecisionAtK(2))))
+    expected = cross_val_score(LogisticRegression(), x, y, scoring=scorer, cv=3)
+    assert values["test_precision_at_2"] == pytest.approx(expected)
+
+
+def test_scorer_leaves_the_users_metric_alone() -> None:
+    """A metric with a state of its own neither changes nor adds to the score."""
+    metric = updated(MRR(), torch.eye(2), torch.tensor([1, 0]))
+    model = DummyClassifier(strategy="prior").fit([[0]] * 3, ["a", "a", "b"])
+    assert RankingScorer(metric)(model, [[0]], ["a"]) == 1.0
+    assert metric.compute() == 0.5
+
+
+def test_score_of_wrong_labels() -> None:
+    """A message says how many labels there are, and what to use where folds differ."""
+    with pytest.raises(ValueError, match=r"^`y_score` must have a column for each of the 2 labels"):
+        score([1], [[0.1, 0.2, 0.7]], metric=MRR(), labels=[1, 2])
+    with pytest.raises(ValueError, match=r"^`labels` must be different from each other"):
+        score([1], [[0.3, 0.7]], metric=MRR(), labels=[1, 1])
+    x, y = samples(["a", "b", "c", "d"])
+    model = SVC(decision_function_shape="ovo").fit(x, y)
+    with pytest.raises(ValueError, match=r"^`y_score` must have a column"):
+        RankingScorer(MRR())(model, x, y)
+
+
+# LibCity -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def city(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The package of LibCity's evaluators, from a clone, with one of them and what it needs."""
+    clone_of = os.environ.get("LIBCITY")
+    if clone_of is None:
+        pytest.skip("needs a clone of LibCity, whose folder the environment variable LIBCITY names")
+    packages: dict[str, ModuleType] = {}
+    for name in ("libcity", "libcity.evaluator", "libcity.utils"):
+        package = packages[name] = ModuleType(name)
+        package.__path__ = [str(Path(clone_of, *name.split(".")))]
+        monkeypatch.setitem(sys.modules, name, package)
+    evaluators = packages["libcity"].evaluator = packages["libcity.evaluator"]  # type: ignore
+    module = importlib.import_module("libcity.evaluator.traj_loc_pred_evaluator")
+    evaluators.TrajLocPredEvaluator = module.TrajLocPredEvaluator  # type: ignore[attr-defined]
+    yield evaluators
+    for name in [name for name in sys.modules if name.startswith("libcity.")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def config_of(**options: Any) -> dict[str, Any]:
+    """A configuration of LibCity's evaluator, all metrics of all locations."""
+    names = ["Precision", "Recall", "F1", "MRR", "MAP", "NDCG"]
+    return {"metrics": names, "topk": [1, 5, 10], "evaluate_method": "popularity", **options}
+
+
+def batches(number: int, size: int) -> list[dict[str, Any]]:
+    """What LibCity's executor collects, of scores without ties."""
+    scores, target = torch.randn(number, 30).log_softmax(-1), torch.randint(30, (number,))
+    assert all(len(row.unique()) == 30 for row in scores)
+    return [
+        {"uid": [0] * len(t), "loc_true": t.tolist(), "loc_pred": s.tolist()}
+        for s, t in zip(scores.split(size), target.split(size), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("topk", [5, [1, 5, 10]])
+@pytest.mark.parametrize("names", [["MRR"], ["Recall", "F1"], config_of()["metrics"]])
+def test_libcity_evaluator_of_scores_without_ties(
+    topk: int | list[int], names: list[str], city: ModuleType, tmp_path: Path
+) -> None:
+    """Same keys in the same order, same values, same file; and again after `clear`."""
+    config = config_of(topk=topk, metrics=names)
+    theirs, ours = city.TrajLocPredEvaluator(config), ExactEvaluator(config)
+    for _ in range(2):
+        for batch in batches(50, 16):
+            theirs.collect(batch)
+            ours.collect(batch)
+        expected = theirs.evaluate()
+        assert list(ours.evaluate()) == list(expected)
+        assert ours.evaluate() == pytest.approx(expected, abs=1e-6)
+        written = {}
+        for evaluator in (theirs, ours):
+            evaluator.save_result(str(tmp_path), "result")
+            written[evaluator] = json.loads((tmp_path / "result.json").read_text())
+        assert written[ours] == ours.evaluate()
+        assert written[theirs] == expected
+        for evaluator in (theirs, ours):
+            evaluator.clear()
+
+
+def test_libcity_evaluator_of_sampled_candidates(city: ModuleType) -> None:
+    """Of a smaller last batch LibCity counts a full one; else the values are the same."""
+    config = config_of(evaluate_method="sample")
+    theirs, ours = city.TrajLocPredEvaluator(config), ExactEvaluator(config)
+    for batch in batches(50, 16):
+        batch["loc_true"] = [0] * 16
+        theirs.collect(batch)
+        ours.collect(batch)
+    expected = {name: value * 64 / 50 for name, value in theirs.evaluate().items()}
+    assert ours.evaluate() == pytest.approx(expected, abs=1e-6)
+
+
+def test_libcity_evaluator_differs_as_the_page_says(city: ModuleType) -> None:
+    """Ties, NaN, targets beyond the candidates, large k, and no data."""
+
+    def first(scores: list[float], target: int, k: int = 1) -> list[float]:
+        evaluators = [
+            kind(config_of(topk=k)) for kind in (city.TrajLocPredEvaluator, ExactEvaluator)
+        ]
+        for evaluator in evaluators:
+            evaluator.collect({"uid": [0], "loc_true": [target], "loc_pred": [scores]})
+        return [evaluator.evaluate()[f"Recall@{k}"] for evaluator in evaluators]
+
+    assert first([0.5, 0.5], 0) in ([0.0, 0.5], [1.0, 0.5])
+    assert first([float("nan"), 0.5], 0) == [1.0, 0.0]
+    with pytest.raises(ValueError, match="target"):
+        first([0.1, 0.5], 2)
+    with pytest.raises(RuntimeError):
+        first([0.1, 0.5], 0, k=3)
+    with pytest.raises(ZeroDivisionError):
+        city.TrajLocPredEvaluator(config_of()).evaluate()
+
+
+def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
+    """Values are those of the preset; files are named by the time where nothing else is asked."""
+    evaluator = ExactEvaluator(config_of())
+    collected = batches(40, 16)
+    for batch in collected:
+        evaluator.collect(batch)
+    scores = [row for batch in collected for row in batch["loc_pred"]]
+    target = [one for batch in collected for one in batch["loc_true"]]
+    preds = torch.tensor(scores)
+    assert evaluator.evaluate() == floats(libcity_metrics((1, 5, 10)), preds, torch.tensor(target))
+    evaluator.save_result(str(tmp_path / "a" / "b"))
+    (path,) = (tmp_path / "a" / "b").glob("*.json")
+    assert json.loads(path.read_text()) == evaluator.evaluate()
+
+
+def test_libcity_evaluator_of_a_wrong_configuration() -> None:
+    """As LibCity's own, it refuses what is no list and what is no metric."""
+    with pytest.raises(TypeError, match=r"^`metrics` must be a list"):
+        ExactEvaluator(config_of(metrics="Recall"))
+    with pytest.raises(ValueError, match=r"^`metrics` must be among .*'AUC'"):
+        ExactEvaluator(config_of(metrics=["Recall", "AUC"]))
+
+
+def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType) -> None:
+    """After `install`, the look-up by name finds it."""
+    utilities = importlib.import_module("libcity.utils.utils")
+    config = config_of(evaluator="TrajLocPredEvaluator")
+    assert type(utilities.get_evaluator(config)) is city.TrajLocPredEvaluator
+    defined_on("libcity.md")["install"]()
+    assert type(utilities.get_evaluator(config)) is ExactEvaluator
+
+
+# The recipes -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recipes() -> dict[str, Callable[..., tuple[Any, Any]]]:
+    """The functions that the page shows."""
+    return defined_on("recipes.md")
+
+
+def in_each(convention: dict[str, Any], preds: Any, target: Any) -> dict[str, float]:
+    """The values of metrics by another library's names."""
+    return floats(RankingCollection(convention), preds, target)
+
+
+def test_recipe_for_geometric(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> None:
+    """Rows of no, one and several relevant ids, in any order of the pairs."""
+    pytest.importorskip("torch_geometric", reason="needs torch-geometric, of the extra `peers`")
+    geometric = pytest.importorskip("torch_geometric.metrics")
+    lists = torch.rand(40, 25).argsort(1)[:, :6]
+    pairs = (torch.rand(40, 25) < 0.15).nonzero().T
+    pairs = pairs[:, torch.randperm(pairs.shape[1])]
+    convention = {
+        "Precision": PrecisionAtK(6), "Recall": RecallAtK(6), "NDCG": NDCGAtK(6),
+        "MAP": MAPAtK(6), "MRR": MRR(6),
+    }  # fmt: skip
+    ours = in_each(convention, *recipes["from_geometric"](lists, pairs))
+    for name, value in ours.items():
+        metric = getattr(geometric, f"LinkPred{name}")(6)
+        metric.update(lists, pairs)
+        assert value == pytest.approx(metric.compute().item(), abs=1e-6), name
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:rectools.*")  # on import
+def test_recipe_for_rectools(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> None:
+    """Text as ids, users without recommendations, and recommendations for nobody who counts."""
+    theirs = pytest.importorskip("rectools.metrics", reason="needs RecTools")
+    generator = np.random.default_rng(1)
+    reco = pd.DataFrame(
+        [
+            {"user_id": f"u{user}", "item_id": f"i{item}", "rank": rank}
+            for user in range(30)
+            for rank, item in enumerate(generator.permutation(20)[: user % 9], 1)
+        ]
+    )
+    reco = reco.sample(frac=1, random_state=0)
+    visited = [
+        (user, item) for user in range(5, 40) for item in generator.permutation(20)[: 1 + user % 6]
+    ]
+    interactions = pd.DataFrame(
+        {"user_id": [f"u{user}" for user, _ in visited], "item_id": [f"i{i}" for _, i in visited]}
+    )
+    convention = {
+        "Precision": PrecisionAtK(5), "Recall": RecallAtK(5), "HitRate": AccuracyAtK(5),
+        "MRR": MRR(5), "MAP": MAPAtK(5, normalizer="relevant"), "NDCG": NDCGAtK(5),
+    }  # fmt: skip
+    ours = in_each(convention, *recipes["from_rectools"](reco, interactions))
+    for name, value in ours.items():
+        options = {"divide_by_achievable": True} if name == "NDCG" else {}
+        expected = getattr(theirs, name)(k=5, **options).calc(reco, interactions)
+        assert value == pytest.approx(expected, abs=1e-6), name
+
+
+RANX = """
+import json, sys, ranx
+qrels, run, names = json.load(sys.stdin)
+print(json.dumps(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names)))
+"""
+
+
+def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> None:
+    """Graded documents, of which some were not retrieved."""
+    if importlib.util.find_spec("ranx") is None:
+        pytest.skip("needs ranx, of the extra `peers`")
+    generator = np.random.default_rng(2)
+    run = {
+        f"q{i:02}": {f"d{j}": float(generator.random()) for j in generator.permutation(20)[:9]}
+        for i in range(30)
+    }
+    qrels = {
+        f"q{i:02}": {f"d{j}": int(generator.integers(1, 4)) for j in generator.permutation(20)[:4]}
+        for i in range(30)
+    }
+    convention = {
+        "precision@5": PrecisionAtK(5), "recall@5": RecallAtK(5), "mrr": MRR(),
+        "ndcg@5": NDCGAtK(5), "map@5": MAPAtK(5, normalizer="relevant"),
+        "hit_rate@2": AccuracyAtK(2),
+    }  # fmt: skip
+    ours = in_each(convention, *recipes["from_ranx"](run, qrels))
+    # a process of its own, for ranx takes minutes to compile what it needs here for a second
+    ran = subprocess.run(
+        [sys.executable, "-c", RANX],
+        input=json.dumps([qrels, run, list(convention)]),
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ours == pytest.approx(json.loads(ran.stdout.splitlines()[-1]), abs=1e-6)
