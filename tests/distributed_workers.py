@@ -33,10 +33,13 @@ from torchmetrics.classification import MulticlassAccuracy
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    AveragePopularity,
+    Coverage,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
     F1AtK,
+    Gini,
     Grouped,
     LocationF1,
     LocationPrecision,
@@ -49,6 +52,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     RecallAtK,
+    SequenceAccuracy,
     decile_metrics,
     exact,
     libcity_metrics,
@@ -274,6 +278,11 @@ def single_metrics() -> dict[str, RankingTally]:
         DecilePredictionShare(bins(), 3),
         DecileCoverage(bins(), 1),
         DecileCoverage(bins(), 1, denominator="mapped", decile="overall"),
+        Coverage(LOCATIONS, 3),
+        Coverage(LOCATIONS, 1),
+        Gini(LOCATIONS, 3),
+        Gini(LOCATIONS, 3, definition="evenness"),
+        AveragePopularity(range(LOCATIONS), 3),
         Grouped(AccuracyAtK(3), GROUPS),
         Grouped(MRR(), GROUPS, average="groups"),
         Grouped(MRR(), GROUPS, average="queries"),
@@ -341,6 +350,23 @@ def states(metric: Any) -> list[Tensor]:
     """Copy the states of a metric, or of a collection's members."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
     return [member.state.clone() for member in members]
+
+
+def sequences_of(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Make sequences of three steps of the rows of a batch, the last ones masked."""
+    padded = {}
+    for name in ("preds", "target", "mask"):
+        rest = batch[name].new_zeros(-len(batch[name]) % 3, *batch[name].shape[1:])
+        padded[name] = torch.cat([batch[name], rest]).unflatten(0, (-1, 3))
+    return padded
+
+
+def evaluate_sequences(rank: int, share: list[list[tuple[int, int]]]) -> list[Any]:
+    """Tell how many sequences of a process' share of the rows are right, and how surely."""
+    metric = SequenceAccuracy(first=1)
+    for start, stop in share[rank]:
+        metric.update(**sequences_of(rows(start, stop)))
+    return [metric.compute(), *metric.interval()]
 
 
 # A process' share: its batches, each (first row, row behind the last, all masked).

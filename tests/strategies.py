@@ -105,6 +105,15 @@ LOCATION_CASES = [
     Case("LocationRecall", {"num_locations": LOCATIONS, "average": "macro"}),
     Case("LocationRecall", {"num_locations": LOCATIONS, "average": "micro"}),
 ]
+# Counts of what is among the first k; 0 and 1 as visits, so that the values are fractions, too.
+RECOMMENDED_CASES = [
+    Case("Coverage", {"num_locations": LOCATIONS, "k": 1}),
+    Case("Coverage", {"num_locations": LOCATIONS, "k": 3}),
+    Case("Gini", {"num_locations": LOCATIONS, "k": 3}),
+    Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "sample"}),
+    Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
+    Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
+]
 # `ignore_index` belongs to a batch, so the tables above leave it out.
 IGNORING_CASES = [
     Case("AccuracyAtK", {"k": 3, "ignore_index": 0}),
@@ -112,6 +121,7 @@ IGNORING_CASES = [
     Case("NDCGAtK", {"k": 3, "ignore_index": 0}),
     Case("LocationF1", {"num_locations": LOCATIONS, "ignore_index": 0}),
     Case("LocationRecall", {"num_locations": LOCATIONS, "ignore_index": 0}),
+    Case("Coverage", {"num_locations": LOCATIONS, "k": 3, "ignore_index": 0}),
 ]
 # All candidates are within k: a block that crosses it needs scores, which a Ranking may not keep.
 PLACES = Locations.from_metres([0, 400, 1000, 1000, 3000, 9000], [0, 0, 0, 50, 0, 0])
@@ -121,7 +131,13 @@ GEOGRAPHY_CASES = [
     Case("geography.DistanceError", {"locations": PLACES, "statistic": 0.9}),
     Case("geography.DistanceError", {"locations": PLACES, "undecided": "skip"}),
 ]
-CASES = [*RANKING_CASES, *LOCATION_CASES, *IGNORING_CASES, *GEOGRAPHY_CASES]
+CASES = [
+    *RANKING_CASES,
+    *LOCATION_CASES,
+    *RECOMMENDED_CASES,
+    *IGNORING_CASES,
+    *GEOGRAPHY_CASES,
+]
 
 
 def same(one: Any, other: Any) -> bool:

@@ -81,7 +81,11 @@ def test_every_public_metric_is_evaluated():
         for name in nextloc_metrics.__all__
         if isinstance(value := getattr(nextloc_metrics, name), type) and issubclass(value, Metric)
     }
-    tested_below = {nextloc_metrics.RankingMetric, nextloc_metrics.PerQueryScores}
+    tested_below = {
+        nextloc_metrics.RankingMetric,
+        nextloc_metrics.PerQueryScores,
+        nextloc_metrics.SequenceAccuracy,
+    }
     assert public - tested_below == {type(metric) for metric in work.single_metrics().values()}
 
 
@@ -95,6 +99,14 @@ def test_processes_equal_one(num_processes: int):
             assert evaluated.keys() == expected.keys()
             for label, value in evaluated.items():
                 same(value, expected[label])
+
+
+def test_sequences_of_processes_equal_those_of_one():
+    """The share of right sequences and its interval are the same bits on every process."""
+    expected = work.evaluate_sequences(0, [[(0, 99)]])
+    assert 0 < expected[0] < 1
+    for found in work.run(work.evaluate_sequences, 2, [[(0, 30), (30, 33)], [(33, 99)]]):
+        same(found, expected)
 
 
 def test_intervals_of_processes_equal_those_of_one():

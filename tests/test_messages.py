@@ -124,6 +124,8 @@ NEEDED = {
     "bins": BINS,
     "min_recall": 0.5,
     "bin_of": [1, 2],
+    "train_counts": [1, 2],
+    "parents": [1, 2],
     "metric": MRR(),
     "num_groups": 3,
     "labels": ["a", "b", "c"],
@@ -165,6 +167,8 @@ def test_messages_on_options_are_short(make: Callable[..., Any], option: str) ->
     for kind, value in LONG.items():
         taken = {
             "bin_of": ["list"],
+            "train_counts": ["list"],
+            "parents": ["list"],
             "separator": ["string"],
             "prefix": ["string"],
             "postfix": ["string"],

@@ -14,12 +14,15 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.families.coarser import Coarser
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.families.grouped import Grouped, GroupLabels
 from nextloc_metrics.families.location_f1 import LocationF1, LocationPrecision, LocationRecall
 from nextloc_metrics.families.per_query import PerQueryScores
 from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.families.recommended import AveragePopularity, Coverage, Gini
+from nextloc_metrics.families.sequences import SequenceAccuracy
 from nextloc_metrics.families.visits import Visits, exploration_metrics, previously_visited
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
@@ -45,12 +48,16 @@ from nextloc_metrics.report import plotting, tables
 __all__ = [
     "MRR",
     "AccuracyAtK",
+    "AveragePopularity",
+    "Coarser",
+    "Coverage",
     "DecileCoverage",
     "DecileKForRecall",
     "DecileNDCG",
     "DecilePrecision",
     "DecilePredictionShare",
     "F1AtK",
+    "Gini",
     "GroupLabels",
     "Grouped",
     "HitRateAtK",
@@ -66,6 +73,7 @@ __all__ = [
     "RankingCollection",
     "RankingMetric",
     "RecallAtK",
+    "SequenceAccuracy",
     "Visits",
     "analysis",
     "backends",

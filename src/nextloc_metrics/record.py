@@ -223,11 +223,15 @@ class Ranks:
         """Return every query's group, int64 `[N]`, of one kind.
 
         Args:
-            by: the name of the kind; None where there is one kind only.
+            by: the name of the kind; None where there is one kind only. `"step"`, where no such
+                groups were given, is the index in the last dimension of the queries.
 
         Raises:
-            ValueError: no such groups were given, or several.
+            ValueError: no such groups were given, or several; or there is no last dimension to
+                number the steps by.
         """
+        if by == "step" and not self.groups.keys() & {"step", ""}:
+            return self._steps()
         if not self.groups:
             raise ValueError("`groups` must be given, one per query, to update a Grouped metric.")
         if by is None and len(self.groups) > 1:
@@ -244,6 +248,15 @@ class Ranks:
                 f"{short(list(self.groups))}."
             )
         return found
+
+    def _steps(self) -> Tensor:
+        """Return every query's index in the last dimension of the queries, int64 `[N]`."""
+        if len(self.shape) < 2:
+            raise ValueError(
+                "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, got "
+                f"queries of shape {short(self.shape)}; or pass `groups={{'step': ...}}`."
+            )
+        return torch.arange(self.shape[-1], device=self.device).expand(self.shape).flatten()
 
     def _read_groups(self, groups: Array) -> Tensor:
         groups = as_tensor("groups", groups, self.device)

@@ -62,7 +62,8 @@ class SummedMetric(BaseMetric, ABC):
         self._declared = frozenset(declared)
         for name in self._declared & self.__dict__.keys() - self._options.keys():
             self._refuse(name)
-        read_by_update = (name for name in self._options if name not in self.computed_options)
+        # by name: classes that share a state may declare the same options in another order
+        read_by_update = sorted(self._options.keys() - self.computed_options)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
         name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake

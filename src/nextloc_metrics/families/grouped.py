@@ -112,7 +112,8 @@ class Grouped(RankingTally):
             itself has it, with an interval that knows that queries of a group are not independent;
             None for every group's value.
         by: the name of this kind of groups, such as `"user"`, by which `update` finds them in
-            `groups={"user": ..., "hour": ...}`; None where there is one kind only.
+            `groups={"user": ..., "hour": ...}`; None where there is one kind only. `"step"`
+            needs no `groups` for queries `[N, T]`: it is the index in the last dimension.
         labels: the groups' names, for tables and pictures, and so that `groups` may be text.
         kwargs: TorchMetrics' own keyword arguments.
 

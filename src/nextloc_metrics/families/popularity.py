@@ -52,7 +52,7 @@ class PopularityBins(torch.nn.Module):
 
     def __init__(self, bin_of: Tensor | Sequence[int], num_bins: int | None = None) -> None:
         super().__init__()
-        table = _read_row("bin_of", bin_of)
+        table = read_integers("bin_of", bin_of)
         highest = int(table.max())
         if num_bins is None:
             num_bins = max(1, highest)
@@ -87,7 +87,7 @@ class PopularityBins(torch.nn.Module):
         """
         check_choice("by", by, By)
         check_positive("num_bins", num_bins)
-        counts = _read_row("train_counts", train_counts)
+        counts = read_integers("train_counts", train_counts)
         if num_bins * float(counts.double().sum()) >= 2**62:
             raise ValueError("`train_counts` must add up to less than 2^62 / `num_bins`.")
         values, block, sizes = torch.unique(counts, return_inverse=True, return_counts=True)
@@ -135,7 +135,8 @@ class PopularityBins(torch.nn.Module):
         return "\n".join([f"PopularityBins(num_bins={self.num_bins}{by})", *lines])
 
 
-def _read_row(name: str, values: Tensor | Sequence[int]) -> Tensor:
+def read_integers(name: str, values: Tensor | Sequence[int]) -> Tensor:
+    """Return one row of integers of at least 0, int64, or raise."""
     row = read_row(name, values)
     if row.ndim != 1 or not row.numel() or not is_integer(row):
         raise ValueError(f"`{name}` must be one row of integers, got {describe(row)}.")

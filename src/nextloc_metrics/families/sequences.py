@@ -1,0 +1,107 @@
+"""Several steps ahead: are all decisions of a sequence right?"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact, intervals
+from nextloc_metrics.checks import check_positive
+from nextloc_metrics.messages import short
+from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.ranking import Ranking
+
+
+class SequenceAccuracy(RankingTally):
+    r"""Sequence accuracy: the share of sequences whose first decisions are all right.
+
+    The sequences are the rows of a batch of queries `[N, T]`: scores `[N, T, C]`, or lists
+    `[N, T, K]`, with a target `[N, T]`. A decision is the best candidate, of tied ones the lowest
+    id, as for [`LocationF1`][nextloc_metrics.LocationF1]. A row of scores with a NaN or nothing
+    above -inf, an empty list, and a list that begins with an id of no location decide nothing,
+    which is wrong. For several relevant locations, any of them is right.
+
+    Steps that `mask` or `ignore_index` leaves out, or that have no relevant location, are passed
+    over: the first `first` of the other steps count. A sequence with fewer than `first` of them is
+    judged by those that it has, and a sequence with none is left out. To leave short sequences out,
+    mask them.
+
+    Args:
+        first: how many decisions must be right; None for all of a sequence.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `first` is not a positive integer; in `update`, the queries have fewer than two
+            dimensions.
+
+    Example:
+        >>> from torch import tensor
+        >>> decided = tensor([[[0], [1], [2]], [[0], [1], [1]]])  # lists of one id
+        >>> went_to = tensor([[0, 1, 2], [0, 1, 2]])
+        >>> SequenceAccuracy()(decided, went_to), SequenceAccuracy(first=2)(decided, went_to)
+        (tensor(0.5000), tensor(1.))
+    """
+
+    def __init__(self, first: int | None = None, **kwargs: Any) -> None:
+        if first is not None:
+            check_positive("first", first)
+        super().__init__(first=first, **kwargs)
+
+    first: int | None
+
+    @property
+    def top(self) -> int:
+        """The best candidate is the decision."""
+        return 1
+
+    @property
+    def best_only(self) -> bool:
+        """A tie for rank 1 is decided, for the lowest id."""
+        return True
+
+    @property
+    def plot_label(self) -> str:
+        """How many decisions must be right."""
+        return "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise where the queries are no sequences."""
+        super().check(ranking)
+        if len(ranking.shape) < 2:
+            raise ValueError(
+                "`preds` must be scores [N, T, C] or lists [N, T, K] for SequenceAccuracy, got "
+                f"queries of shape {short(ranking.shape)}."
+            )
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for the right sequences, twice, and the number of sequences."""
+        return torch.zeros(3, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count the sequences, and those whose first decisions are right."""
+        is_target = (ranking.relevant == ranking.best[:, None]) & (ranking.relevant >= 0)
+        sequences = ranking.shape[:-1].numel(), ranking.shape[-1]
+        right, counted = is_target.any(1).view(sequences), ranking.answerable.view(sequences)
+        judged = counted if self.first is None else counted & (counted.cumsum(1) <= self.first)
+        wrong = (judged & ~right).any(1)
+        known = counted.any(1)
+        scores = exact.float64((known & ~wrong).long())
+        return exact.tally(scores, known.to(scores.device)).to(ranking.device)
+
+    def compute(self) -> Tensor:
+        """Return the share of sequences, NaN without one."""
+        return exact.mean(self.state)
+
+    @property
+    def averages_scores(self) -> bool:
+        """The mean over sequences of 0 and 1."""
+        return True
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean over sequences taken as independent, and how sure it is."""
+        return intervals.of_queries(self.state)
+
+    @property
+    def num_queries(self) -> int:
+        """How many sequences this process has counted."""
+        return int(self.state[2])

@@ -1,0 +1,276 @@
+"""Coverage, Gini and average popularity are those of loops, whatever is tied, NaN or invented."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from nextloc_metrics import (
+    AccuracyAtK,
+    AveragePopularity,
+    Coverage,
+    Gini,
+    Ranking,
+    RankingCollection,
+)
+from strategies import DIRTY, dirty_scores, id_lists, scores
+
+NAN = math.nan
+VISITS = [50, 30, 10, 5, 5, 0]
+DEFINITIONS = ("population", "sample", "evenness")
+ALL: list[Any] = [
+    lambda k: Coverage(6, k),
+    lambda k: AveragePopularity(VISITS, k),
+    *[lambda k, d=d: Gini(6, k, definition=d) for d in DEFINITIONS],
+]
+
+
+def first_of_scores(row: list[float], k: int) -> list[int]:
+    """The first k candidates: NaN in front, which are dropped; of equals the lowest ids."""
+    nan = sum(x != x for x in row)
+    known = [i for i, x in enumerate(row) if x == x and x > -math.inf]
+    return sorted(known, key=lambda i: (-row[i], i))[: max(0, k - nan)]
+
+
+def first_of_list(row: list[int], k: int) -> list[int]:
+    """The distinct ids among the first k."""
+    return list(dict.fromkeys(x for x in row[:k] if x >= 0))
+
+
+def counts_of(firsts: list[list[int]], size: int = 6) -> list[int]:
+    """How often each location is recommended."""
+    return [sum(first.count(i) for first in firsts) for i in range(size)]
+
+
+def gini_of_pairs(counts: list[int], definition: str) -> float:
+    """The mean difference of all pairs, over twice the mean: the same number, defined otherwise."""
+    n, total = len(counts), sum(counts)
+    if not total:
+        return NAN
+    apart = sum(abs(a - b) for a in counts for b in counts)
+    gini = apart / (2 * n * total)
+    if definition == "population":
+        return gini
+    return gini * n / (n - 1) if definition == "sample" else 1 - gini * n / (n - 1)
+
+
+def by_hand(metric: Any, counts: list[int], num_queries: int) -> float:
+    """The value of a metric that has these counts."""
+    if isinstance(metric, Coverage):
+        return sum(x > 0 for x in counts) / len(counts) if num_queries else NAN
+    if isinstance(metric, Gini):
+        return gini_of_pairs(counts, metric.definition)
+    visits = sum(x * y for x, y in zip(counts, VISITS, strict=True))
+    return visits / sum(counts) if sum(counts) else NAN
+
+
+def check(firsts: list[list[int]], num_queries: int, k: int, *args: Any, **kwargs: Any) -> None:
+    """Compare all metrics, one by one and in a collection, with counts of the first k."""
+    together = RankingCollection({str(i): make(k) for i, make in enumerate(ALL)})
+    together.update(*args, **kwargs)
+    for make, value in zip(ALL, together.compute().values(), strict=True):
+        metric = make(k)
+        metric.update(*args, **kwargs)
+        assert metric.counts.tolist() == counts_of(firsts)
+        assert metric.num_queries == num_queries
+        assert metric.num_invented == sum(x >= 6 for first in firsts for x in first)
+        expected = by_hand(metric, metric.counts.tolist(), num_queries)
+        assert float(metric.compute()) == pytest.approx(expected, rel=1e-6, nan_ok=True)
+        assert torch.equal(metric.compute().nan_to_num(-1), value.nan_to_num(-1))
+
+
+@settings(deadline=None)
+@given(scores(columns=6, values=DIRTY), st.integers(1, 8), st.data())
+def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObject) -> None:
+    """With ties across rank k, NaN, -inf, and queries left out."""
+    counted = data.draw(st.lists(st.booleans(), min_size=len(preds), max_size=len(preds)))
+    rows = [row for row, kept in zip(preds.tolist(), counted, strict=True) if kept]
+    firsts = [first_of_scores(row, k) for row in rows]
+    target = torch.zeros(len(preds), dtype=torch.long)
+    check(firsts, len(rows), k, preds, target, mask=torch.tensor(counted))
+
+
+@settings(deadline=None)
+@given(id_lists(8), st.integers(1, 8))
+def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> None:
+    """With repeats, padding, and ids that are no location; the target plays no part."""
+    lists, target = batch
+    check([first_of_list(row, k) for row in lists.tolist()], len(lists), k, lists, target)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("k", [1, 2, 5, 40, 100])
+def test_many_candidates_with_ties_in_every_dtype(
+    k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few queries at a time, all of them at once, and without looking: the same counts."""
+    preds, target = dirty_scores(30, 50, dtype), torch.arange(30)
+    expected = counts_of([first_of_scores(row, k) for row in preds.tolist()], 50)
+    for at_once in (1, 120, 1 << 20):
+        monkeypatch.setattr("nextloc_metrics.families.recommended._AT_ONCE", at_once)
+        metric = Coverage(50, k)
+        metric.update(preds, target)
+        assert metric.counts.tolist() == expected
+    monkeypatch.setattr("nextloc_metrics.families.recommended.must_not_sync", lambda values: True)
+    metric.reset()
+    metric.update(preds, target)
+    assert metric.counts.tolist() == expected
+
+
+@settings(deadline=None)
+@given(scores(rows=4, columns=6, values=DIRTY), st.permutations(range(4)), st.integers(1, 3))
+def test_the_order_of_batches_is_irrelevant(preds: Tensor, order: list[int], cut: int) -> None:
+    """And so is their size: the state is the same."""
+    whole, parts = Gini(6, 3), Gini(6, 3)
+    target = torch.zeros(4, dtype=torch.long)
+    whole.update(preds, target)
+    for rows in (order[cut:], order[:cut]):
+        parts.update(preds[rows], target[rows])
+    assert torch.equal(whole.state, parts.state)
+
+
+def test_by_hand() -> None:
+    """Recommended 2, 3, 1 and 0 times."""
+    lists, target = torch.tensor([[0, 1], [1, 0], [1, 2]]), torch.tensor([3, 3, 3])
+    values = {d: float(Gini(4, 2, definition=d)(lists, target)) for d in DEFINITIONS}
+    assert values == pytest.approx({"population": 10 / 24, "sample": 10 / 18, "evenness": 8 / 18})
+    assert Coverage(4, 2)(lists, target) == 3 / 4
+    assert Coverage(4, 1)(lists, target) == 2 / 4
+    popularity = AveragePopularity(np.array([9, 5, 1, 7]), 2)
+    assert float(popularity(lists, target)) == pytest.approx((2 * 9 + 3 * 5 + 1) / 6)
+
+
+def test_the_ends_of_the_gini_coefficient() -> None:
+    """All recommendations for one of four locations, and the same number for each."""
+    target = torch.zeros(4, dtype=torch.long)
+    one, each = torch.full((4, 1), 2), torch.arange(4)[:, None]
+    found = {d: [float(Gini(4, 1, d)(x, target)) for x in (one, each)] for d in DEFINITIONS}
+    assert found == {"population": [0.75, 0], "sample": [1, 0], "evenness": [0, 1]}
+    assert math.isnan(Gini(1, 1, "sample")(target[:, None], target))  # 0 / 0
+    assert Gini(1, 1)(target[:, None], target) == 0
+
+
+def test_full_lists_give_the_numbers_of_other_libraries() -> None:
+    """Their formulas, each with its divisor, written for counts of k ids in each of N lists.
+
+    RecBole, recbole/evaluator/metrics.py, lines 680 to 689 and, for popularity, 556 to 569, commit
+    7b02be5; WarpRec, warprec/evaluation/metrics/diversity/gini_index.py, lines 71 to 95, commit
+    e00f8cc; Elliot, elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84,
+    commit fc27efe. All leave out locations that are never recommended, and count their ranks.
+    """
+    generator = np.random.default_rng(0)
+    n, k = 30, 5
+    lists = np.array([generator.permutation(12)[:k] for _ in range(40)])
+    rising = np.sort(np.unique(lists, return_counts=True)[1])
+    ranks = np.arange(n - len(rising) + 1, n + 1)
+    shares = ((2 * ranks - n - 1) * rising / lists.size).sum()
+    others = {"population": shares / n, "sample": shares / (n - 1)}
+    others["evenness"] = 1 - others["sample"]
+    target = torch.zeros(40, dtype=torch.long)
+    for definition, expected in others.items():
+        found = Gini(n, k, definition=definition)(lists, target)
+        assert float(found) == pytest.approx(expected, rel=1e-6)
+    visits = generator.integers(0, 99, n)
+    found = AveragePopularity(visits, k)(lists, target)
+    assert float(found) == pytest.approx(visits[lists].mean(1).mean())
+
+
+def test_ties_across_rank_k_take_the_lowest_ids() -> None:
+    """A model that has learnt nothing recommends the first k ids to everybody."""
+    scores, target = torch.zeros(9, 6), torch.zeros(9, dtype=torch.long)
+    metric = Coverage(6, 2)
+    metric.update(scores, target)
+    assert metric.counts.tolist() == [9, 9, 0, 0, 0, 0]
+    metric.reset()
+    metric.update(scores, target, exclude=torch.tensor([[1, 3]]).expand(9, 2))
+    assert metric.counts.tolist() == [9, 0, 9, 0, 0, 0]
+
+
+def test_queries_that_count() -> None:
+    """One without a target does; those that are masked or all ignored do not."""
+    lists = torch.tensor([[0], [1], [2], [3]])
+    target = torch.tensor([[5, -1], [-1, -1], [4, 4], [5, 4]])
+    metric = Coverage(6, 1, ignore_index=4)
+    metric.update(lists, target, mask=torch.tensor([False, True, True, True]))
+    assert metric.counts.tolist() == [0, 1, 0, 1, 0, 0]
+    assert metric.num_queries == 2
+
+
+def test_a_ranking_without_scores() -> None:
+    """It serves where no block crosses rank k, or where it kept the whole block."""
+    target = torch.tensor([0, 1])
+    tied = torch.tensor([[1.0, 1.0, 1.0, 0.0], [4.0, 3.0, 2.0, 1.0]])
+    for metric in (Coverage(4, 2), Gini(4, 2)):
+        with pytest.raises(ValueError, match="crosses rank 2, and this Ranking does not hold"):
+            metric.update(Ranking.from_scores(tied, target, top=2))
+        assert metric.num_queries == 0
+        metric.update(Ranking.from_scores(tied, target, top=2)[1:])
+        metric.update(Ranking.from_scores(tied, target, target > 0, top=2))  # the tie is masked
+        metric.update(Ranking.from_scores(tied, target, top=3))
+        metric.update(metric.rank(tied, target))
+        assert metric.counts.tolist() == [6, 6, 0, 0]
+    alone = Coverage(4, 1)
+    alone.update(Ranking.from_embeddings(torch.ones(2, 1), torch.ones(4, 1), target, top=1))
+    assert alone.counts.tolist() == [2, 0, 0, 0]
+    nan = torch.tensor([[NAN, NAN, NAN, 1.0], [NAN, 3.0, 2.0, 1.0]])
+    metric.reset()
+    metric.update(Ranking.from_scores(nan, target, top=2))  # NaN across rank 2 hides nothing
+    assert metric.counts.tolist() == [0, 1, 0, 0]
+
+
+def test_one_state_serves_all_in_a_collection() -> None:
+    """Of the same k and number of locations."""
+    metrics = RankingCollection(
+        {
+            **{d: Gini(6, 3, definition=d) for d in DEFINITIONS},
+            "coverage": Coverage(6, 3),
+            "popularity": AveragePopularity(VISITS, 3),
+            "coverage at 1": Coverage(6, 1),
+            "accuracy": AccuracyAtK(3),
+        }
+    )
+    metrics.update(torch.rand(5, 6), torch.arange(5))
+    metrics.update(torch.zeros(5, 6), torch.arange(5))
+    values = metrics.compute()
+    assert len(metrics.compute_groups) == 3
+    assert float(values["sample"]) == pytest.approx(1 - float(values["evenness"]))
+    assert metrics["popularity"].plot_label == "AveragePopularity@3"
+    assert "AveragePopularity" in repr(metrics["popularity"])
+
+
+def test_sums_that_do_not_fit_are_an_error() -> None:
+    """Visits of 2^60 recommended eight times."""
+    metric = AveragePopularity([1 << 60, 0], 1)
+    metric.update(torch.zeros(8, 1, dtype=torch.long), torch.zeros(8, dtype=torch.long))
+    with pytest.raises(OverflowError, match="below 2\\^62"):
+        metric.compute()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Coverage(0, 1), "`num_locations` must be a positive integer, got 0"),
+        (lambda: Coverage(3, 0), "`k` must be a positive integer, got 0"),
+        (lambda: Gini(3, 1, "gini"), "`definition` must be one of"),
+        (lambda: AveragePopularity([1, -2], 1), "`train_counts` must be at least 0, got -2"),
+        (lambda: AveragePopularity([0.5], 1), "`train_counts` must be one row of integers"),
+        (lambda: Coverage(3, 1).update(torch.rand(1, 4), torch.tensor([0])), "`num_locations`.*4"),
+        (
+            lambda: AveragePopularity([1, 2], 1).update(torch.rand(1, 4), torch.tensor([0])),
+            "got 2 for 4 candidates",
+        ),
+        (lambda: Coverage(3, 1).update(Ranking.from_ranks([1, 2])), "ids of candidates"),
+        (lambda: Coverage(3, 2).update(Ranking.from_ranks([1, 2])), "ids of candidates"),
+    ],
+)
+def test_errors_say_what_is_wrong(make: Any, says: str) -> None:
+    """Which argument, rule and value."""
+    with pytest.raises(ValueError, match=says):
+        make()
