@@ -127,7 +127,6 @@ def evaluate(model: nn.Module, data: CheckIns, places: Locations) -> Found:
             scores[:, None].expand(-1, STEPS, -1),
             data.location[torch.where(known, ahead, 0)],
             known,
-            groups={"step": torch.arange(STEPS).expand_as(ahead)},
         )
         scored.append(scores.float())
     found.scores = torch.cat(scored)
