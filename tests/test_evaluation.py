@@ -19,7 +19,10 @@ from nextloc_metrics import (
     recommendation_metrics,
     report,
 )
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.report import data as data_of
+
+PLACES = Locations.from_metres(range(9), range(9))
 
 
 def batch() -> tuple[Any, Any, Any, Any]:
@@ -163,6 +166,8 @@ def test_several_relevant_locations() -> None:
         ({"groups": {"user": [0.5] * 40}}, TypeError, r"`groups\['user'\]` must be integers"),
         ({"cluster": "user"}, ValueError, "`cluster` must be one of `groups`.*'user'"),
         ({"confidence": 95}, ValueError, "`confidence`"),
+        ({"locations": [0.5]}, TypeError, "`locations` must be `geography.Locations"),
+        ({"target": [[1, 2]] * 40, "locations": PLACES}, ValueError, "`locations` must be None"),
         ({"k": 0}, ValueError, "`k`"),
     ],
 )

@@ -12,7 +12,7 @@ from torch import Tensor
 from nextloc_metrics import exact, intervals
 from nextloc_metrics.backends import choose
 from nextloc_metrics.checks import check_choice, check_number, check_positive
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, check_locations
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric, RankingTally
 from nextloc_metrics.queries import check_scores, counted_queries, finish_scores
@@ -112,7 +112,7 @@ class AccuracyWithin(_NearTarget):
 
     def __init__(self, locations: Locations, km: float, k: int, **kwargs: Any) -> None:
         super().__init__(
-            locations=_check_locations(locations),
+            locations=check_locations(locations),
             km=check_number("km", km, or_zero=True),
             k=check_positive("k", k),
             **kwargs,
@@ -275,7 +275,7 @@ class DistanceError(_NearTarget):
                 f"without a target, got {short(kwargs['empty_target_action'])}."
             )
         super().__init__(
-            locations=_check_locations(locations),
+            locations=check_locations(locations),
             statistic=statistic,
             undecided=undecided,
             **kwargs,
@@ -383,12 +383,3 @@ class DistanceError(_NearTarget):
 
     def _decided(self, ranking: Ranking) -> Tensor:
         return (ranking.best >= 0) & (ranking.best < len(self.locations))
-
-
-def _check_locations(locations: object) -> Locations:
-    if not isinstance(locations, Locations):
-        raise TypeError(
-            "`locations` must be `geography.Locations(latitude, longitude)`, got "
-            f"{short(locations)}."
-        )
-    return locations

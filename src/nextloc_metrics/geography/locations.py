@@ -271,6 +271,16 @@ class Locations(torch.nn.Module):
         return {**self.__dict__, "_near": {}}
 
 
+def check_locations(locations: object) -> Locations:
+    """Return coordinates, raise for anything else."""
+    if not isinstance(locations, Locations):
+        raise TypeError(
+            "`locations` must be `geography.Locations(latitude, longitude)`, got "
+            f"{short(locations)}."
+        )
+    return locations
+
+
 def _read_columns(**columns: Array) -> Tensor:
     """Read coordinates, float64 `[C, 2]`, on the CPU."""
     found = {}

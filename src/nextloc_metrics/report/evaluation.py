@@ -11,7 +11,9 @@ from nextloc_metrics import analysis
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.intervals import check_confidence
+from nextloc_metrics.messages import describe
 from nextloc_metrics.report.counted import Counted, Setting, digest, merge_counted
 from nextloc_metrics.report.data import check_cluster, count_locations, read_data
 from nextloc_metrics.report.page import write_cell, write_page
@@ -168,6 +170,11 @@ def evaluate(
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     if bins is None and counts is not None:
         bins = PopularityBins.from_counts(counts)
+    if locations is not None and data.target.ndim == 2:
+        raise ValueError(
+            "`locations` must be None where a query may have several relevant locations, got "
+            f"{describe(target)} as `target`; `geography.AccuracyWithin` takes several."
+        )
     targets_too = "given ids" if not exempt_target else "given ids, but not the targets"
     setting = Setting(
         k=(k,) if isinstance(k, int) else tuple(k),
@@ -181,7 +188,7 @@ def evaluate(
         bins="" if bins is None else digest(bins.state_key()),
         train_counts="" if counts is None else digest(counts.tolist()),
         vocabulary="" if vocabulary is None else digest(*vocabulary),
-        locations="" if locations is None else digest(locations.state_key()),
+        locations="" if locations is None else digest(check_locations(locations).state_key()),
         km=km,
     )
     labels = {name: kind.labels for name, kind in data.kinds.items()}
