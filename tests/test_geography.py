@@ -227,6 +227,12 @@ def test_distances_by_group_and_by_query() -> None:
     mean.update(scores, target, groups=users)
     assert float(mean.compute()) == pytest.approx(10.5 / 4)
     assert mean.interval()[0] < mean.compute() < mean.interval()[1]
+    assert grouped.higher_is_better is False
+    table = RankingCollection({"km": grouped}).table()
+    assert [row[:2] for row in table.rows] == [
+        ("km, 0 (not %)", "0.75"),
+        ("km, 1 (not %)", "4.5"),
+    ]
     kept = PerQueryScores(DistanceError(PLACES))
     kept.update(scores, target, query_ids=torch.arange(4))
     assert (kept.compute().scores * PLACES.largest).tolist() == pytest.approx([1, 0, 9, 0.5])

@@ -218,6 +218,16 @@ class Grouped(RankingTally):
         return self.metric.scale
 
     @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]
+        """As for the metric."""
+        return self.metric.higher_is_better
+
+    @property
+    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
+        """That of the metric."""
+        return self.metric.plot_upper_bound
+
+    @property
     def depth(self) -> int | None:
         """What the metric looks at."""
         return self.metric.depth

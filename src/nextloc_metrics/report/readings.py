@@ -81,7 +81,13 @@ def _read_groups(collection: RankingCollection, results: Results) -> dict[str, d
                 bounds = list(torch.stack(results.intervals[name], -1).tolist())
             rows = zip(names, value.tolist(), bounds, results.numbers[name].tolist(), strict=True)
             found[key] = {
-                f"{key}, {group}": Reading(x, ends and tuple(ends), True, number=number)
+                f"{key}, {group}": Reading(
+                    x,
+                    ends and tuple(ends),
+                    member.plot_upper_bound == 1,
+                    number=number,
+                    higher_is_better=member.higher_is_better,
+                )
                 for group, x, ends, number in rows
             }
     return found
