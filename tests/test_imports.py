@@ -16,7 +16,7 @@ LEVELS = [
     {"__main__"},
     {"__init__"},
     {"report"},
-    {"analysis", "comparison"},
+    {"analysis", "comparison", "protocols"},
     {"functional", "presets"},
     {"families", "geography", "collection", "distributed"},
     {"metrics"},
