@@ -33,6 +33,7 @@ LEVELS = [
 LATE = {
     "__main__": {"report.command"},
     "metric": {"report.plotting"},
+    "protocols.auditing": {"report.drawing", "report.tables"},
     "collection": {"report.plotting", "report.tables"},
     "families.click_through": {"report.plotting"},
     "families.per_query": {"report.plotting"},

@@ -4,7 +4,15 @@ Read in this order: `Ranking` (where the relevant locations landed), `scoring` (
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 
-from nextloc_metrics import analysis, backends, distributed, functional, report, scoring
+from nextloc_metrics import (
+    analysis,
+    backends,
+    distributed,
+    functional,
+    protocols,
+    report,
+    scoring,
+)
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
@@ -66,6 +74,7 @@ __all__ = [
     "libcity_metrics",
     "next_location_metrics",
     "plotting",
+    "protocols",
     "recommendation_metrics",
     "report",
     "scoring",

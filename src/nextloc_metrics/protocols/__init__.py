@@ -3,6 +3,7 @@
 A protocol is data: which queries, which candidates, which order, which average.
 """
 
+from nextloc_metrics.protocols.auditing import Audit, Finding, audit
 from nextloc_metrics.protocols.further import (
     agentmove,
     cslsl,
@@ -29,10 +30,13 @@ from nextloc_metrics.protocols.profiles import (
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
 __all__ = [
+    "Audit",
+    "Finding",
     "Metric",
     "Protocol",
     "Source",
     "agentmove",
+    "audit",
     "cslsl",
     "dchl",
     "deepmove",

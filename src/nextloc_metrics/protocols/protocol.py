@@ -231,7 +231,7 @@ class Protocol:
                 if one.order == "list" or (one.k is not None and one.k <= width)
                 or one.kind in ("count", "weighted f1")
             )  # fmt: skip
-        elif all(one.order == "list" for one in metrics):
+        elif self.reads_lists:
             raise ValueError(f"`preds` must be lists of ids for {self.name}, got scores.")
         scores, columns = (given.preds, given.target)
         if not given.is_list:
@@ -250,6 +250,11 @@ class Protocol:
             self.clipped,
         )
         return case, metrics
+
+    @property
+    def reads_lists(self) -> bool:
+        """Whether the code reads lists of ids, and no scores."""
+        return any(one.order == "list" for one in self.metrics)
 
     def _check_lists(self) -> None:
         if self.num_negatives is not None or self.never or self.masks_seen != "no":
