@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -475,3 +479,20 @@ def test_four_protocols_give_four_numbers_of_stored_predictions() -> None:
     by_user = protocols.deepmove().evaluate(lists, target, users)["acc@1"]
     last = protocols.hstu().evaluate(lists, target, users)["hr@1"]
     assert (round(by_user, 4), round(last, 4)) == (0.2681, 0.2879)
+
+
+def test_the_pages_have_the_tables_that_the_script_computes() -> None:
+    """Every number of docs/protocols.md and docs/knows-nothing.md that no machine decides."""
+    for peer in ("ranx", "torch_geometric", "torcheval"):
+        if importlib.util.find_spec(peer) is None:
+            pytest.skip(f"the comparison needs {peer}")
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        pytest.skip("the pages have the order of equal scores of a processor with AVX-512")
+    ran = subprocess.run(
+        [sys.executable, str(Path(__file__).parents[1] / "docs" / "protocols.py"), "--check"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -176,9 +176,9 @@ def audit(
         >>> target, users = torch.tensor([3, 4, 3]), [1, 1, 2]
         >>> chosen = [protocols.deepmove(), protocols.dchl()]
         >>> protocols.audit(scores, target, users, k=1, protocols=chosen)
-        protocol    metric  value  exact  difference                      why
+        protocol    metric  value  exact  difference                why
         deepmove     acc@1  75.00  66.67       +8.33  mean over users
-        dchl      Recall@1  50.00  66.67      -16.67  last query of each user
+        dchl      Recall@1  50.00  66.67      -16.67  last of each user
         values in percent
     """
     cuts = (k,) if isinstance(k, int) else tuple(k)
@@ -200,6 +200,8 @@ def audit(
                 notes[f"without {protocol.name}: {error}"] = None
             else:
                 findings += found
+                if not found:
+                    notes[f"without {protocol.name}: it reports nothing at these k"] = None
         notes |= dict.fromkeys(_notes(chosen, read))
     return Audit(tuple(findings), tuple(notes))
 
@@ -256,7 +258,7 @@ class _Exact:
 
 def _findings(
     model: str, protocol: Protocol, given: Given, exact: _Exact, cuts: Sequence[int]
-) -> Iterator[Finding]:
+) -> list[Finding]:
     """Evaluate one model under one protocol; a number that it reports twice is shown once."""
     arguments: dict[str, Any] = dict(vars(given))
     values, bounds = protocol.evaluate(**arguments), protocol.bounds(**arguments)
@@ -280,7 +282,7 @@ def _findings(
         if abs(finding.difference) <= unit:
             why = [f"rounded to {protocol.decimals} decimals"] if finding.difference else []
         found.append(replace(finding, why=", ".join(why)))
-    return iter(found)
+    return found
 
 
 def _reasons(protocol: Protocol, given: Given, exact: _Exact) -> list[str]:
@@ -288,8 +290,8 @@ def _reasons(protocol: Protocol, given: Given, exact: _Exact) -> list[str]:
     rows = protocol.choose(given)
     reasons = []
     if len(rows) < len(given.target):
-        last = protocol.queries.replace("last of", "last query of")
-        reasons.append("whole batches only" if protocol.drops_remainder else last)
+        kept = f"the first {protocol.first}" if protocol.first else protocol.queries
+        reasons.append("whole batches only" if protocol.drops_remainder else kept)
     if protocol.num_negatives is not None:
         reasons.append(f"{protocol.num_negatives + 1} candidates")
     if protocol.never:

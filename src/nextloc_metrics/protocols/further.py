@@ -144,7 +144,7 @@ def llm_mob() -> Protocol:
         "llm_mob",
         LLM_MOB,
         (
-            Metric("number of samples", "count", summed=True),
+            Metric("number of samples", "count", order="list", summed=True),
             *_at("Acc@{k}", "hit", (1, 5, 10), "list"),
             Metric("Weighted F1", "weighted f1", order="list"),
             Metric("NDCG@10", "ndcg", 10, "list"),

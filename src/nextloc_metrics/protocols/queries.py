@@ -59,14 +59,10 @@ class Given:
 
     def _check_target(self) -> None:
         """Raise where a target is no candidate."""
-        if self.is_list:
-            return
         low, high = int(self.target.min()), int(self.target.max())
-        if low < 0 or high >= self.preds.shape[1]:
-            raise ValueError(
-                f"`target` must be ids of the {self.preds.shape[1]} candidates, got "
-                f"{low if low < 0 else high}."
-            )
+        if low < 0 or (high >= self.preds.shape[1] and not self.is_list):
+            of = "" if self.is_list else f" of the {self.preds.shape[1]} candidates"
+            raise ValueError(f"`target` must be ids{of}, got {low if low < 0 else high}.")
 
     @property
     def is_list(self) -> bool:
