@@ -325,6 +325,31 @@ def test_bounds_hold_the_value_and_the_mean(name: str, kind: str) -> None:
             assert low == high == pytest.approx(mean[key], abs=unit + 1e-12), key
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_hold_with_several_nan_and_ties_in_a_row(seed: int) -> None:
+    """Permuting the candidates permutes ties and NaN, and reaches no value beyond the bounds."""
+    generator = np.random.default_rng(seed)
+    scores = generator.integers(0, 4, (40, 24)).astype(np.float32)
+    scores[generator.random((40, 24)) < generator.random((40, 1))] = np.nan
+    target = generator.integers(0, 24, 40)
+    for protocol in (
+        protocols.flashback(), protocols.mie_lab(), protocols.getnext(16), protocols.sthgcn(),
+        protocols.recbole(CUTS),
+    ):  # fmt: skip
+        never = len(protocol.never)
+        bounds = protocol.bounds(scores, np.maximum(target, never))
+        mean = protocol.expected(scores, np.maximum(target, never))
+        for _ in range(10):
+            order = np.concatenate([np.arange(never), never + generator.permutation(24 - never)])
+            place = np.argsort(order)
+            got = protocol.evaluate(scores[:, order], place[np.maximum(target, never)])
+            for key, (low, high) in bounds.items():
+                assert low - 1e-12 <= got[key] <= high + 1e-12, (protocol.name, key)
+                if mean[key] == mean[key]:
+                    unit = 1e-4 if protocol.decimals == 4 else 1e-8
+                    assert low - unit <= mean[key] <= high + unit, (protocol.name, key)
+
+
 def test_the_mean_over_orders_is_that_of_all_orders() -> None:
     """Noise far below the scores breaks ties at random, and the mean over it is near."""
     scores, target, _ = make("ties")
@@ -423,6 +448,21 @@ def test_an_audit_has_a_row_for_every_value() -> None:
     several = protocols.audit({"a": scores, "b": -scores}, target, users)
     assert list(several.to_pandas().columns) == ["model", *columns]
     assert several.to_markdown().startswith("| model | protocol |")
+
+
+def test_an_audit_says_what_was_not_given_and_what_is_beyond_ranks() -> None:
+    """HSTU gives 2,501 to a target that is not found; a target of -inf is ranked by topk."""
+    scores = -torch.arange(3000.0).repeat(2, 1)
+    table = protocols.audit(scores, [2900, 4], k=500, protocols=[protocols.hstu()])
+    whys = {one.metric.key: one.why for one in table.findings}
+    assert whys == {"hr@500": "", "mrr": "ranks beyond count as 2,501"}
+    assert "without `users`, every row counts for hstu" in table.notes
+    scores = torch.tensor([[1.0, -torch.inf, 0.5]])
+    (recall, *_) = protocols.audit(scores, [1], k=3, protocols=[protocols.libcity(3)]).findings
+    assert (recall.value, recall.exact, recall.why) == (1, 0, "-inf is a score")
+    nothing = protocols.audit(scores, [1], k=2, protocols=[protocols.libcity(3)])
+    assert nothing.notes == ("without libcity: it reports nothing at these k",)
+    assert "values in percent" in repr(nothing)
 
 
 def test_an_audit_can_be_drawn() -> None:

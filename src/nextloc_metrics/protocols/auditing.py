@@ -247,6 +247,11 @@ class _Exact:
         self.best = torch.cat([one.top_candidates(1).ids[:, 0] for one in parts])
         self.has_ties = bool((tied > 1).any())
         self.has_nan = not given.is_list and bool(given.preds.isnan().any())
+        self.has_inf = not given.is_list and bool(given.preds.isneginf().any())
+
+    def all_found(self, rank: int) -> bool:
+        """Tell whether every target is certainly before a rank."""
+        return bool((self.ranking.above + self.ranking.tied < rank).all())
 
     def value(self, metric: Metric) -> float:
         """Return the exact value of what a metric means to measure."""
@@ -262,7 +267,7 @@ def _findings(
     """Evaluate one model under one protocol; a number that it reports twice is shown once."""
     arguments: dict[str, Any] = dict(vars(given))
     values, bounds = protocol.evaluate(**arguments), protocol.bounds(**arguments)
-    reasons = _reasons(protocol, given, exact)
+    reasons = _reasons(protocol, given)
     shown = set()
     found = []
     for metric in sorted(protocol.metrics, key=lambda one: one.kind != "hit"):
@@ -285,7 +290,7 @@ def _findings(
     return found
 
 
-def _reasons(protocol: Protocol, given: Given, exact: _Exact) -> list[str]:
+def _reasons(protocol: Protocol, given: Given) -> list[str]:
     """Name the queries, the candidates and the average, where they differ from the exact ones."""
     rows = protocol.choose(given)
     reasons = []
@@ -320,6 +325,10 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
         reasons.append("tied candidates never above")
     if exact.has_nan:
         reasons.append(f"NaN {NAN[order]}")
+    if exact.has_inf:
+        reasons.append("-inf is a score")
+    if finding.metric.missed is not None and not exact.all_found(finding.metric.missed):
+        reasons.append(f"ranks beyond count as {finding.metric.missed:,}")
     if finding.metric.over == "answered":
         reasons.append("divided by what was answered")
     return reasons
