@@ -427,6 +427,16 @@ def test_arguments_that_cannot_be_read() -> None:
         evaluate(SCORES[0], TARGET)
     with pytest.raises(ValueError, match="at least the 10 candidates"):
         protocols.flashback().evaluate(SCORES[:, :9], TARGET % 9)
+    with pytest.raises(ValueError, match="`target` must be ids, got -1"):
+        protocols.llm_mob().evaluate([[1, 2]], [-1])
+    seen = torch.full((60, 1), 120)
+    with pytest.raises(ValueError, match="`seen` must be ids of the 120 candidates, got 120"):
+        protocols.recbole(masks_seen=True).evaluate(SCORES, TARGET, seen=seen)
+    sampled = protocols.libcity(sampled=True, seed=0).evaluate
+    with pytest.raises(ValueError, match="`negatives` must be ids of the 120 candidates, got -1"):
+        sampled(SCORES, TARGET, negatives=0 * seen - 1)
+    with pytest.raises(ValueError, match="`train_counts` must have 120 counts, got 3"):
+        sampled(SCORES, TARGET, train_counts=[1, 2, 3])
     with pytest.raises(ValueError, match="`preds` must be scores for sasrec"):
         protocols.sasrec(1).evaluate(lists_of(SCORES.numpy()), TARGET)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nextloc_metrics.protocols.measures import Kind, Metric
-from nextloc_metrics.protocols.profiles import _CUTS, _at
+from nextloc_metrics.protocols.profiles import CUTS, at
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
 STAN = Source(
@@ -23,7 +23,7 @@ def stan(first: int | None = 100) -> Protocol:
     Args:
         first: how many users count.
     """
-    return Protocol("stan", STAN, _at("Recall@{k}", "hit", _CUTS), first=first)
+    return Protocol("stan", STAN, at("Recall@{k}", "hit", CUTS), first=first)
 
 
 LSTPM = Source(
@@ -41,7 +41,7 @@ def lstpm() -> Protocol:
     values in this order, without names.
     """
     cuts = (1, 5, 10)
-    metrics = (*_at("Acc@{k}", "hit", cuts, depth=10), *_at("NDCG@{k}", "ndcg", cuts, depth=10))
+    metrics = (*at("Acc@{k}", "hit", cuts, depth=10), *at("NDCG@{k}", "ndcg", cuts, depth=10))
     return Protocol("lstpm", LSTPM, metrics, zero="ends its sequence")
 
 
@@ -66,7 +66,7 @@ def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
     return Protocol(
         "cslsl",
         CSLSL,
-        _at("Rec-l@{k}", "hit", (1, 5, 10), depth=20),
+        at("Rec-l@{k}", "hit", (1, 5, 10), depth=20),
         drops_remainder=True,
         zero="never a hit",
         batch_size=batch_size,
@@ -88,9 +88,9 @@ def sthgcn() -> Protocol:
     MAP@k is a reciprocal rank cut at k. Sums are in float32, so that the last digits differ.
     """
     metrics = (
-        *_at("Recall@{k}", "hit", _CUTS, "sort"),
-        *_at("NDCG@{k}", "ndcg", _CUTS, "sort"),
-        *_at("MAP@{k}", "reciprocal", _CUTS, "sort"),
+        *at("Recall@{k}", "hit", CUTS, "sort"),
+        *at("NDCG@{k}", "ndcg", CUTS, "sort"),
+        *at("MAP@{k}", "reciprocal", CUTS, "sort"),
         Metric("MRR", "reciprocal", None, "sort"),
     )
     return Protocol("sthgcn", STHGCN, metrics, queries="last of each sequence")
@@ -116,8 +116,8 @@ def hstu(masks_seen: bool = False) -> Protocol:
     """
     cuts, longer = (1, 10, 50, 100, 200), (1, 10, 50, 100, 200, 500, 1000)
     metrics = (
-        *_at("ndcg@{k}", "ndcg", cuts, depth=2500),
-        *_at("hr@{k}", "hit", longer, depth=2500),
+        *at("ndcg@{k}", "ndcg", cuts, depth=2500),
+        *at("hr@{k}", "hit", longer, depth=2500),
         Metric("mrr", "reciprocal", None, depth=2500, missed=2501),
     )
     return Protocol(
@@ -145,7 +145,7 @@ def llm_mob() -> Protocol:
         LLM_MOB,
         (
             Metric("number of samples", "count", order="list", summed=True),
-            *_at("Acc@{k}", "hit", (1, 5, 10), "list"),
+            *at("Acc@{k}", "hit", (1, 5, 10), "list"),
             Metric("Weighted F1", "weighted f1", order="list"),
             Metric("NDCG@10", "ndcg", 10, "list"),
         ),
@@ -190,5 +190,5 @@ def massive_steps() -> Protocol:
 
     The code draws the users and their trajectories; the rows are those that it asks.
     """
-    metrics = (*_at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
+    metrics = (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
     return Protocol("massive_steps", MASSIVE_STEPS, metrics)

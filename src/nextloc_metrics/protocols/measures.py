@@ -61,6 +61,18 @@ class Case:
     answered: Tensor | None
     clipped: bool
 
+    @property
+    def best(self) -> Tensor:
+        """The first candidates, by `torch.topk` or of the lists."""
+        return self.scores[:, 0] if self.is_list else self.scores.topk(1, dim=1).indices[:, 0]
+
+    def depth_of(self, metric: Metric) -> int | None:
+        """Return how many candidates `torch.topk` is asked for; None for other operations."""
+        depth = metric.depth or metric.k
+        if metric.order != "topk" or depth is None:
+            return None
+        return min(depth, self.scores.shape[1]) if self.clipped else depth
+
 
 def ranks(case: Case, order: Order, depth: int | None) -> Tensor:
     """Rank by the operation, or read ranks off the lists."""

@@ -9,10 +9,10 @@ from nextloc_metrics.protocols.measures import Kind, Metric
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
-_CUTS = (1, 5, 10, 20)
+CUTS = (1, 5, 10, 20)
 
 
-def _at(
+def at(
     keys: str, kind: Kind, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
 ) -> tuple[Metric, ...]:
     """Make a metric for every cut-off; `{k}` in the key is the cut-off."""
@@ -104,8 +104,8 @@ def mie_lab() -> Protocol:
         >>> mie_lab().evaluate(scores, torch.tensor([1, 1]))["mrr"]  # of 1 and 1/2, in percent
         75.0
     """
-    counts = [replace(one, summed=True) for one in _at("correct@{k}", "hit", (1, 3, 5, 10))]
-    accuracies = [replace(one, scale=100.0) for one in _at("acc@{k}", "hit", (1, 5, 10))]
+    counts = [replace(one, summed=True) for one in at("correct@{k}", "hit", (1, 3, 5, 10))]
+    accuracies = [replace(one, scale=100.0) for one in at("acc@{k}", "hit", (1, 5, 10))]
     mrr = Metric("mrr", "reciprocal", None, "sort", scale=100.0)
     metrics = (
         *counts,
@@ -146,7 +146,7 @@ def getnext(batch_size: int | None = 20) -> Protocol:
         0.5
     """
     metrics = (
-        *_at("acc@{k}", "hit", _CUTS, "reversed"),
+        *at("acc@{k}", "hit", CUTS, "reversed"),
         Metric("mAP@20", "reciprocal", 20, "reversed"),
         Metric("mrr", "reciprocal", None, "reversed"),
     )
@@ -197,7 +197,7 @@ def dchl(batch_size: int | None = 200) -> Protocol:
     return Protocol(
         "dchl",
         DCHL,
-        (*_at("Recall@{k}", "hit", _CUTS), *_at("NDCG@{k}", "ndcg", _CUTS)),
+        (*at("Recall@{k}", "hit", CUTS), *at("NDCG@{k}", "ndcg", CUTS)),
         queries="last of each user",
         average="batches",
         batch_size=batch_size,
@@ -227,7 +227,7 @@ def flashback() -> Protocol:
         >>> flashback().evaluate(scores, torch.tensor([3, 8]))["MAP"]
         1.0
     """
-    recall = _at("recall@{k}", "hit", (1, 5, 10), "partition")
+    recall = at("recall@{k}", "hit", (1, 5, 10), "partition")
     metrics = (*recall, Metric("MAP", "reciprocal", None, "above"))
     return Protocol("flashback", FLASHBACK, metrics, decimals=8)
 
@@ -266,7 +266,7 @@ def deepmove() -> Protocol:
         >>> deepmove().evaluate(scores, target, users=users)["acc@1"]
         0.75
     """
-    metrics = _at("acc@{k}", "hit", (1, 5, 10), depth=10)
+    metrics = at("acc@{k}", "hit", (1, 5, 10), depth=10)
     return Protocol("deepmove", DEEPMOVE, metrics, zero="never a hit", average="users")
 
 
@@ -338,7 +338,7 @@ def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
         "recbole",
         RECBOLE,
         tuple(one for name, kind in kinds.items()
-              for one in _at(f"{name}@{{k}}", kind, cuts, depth=max(cuts))),
+              for one in at(f"{name}@{{k}}", kind, cuts, depth=max(cuts))),
         never=(0,),
         masks_seen="not the target" if masks_seen else "no",
         decimals=4,

@@ -130,20 +130,13 @@ class Protocol:
         values = {}
         for metric in metrics:
             if metric.kind == "weighted f1":
-                best = case.scores[:, 0] if case.is_list else case.scores.topk(1).indices[:, 0]
-                values[metric.key] = metric.scale * measures.weighted_f1(best, case.ids)
+                values[metric.key] = metric.scale * measures.weighted_f1(case.best, case.ids)
                 continue
-            depth = metric.depth or metric.k
-            depth = None if metric.order != "topk" else depth
-            if case.clipped and depth is not None:
-                depth = min(depth, case.scores.shape[1])
-            if (metric.order, depth) not in ranks:
-                found = measures.ranks(case, metric.order, depth)
-                ranks[metric.order, depth] = found
-            ranking = Ranking.from_ranks(ranks[metric.order, depth])
-            values[metric.key] = measures.average(
-                metric, measures.score(metric, ranking, None), case
-            )
+            call = metric.order, case.depth_of(metric)
+            if call not in ranks:
+                ranks[call] = measures.ranks(case, *call)
+            scores = measures.score(metric, Ranking.from_ranks(ranks[call]), None)
+            values[metric.key] = measures.average(metric, scores, case)
         return {key: self._round(value) for key, value in values.items()}
 
     def bounds(
@@ -289,6 +282,7 @@ class Protocol:
             scores[:, list(self.never)] = -torch.inf
         if self.masks_seen != "no":
             seen = given.need("seen", self.name, "it leaves out the locations visited before")
+            queries.check_ids("seen", seen, scores.shape[1])
             kept = scores.gather(1, given.target[:, None])
             masked = torch.zeros_like(scores, dtype=torch.bool)
             masked.scatter_(1, seen.clamp(min=0), True)
@@ -301,13 +295,16 @@ class Protocol:
     def _negatives(self, given: Given) -> Tensor:
         """Return the ids that are ranked beside the target."""
         assert self.num_negatives is not None
-        if given.negatives is not None:
-            return given.negatives.long()
         number, width = given.preds.shape
+        if given.negatives is not None:
+            queries.check_ids("negatives", given.negatives, width)
+            return given.negatives.long()
         if self.drawn == "uniform":
             seed = self._need_seed("draws candidates")
             return queries.draw_uniform(number, width, self.num_negatives, given.seen, seed)
         counts = given.need("train_counts", self.name, "it draws candidates by their visits")
+        if counts.shape != (width,):
+            raise ValueError(f"`train_counts` must have {width} counts, got {len(counts)}.")
         seed = self._need_seed("draws candidates")
         return queries.draw_popular(number, counts, self.num_negatives, seed)
 
@@ -334,7 +331,7 @@ class Protocol:
 
     def _need_batch_size(self) -> int:
         if self.batch_size is None:
-            raise ValueError(f"`batch_size` must be given for {self.name}: it averages batches.")
+            raise ValueError(f"`batch_size` must be given for {self.name}: it reads batches.")
         return self.batch_size
 
     def _need_seed(self, why: str) -> int:

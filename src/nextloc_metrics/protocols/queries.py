@@ -94,6 +94,16 @@ def _number(name: str, value: Array) -> Tensor:
     return torch.tensor([numbers[label] for label in found])
 
 
+def check_ids(name: str, ids: Tensor, width: int) -> None:
+    """Raise where ids are not those of candidates; -1 pads."""
+    if not is_integer(ids) or ids.ndim != 2:
+        raise ValueError(f"`{name}` must be ids [N, M], one row per query, got {describe(ids)}.")
+    lowest = 0 if name == "negatives" else -1
+    if ids.numel() and (int(ids.min()) < lowest or int(ids.max()) >= width):
+        wrong = int(ids.min()) if int(ids.min()) < lowest else int(ids.max())
+        raise ValueError(f"`{name}` must be ids of the {width} candidates, got {wrong}.")
+
+
 def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
     """Return the row of each group's last query, groups in rising order.
 
