@@ -17,7 +17,7 @@ LEVELS = [
     {"__main__"},
     {"__init__"},
     {"report"},
-    {"analysis", "comparison"},
+    {"analysis", "comparison", "protocols"},
     {"functional", "presets"},
     {"families", "geography", "collection", "distributed"},
     {"metrics"},
@@ -34,6 +34,7 @@ LEVELS = [
 LATE = {
     "__main__": {"report.command"},
     "metric": {"report.plotting"},
+    "protocols.auditing": {"report.drawing", "report.tables"},
     "collection": {"report.plotting", "report.tables"},
     "families.click_through": {"report.plotting"},
     "families.per_query": {"report.plotting"},

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -121,10 +120,17 @@ def collections() -> dict[str, Tensor]:
     }
 
 
+class Batch(NamedTuple):
+    """What the Trainer passes."""
+
+    predictions: Tensor
+    label_ids: Tensor
+
+
 def adapters() -> tuple[dict[str, Any], Score, dict[str, float]]:
     """What other tools call."""
     compute_metrics = TrainerMetrics(next_location_metrics(3), causal=False)
-    batch = SimpleNamespace(predictions=torch.eye(3), label_ids=torch.arange(3))
+    batch = Batch(predictions=torch.eye(3), label_ids=torch.arange(3))
     values: dict[str, Any] = compute_metrics(batch, compute_result=True)
     scored: Score = score([1], [[0.2, 0.8]], metric=MRR(), labels=[0, 1])
     scorer: RankingScorer = RankingScorer(recommendation_metrics(2))

@@ -10,6 +10,7 @@ from nextloc_metrics import (
     distributed,
     functional,
     geography,
+    protocols,
     report,
     scoring,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "next_location_metrics",
     "plotting",
     "previously_visited",
+    "protocols",
     "recommendation_metrics",
     "report",
     "scoring",

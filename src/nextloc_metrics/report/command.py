@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import click
 import torch
 
+from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
@@ -34,7 +35,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return decorate
 
 
-_READING = _options(
+_FILES = _options(
     click.option("--preds", default="preds", show_default=True, help="Column of the predictions."),
     click.option(
         "--target",
@@ -42,14 +43,11 @@ _READING = _options(
         show_default=True,
         help="Column of what was relevant; for PATH .npy or .run, the file of it.",
     ),
-    click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated."),
-    click.option("--cluster", help="Column of the group whose queries depend on each other."),
     click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be repeated."),
     click.option("--padding", multiple=True, type=int, help="A negative number for nothing."),
     click.option(
         "--vocabulary", type=click.Path(path_type=Path), help="File with the text of an id a line."
     ),
-    click.option("--num-locations", type=int, help="How many locations there are."),
     click.option(
         "--on-error",
         type=click.Choice(["raise", "miss"]),
@@ -57,6 +55,12 @@ _READING = _options(
         show_default=True,
         help="What a broken answer is.",
     ),
+)
+_READING = _options(
+    _FILES,
+    click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated."),
+    click.option("--cluster", help="Column of the group whose queries depend on each other."),
+    click.option("--num-locations", type=int, help="How many locations there are."),
     click.option("--confidence", type=float, default=0.95, show_default=True),
 )
 _FORMAT = click.option(
@@ -138,11 +142,8 @@ def merge(
 def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
     """Compare predictions of the same queries in PATHS with those in the first."""
     with _explained():
-        found = {path: _read(path, **reading) for path in paths}
+        found = _read_same(paths, **reading)
         first = found[paths[0]]
-        for path, one in found.items():
-            if not torch.equal(one.target, first.target):
-                raise ValueError(f"the targets in {path} are not those in {paths[0]}.")
         result = compare_models(
             {path: one.preds for path, one in found.items()},
             first.target,
@@ -162,6 +163,56 @@ def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
         table = result.table
         writers = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
         click.echo(writers[kind]() if kind in writers else repr(result))
+
+
+@main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
+@click.argument("paths", nargs=-1, required=True)
+@_FILES
+@click.option("--users", help="Column of the users.")
+@click.option("--times", help="Column of numbers by which queries are in order.")
+@click.option("--sequences", help="Column of the trajectories, numbered.")
+@click.option("--seed", type=int, help="For protocols that draw candidates or shuffle.")
+@_FORMAT
+def audit(
+    paths: tuple[str, ...],
+    kind: str,
+    users: str | None,
+    times: str | None,
+    sequences: str | None,
+    seed: int | None,
+    **reading: Any,
+) -> None:
+    """Say what other codebases would print for the predictions in PATHS."""
+    columns = {"users": users, "times": times, "sequences": sequences}
+    named = {name: column for name, column in columns.items() if column is not None}
+    with _explained():
+        found = _read_same(paths, groups=list(named.values()), cluster=None, **reading)
+        first = found[paths[0]]
+        result = audit_models(
+            {path: one.preds for path, one in found.items()} if len(found) > 1 else first.preds,
+            first.target,
+            k=reading["cuts"] or (1, 5, 10),
+            seed=seed,
+            **{name: first.groups[column] for name, column in named.items()},
+        )
+    table = result.table
+    writers = {
+        "text": table.__str__,
+        "markdown": table.to_markdown,
+        "latex": table.to_latex,
+        "csv": table.to_csv,
+        "json": lambda: json.dumps(table.records, indent=2),
+    }
+    click.echo(writers[kind]())
+
+
+def _read_same(paths: Sequence[str], **reading: Any) -> dict[str, Predictions]:
+    """Read predictions of the same queries."""
+    found = {path: _read(path, **reading) for path in paths}
+    for path, one in found.items():
+        if not torch.equal(one.target, found[paths[0]].target):
+            raise ValueError(f"the targets in {path} are not those in {paths[0]}.")
+    return found
 
 
 def _read(

@@ -161,6 +161,50 @@ def draw_readings(
     return figure, axes
 
 
+def draw_audit(
+    models: Mapping[str, Mapping[str, tuple[float, float, float]]],
+    exact: Mapping[str, float],
+    k: int,
+    ax: Any,
+) -> Any:
+    """Draw a dot per protocol, with the range that ties leave open, around the exact value.
+
+    Args:
+        models: by model and protocol, the value and the ends of its range.
+        exact: by model.
+        k: the cut-off of the accuracy.
+        ax: the axes to draw on; None makes a figure.
+    """
+    import_pyplot()
+    names = list(dict.fromkeys(chain.from_iterable(models.values())))
+    figure, axes = make_axes(ax, 6.4, 1.2 + 0.13 * len(names) * (1.2 + len(models)))
+    for row in range(1, len(names), 2):
+        axes.axhspan(row - 0.5, row + 0.5, color="0.95", zorder=0)
+    for place, (model, color, marker, dash) in enumerate(styles(models)):
+        shift = 0.6 * ((place + 0.5) / len(models) - 0.5)
+        found = models[model]
+        values = [value for value, *_ in found.values()]
+        axes.axvline(
+            exact[model], color=color, linestyle=dash, linewidth=1, label=f"{model} exact".strip()
+        )
+        axes.errorbar(
+            values,
+            [names.index(name) + shift for name in found],
+            xerr=_errors(values, [bounds for _, *bounds in found.values()]),
+            fmt=marker,
+            color=color,
+            markersize=5,
+            elinewidth=1,
+            label=f"{model} by protocol".strip(),
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    Scale(f"accuracy within {k}", 0, 1).label(axes.xaxis)
+    axes.grid(axis="x", alpha=0.3)
+    add_legend(axes, beside=True)
+    return figure, axes
+
+
 def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> Any:
     """Draw a line for every name over the steps; fractions only, where there are any."""
     import_pyplot()

@@ -14,6 +14,7 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import describe
+from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.counted import Counted, Setting, digest, merge_counted
 from nextloc_metrics.report.data import check_cluster, count_locations, read_data
 from nextloc_metrics.report.page import write_cell, write_page
@@ -82,16 +83,17 @@ class Evaluation:
         rows = [[name.replace("_", " "), write_cell(value)] for name, value in self.card.items()]
         return "\n\n".join([*parts, Table(["protocol", ""], rows).to_markdown()])
 
-    def to_html(self, title: str = "Evaluation") -> str:
+    def to_html(self, title: str = "Evaluation", audit: Audit | None = None) -> str:
         """Write all of it as one page, with pictures, that needs nothing from elsewhere.
 
         Args:
             title: of the page.
+            audit: what `protocols.audit` found, to be shown on the page.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
         """
-        return write_page(self, title)
+        return write_page(self, title, audit)
 
     def __repr__(self) -> str:
         lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.drawing import Scale, draw_bars, draw_readings, import_pyplot
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import plot_metric
@@ -49,7 +50,7 @@ footer { margin-top: 3rem; font-size: .8rem; }
 """
 
 
-def write_page(evaluation: Evaluation, title: str) -> str:
+def write_page(evaluation: Evaluation, title: str, audit: Audit | None = None) -> str:
     """Write the page; see `Evaluation.to_html`."""
     counted = evaluation._counted
     sections = [_section("Result", _headline(evaluation))]
@@ -64,6 +65,8 @@ def write_page(evaluation: Evaluation, title: str) -> str:
         sections.append(_section("By popularity", content))
     sections.append(_section("Ties", _ties(evaluation)))
     sections.append(_section("Protocol", _card(evaluation.card)))
+    if audit is not None:
+        sections.append(_section("Under other protocols", _audit(audit)))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -71,6 +74,15 @@ def write_page(evaluation: Evaluation, title: str) -> str:
         f"<h1>{escape(title)}</h1>\n{''.join(sections)}"
         f"<footer>nextloc-metrics {version('nextloc-metrics')}</footer>\n</body>\n</html>\n"
     )
+
+
+def _audit(audit: Audit) -> str:
+    """Show what other codebases would print, and draw the accuracy at the first cut-off."""
+    cuts = [one.metric.k for one in audit.findings if one.metric.kind == "hit" and one.metric.k]
+    if not cuts:
+        return _table(audit.table)
+    caption = f"Accuracy within {min(cuts)} under other protocols; the line is the exact value"
+    return _picture(caption, audit.plot, min(cuts)) + _table(audit.table)
 
 
 def _headline(evaluation: Evaluation) -> str:

@@ -1,0 +1,346 @@
+"""Compute the tables of protocols.md and knows-nothing.md.
+
+    python docs/protocols.py          # writes them into the pages
+    python docs/protocols.py --check  # tells whether the pages have them already
+
+Needs `pip install 'nextloc-metrics[test,peers]'`. The audits need data beside the project and are
+left as they are without; the one in which ties decide is not checked, for they fall otherwise on
+other machines.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from sklearn import metrics as sklearn_metrics
+from torchmetrics import Metric
+from torchmetrics.classification import MulticlassAccuracy
+from torchmetrics.retrieval import RetrievalHitRate, RetrievalMRR, RetrievalNormalizedDCG
+
+from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, protocols, report
+from nextloc_metrics.protocols import Protocol
+from nextloc_metrics.protocols.operations import NAMES
+
+DOCS = Path(__file__).parent
+DATA = DOCS.parents[1] / "shared" / "data"
+
+CODES = [
+    protocols.libcity(),
+    protocols.libcity(sampled=True),
+    protocols.mie_lab(),
+    protocols.getnext(),
+    protocols.rotan(),
+    protocols.dchl(),
+    protocols.flashback(),
+    protocols.graph_flashback(),
+    protocols.deepmove(),
+    protocols.sasrec(),
+    protocols.recbole(),
+    protocols.stan(),
+    protocols.lstpm(),
+    protocols.cslsl(),
+    protocols.sthgcn(),
+    protocols.hstu(),
+    protocols.llm_mob(),
+    protocols.agentmove(),
+    protocols.massive_steps(),
+]
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Write a table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def fenced(found: object) -> str:
+    """Write text as it is printed."""
+    text = "\n".join(line.rstrip() for line in str(found).splitlines())
+    return f"```text\n{text}\n```"
+
+
+# The protocols -----------------------------------------------------------------------------------
+
+
+def codes() -> str:
+    """Which queries, candidates, orders and averages, and where that was read."""
+    rows = []
+    for one in CODES:
+        source = one.source
+        link = f"[{source.repository}](https://github.com/{source.repository})"
+        orders = dict.fromkeys(NAMES[metric.order] for metric in one.metrics)
+        rows.append(
+            [
+                f"`{one.name}`",
+                _queries(one),
+                _candidates(one),
+                ", ".join(f"`{name}`" if "(" in name else name for name in orders),
+                _average(one),
+                f"{link} `{source.commit[:8]}`: {source.lines}",
+            ]
+        )
+    return table(["", "queries", "candidates", "order", "mean over", "source"], rows)
+
+
+def _queries(one: Protocol) -> str:
+    text = f"the first {one.first}" if one.first else one.queries
+    return f"{text}, whole batches" if one.drops_remainder else text
+
+
+def _candidates(one: Protocol) -> str:
+    if one.reads_lists:
+        return "the list"
+    if one.num_negatives is not None:
+        return f"target and {one.num_negatives} drawn"
+    return "all but id 0" if one.never else "all"
+
+
+def _average(one: Protocol) -> str:
+    if one.average in ("batches", "full batches"):
+        return f"{one.average} of {one.batch_size}"
+    return one.average
+
+
+# Audits ------------------------------------------------------------------------------------------
+
+
+def stored_predictions() -> str | None:
+    """LLM-Mob's answers for Foursquare users in New York."""
+    path = DATA / "llm_mob" / "foursquare_top10.npz"
+    if not path.exists():
+        return None
+    found = report.read(path, preds="preds", target="targets", groups=["users"], padding=[-100, -5])
+    return fenced(protocols.audit(found.preds, found.target, found.groups["users"], k=1, seed=0))
+
+
+def new_york() -> str | None:
+    """Two models of counts, on the check-ins that LLM-Mob distributes."""
+    folder = DATA / "foursquare_nyc"
+    if not folder.exists():
+        return None
+    parts = {name: _read(folder / f"foursquare_{name}.csv.gz") for name in ("train", "test")}
+    user, place, day = (parts["train"][name] for name in ("user_id", "location_id", "start_day"))
+    width = int(place.max()) + 1
+    visits = torch.zeros(int(user.max()) + 1, width)
+    visits.index_put_((user, place), torch.ones(len(user)), accumulate=True)
+    follows = torch.zeros(width, width)
+    same = user[1:] == user[:-1]
+    pair = place[:-1][same], place[1:][same]
+    follows.index_put_(pair, torch.ones(len(pair[0])), accumulate=True)
+    user, place, day = (parts["test"][name] for name in ("user_id", "location_id", "start_day"))
+    kept = torch.cat([torch.tensor([False]), user[1:] == user[:-1]]).nonzero()[:, 0]
+    models = {"user's visits": visits[user[kept]], "transitions": follows[place[kept - 1]]}
+    days = user * (int(day.max()) + 1) + day
+    given = {"sequences": days[kept], "train_counts": visits.sum(0)}
+    found = protocols.audit(models, place[kept], user[kept], k=1, seed=0, **given)
+    figure, _ = found.plot()
+    figure.savefig(DOCS / "pictures" / "audit.png", dpi=100)
+    return fenced(found)
+
+
+def _read(path: Path) -> dict[str, torch.Tensor]:
+    with gzip.open(path, "rt") as file:
+        rows = list(csv.DictReader(file))
+    names = ("user_id", "location_id", "start_day")
+    return {name: torch.tensor([int(float(row[name])) for row in rows]) for name in names}
+
+
+# A model that knows nothing ----------------------------------------------------------------------
+
+# 1,000 queries; of 200 locations, i is visited about twice as often as 2 i. Id 0 is padding.
+LOCATIONS = 201
+_share = 1 / torch.arange(1, LOCATIONS).double()
+TARGET = 1 + torch.multinomial(_share, 1000, True, generator=torch.Generator().manual_seed(0))
+USERS = torch.arange(1000) // 10
+MODELS = {
+    "constant": torch.full((1000, LOCATIONS), 0.5),
+    "NaN": torch.full((1000, LOCATIONS), math.nan),
+    "lowest id first": (-torch.arange(LOCATIONS) % LOCATIONS).float().repeat(1000, 1),
+}
+
+
+def exact() -> str:
+    """This library, and how often each location is right by chance."""
+    rows = []
+    for metric in (AccuracyAtK(10), MRR(), NDCGAtK(10)):
+        values = []
+        for scores in MODELS.values():
+            metric.reset()
+            metric.update(scores, TARGET)
+            values.append(_percent(metric.compute().item()))
+        rows.append([f"`{metric!r}`", *values])
+    return table(["here", *MODELS], rows)
+
+
+def by_protocol() -> str:
+    """The values, or the range where the order of ties decides them."""
+    chosen = [
+        (protocols.libcity(k=10), ["Recall@10", "MRR@10"]),
+        (protocols.mie_lab(), ["acc@10", "mrr"]),
+        (protocols.getnext(), ["acc@10", "mrr"]),
+        (protocols.dchl(), ["Recall@10"]),
+        (protocols.flashback(), ["recall@10", "MAP"]),
+        (protocols.deepmove(), ["acc@1"]),
+        (protocols.recbole(), ["recall@10", "mrr@10"]),
+        (protocols.lstpm(), ["Acc@10"]),
+        (protocols.cslsl(seed=0), ["Rec-l@10"]),
+        (protocols.sthgcn(), ["Recall@10", "MRR"]),
+        (protocols.hstu(), ["hr@10", "mrr"]),
+        (protocols.sasrec(seed=0), ["HR@10"]),
+    ]
+    rows = []
+    for one, keys in chosen:
+        found = [one.bounds(x, TARGET, USERS) for x in MODELS.values()]
+        for key in keys:
+            scale = next(metric.scale for metric in one.metrics if metric.key == key)
+            cells = [_range(bounds[key], scale) for bounds in found]
+            rows.append([f"`{one.name}`", key, *cells])
+    return table(["", "", *MODELS], rows)
+
+
+def _range(bounds: tuple[float, float], scale: float) -> str:
+    low, high = (_percent(end / scale) for end in bounds)
+    return low if low == high else f"{low} to {high}"
+
+
+def by_library() -> str:
+    """What libraries say of these scores, with their defaults."""
+    libraries: dict[str, Callable[[torch.Tensor], float]] = {
+        "torchmetrics `MulticlassAccuracy(top_k=10)`": lambda x: _updated(
+            MulticlassAccuracy(LOCATIONS, top_k=10, average="micro"), x, TARGET
+        ),
+        "torchmetrics `RetrievalHitRate(top_k=10)`": lambda x: _retrieval(
+            RetrievalHitRate(top_k=10), x
+        ),
+        "torchmetrics `RetrievalMRR()`": lambda x: _retrieval(RetrievalMRR(), x),
+        "torchmetrics `RetrievalMRR()` of `log_softmax`": lambda x: _retrieval(
+            RetrievalMRR(), x.log_softmax(1)
+        ),
+        "torchmetrics `RetrievalNormalizedDCG(top_k=10)`": lambda x: _retrieval(
+            RetrievalNormalizedDCG(top_k=10), x
+        ),
+        "scikit-learn `top_k_accuracy_score(k=10)`": lambda x: float(
+            sklearn_metrics.top_k_accuracy_score(TARGET, x, k=10, labels=range(LOCATIONS))
+        ),
+        "scikit-learn `ndcg_score(k=10)`": lambda x: float(
+            sklearn_metrics.ndcg_score(_relevant().numpy(), x.numpy(), k=10)
+        ),
+        "torcheval `HitRate(k=10)`": _torcheval,
+        "PyG `LinkPredHitRatio(10)` of `topk`": _geometric,
+        "ranx `hit_rate@10`": _ranx,
+    }
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of targets that were not found, which is the point
+        for name, evaluate in libraries.items():
+            rows.append([name, *(_or_error(evaluate, scores) for scores in MODELS.values())])
+    return table(["", *MODELS], rows)
+
+
+def _or_error(evaluate: Callable[[torch.Tensor], float], scores: torch.Tensor) -> str:
+    try:
+        return _percent(evaluate(scores))
+    except (ValueError, RuntimeError, subprocess.CalledProcessError):
+        return "an error"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _relevant() -> torch.Tensor:
+    return torch.nn.functional.one_hot(TARGET, LOCATIONS)
+
+
+def _updated(metric: Metric, *arguments: Any, **named: Any) -> float:
+    metric.update(*arguments, **named)
+    return float(metric.compute())
+
+
+def _retrieval(metric: Metric, scores: torch.Tensor) -> float:
+    indexes = torch.arange(len(scores)).repeat_interleave(LOCATIONS)
+    return _updated(metric, scores.flatten(), _relevant().flatten(), indexes=indexes)
+
+
+def _torcheval(scores: torch.Tensor) -> float:
+    from torcheval.metrics.functional import hit_rate
+
+    return float(hit_rate(scores, TARGET, k=10).mean())
+
+
+def _geometric(scores: torch.Tensor) -> float:
+    from torch_geometric.metrics import LinkPredHitRatio
+
+    edges = torch.stack([torch.arange(1000), TARGET])
+    return _updated(LinkPredHitRatio(10), scores.topk(10).indices, edges)
+
+
+RANX = """
+import json, sys, ranx
+qrels, run = json.load(sys.stdin)
+print(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), "hit_rate@10"))
+"""
+
+
+def _ranx(scores: torch.Tensor) -> float:
+    """Run ranx in a process of its own: its compiler and PyTorch do not share threads."""
+    qrels = {f"q{i}": {f"d{one}": 1} for i, one in enumerate(TARGET.tolist())}
+    run = {
+        f"q{i}": {f"d{j}": x for j, x in enumerate(row)} for i, row in enumerate(scores.tolist())
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", RANX],
+        input=json.dumps([qrels, run]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)
+
+
+TABLES: dict[str, list[Callable[[], str | None]]] = {
+    "protocols.md": [codes, stored_predictions, new_york],
+    "knows-nothing.md": [exact, by_protocol, by_library],
+}
+
+
+def fill(page: str, tables: Sequence[Callable[[], str | None]]) -> str:
+    """Put every table between its marks; one without data stays as it is."""
+    for make in tables:
+        text = make()
+        if text is None:
+            continue
+        marks = re.compile(rf"(<!-- {make.__name__} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+        page, found = marks.subn(lambda match, text=text: f"{match[1]}\n{text}\n{match[2]}", page)
+        if found != 1:
+            raise ValueError(f"a page must have one place for {make.__name__}, got {found}.")
+    return page
+
+
+def main() -> None:
+    """Write the tables into the pages, or tell whether they are there."""
+    check = sys.argv[1:] == ["--check"]
+    for name, tables in TABLES.items():
+        page = (DOCS / name).read_text(encoding="utf-8")
+        filled = fill(page, [make for make in tables if not (check and make is new_york)])
+        if not check:
+            (DOCS / name).write_text(filled, encoding="utf-8")
+        elif filled != page:
+            lines = zip(page.splitlines(), filled.splitlines(), strict=False)
+            differing = [f"- {old}\n+ {new}" for old, new in lines if old != new]
+            sys.exit("\n".join([f"run python docs/protocols.py, for {name} differs:", *differing]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,352 @@
+"""One model, or several, under every protocol that applies, with the exact values beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array
+from nextloc_metrics.messages import short
+from nextloc_metrics.protocols import further, measures, profiles
+from nextloc_metrics.protocols.measures import Metric
+from nextloc_metrics.protocols.operations import NAMES, NAN
+from nextloc_metrics.protocols.protocol import Protocol
+from nextloc_metrics.protocols.queries import Given
+from nextloc_metrics.ranking import Ranking
+
+# Scores that are ranked at once.
+_NUMBERS = 1 << 22
+
+# Values that differ by less are equal: float64 has summed them in another order.
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One value of one model under one protocol.
+
+    Attributes:
+        model: the name of the model; "" where there is one.
+        protocol: the name of the protocol.
+        metric: what reports it.
+        value: what the code would print, as a fraction.
+        exact: the exact mean over all queries, among all candidates.
+        bounds: the range over the orders that the code leaves open.
+        why: in a few words, what makes the difference.
+    """
+
+    model: str
+    protocol: str
+    metric: Metric
+    value: float
+    exact: float
+    bounds: tuple[float, float]
+    why: str
+
+    @property
+    def difference(self) -> float:
+        """The value less the exact one; 0 where rounding of sums alone is between them."""
+        difference = self.value - self.exact
+        return 0.0 if abs(difference) < _EQUAL else difference
+
+
+@dataclass(repr=False)
+class Audit:
+    """What `audit` has found; `print` it for the table.
+
+    Attributes:
+        findings: a value each.
+        notes: what was not given, and which protocols did not apply.
+    """
+
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> Any:
+        """The findings as a `report.tables.Table`, in percent; its records are fractions."""
+        from nextloc_metrics.report.tables import Table
+
+        several = any(one.model for one in self.findings)
+        names = ["model"] * several
+        names += ["protocol", "metric", "value", "exact", "difference", "why"]
+        width = max([len(one.why) for one in self.findings], default=0)
+        rows, records = [], []
+        for one in self.findings:
+            numbers = one.value, one.exact, one.difference
+            text = [
+                f"{100 * numbers[0]:.2f}",
+                f"{100 * numbers[1]:.2f}",
+                f"{100 * numbers[2]:+.2f}",
+            ]
+            head = [one.model] * several + [one.protocol, one.metric.key]
+            rows.append([*head, *text, one.why.ljust(width)])
+            records.append(dict(zip(names, [*head, *numbers, one.why], strict=True)))
+        return Table(names, rows, ["values in percent", *self.notes], records)
+
+    def to_pandas(self) -> Any:
+        """Return the findings as a `pandas.DataFrame`, values as fractions.
+
+        Its columns are protocol, metric, value, exact, difference and why; of several models,
+        model comes first.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+        """
+        import pandas
+
+        table = self.table
+        return pandas.DataFrame(table.records, columns=list(table.header))
+
+    def to_markdown(self) -> str:
+        """Write the table for a page in Markdown."""
+        return str(self.table.to_markdown())
+
+    def plot(self, k: int = 1, ax: Any = None) -> Any:
+        """Draw the accuracy within the first k ranks: a dot per protocol, a line for the exact one.
+
+        A thin line spans the range that ties leave open.
+
+        Args:
+            k: the cut-off.
+            ax: the matplotlib axes to draw on; None makes a figure.
+
+        Returns:
+            The figure and its axes.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+            ValueError: no protocol reports that accuracy.
+        """
+        from nextloc_metrics.report.drawing import draw_audit
+
+        kept = [one for one in self.findings if (one.metric.kind, one.metric.k) == ("hit", k)]
+        if not kept:
+            raise ValueError(f"`k` must be a cut-off of an accuracy that was audited, got {k}.")
+        models: dict[str, dict[str, tuple[float, float, float]]] = {}
+        for one in kept:
+            models.setdefault(one.model, {})[one.protocol] = (one.value, *one.bounds)
+        return draw_audit(models, {one.model: one.exact for one in kept}, k, ax)
+
+    def __repr__(self) -> str:
+        return str(self.table)
+
+    def _repr_html_(self) -> str:
+        return str(self.table._repr_html_())
+
+
+def audit(
+    preds: Array | Mapping[str, Array],
+    target: Array,
+    users: Array | None = None,
+    times: Array | None = None,
+    *,
+    k: int | Sequence[int] = (1, 5, 10),
+    seed: int | None = None,
+    protocols: Sequence[Protocol] | None = None,
+    **given: Array | None,
+) -> Audit:
+    """Evaluate predictions under every protocol that applies, beside the exact values.
+
+    The exact value of a metric is the mean over all queries, among all candidates, over a random
+    order of ties; a target scored NaN is a miss.
+
+    Args:
+        preds: as for `Protocol.evaluate`; or several models' by name.
+        target: as for `Protocol.evaluate`.
+        users: as for `Protocol.evaluate`.
+        times: as for `Protocol.evaluate`.
+        k: the cut-offs; metrics with others are left out.
+        seed: for protocols that draw candidates or shuffle.
+        protocols: which ones; None for all of this module that differ from each other.
+        given: what some protocols need besides, as for `Protocol.evaluate`.
+
+    Raises:
+        TypeError: an argument cannot be read.
+        ValueError: shapes do not fit.
+
+    Example:
+        >>> import torch
+        >>> from nextloc_metrics import protocols
+        >>> scores = torch.eye(20)[[3, 3, 3]]  # the best location is 3
+        >>> target, users = torch.tensor([3, 4, 3]), [1, 1, 2]
+        >>> chosen = [protocols.deepmove(), protocols.dchl()]
+        >>> protocols.audit(scores, target, users, k=1, protocols=chosen)
+        protocol    metric  value  exact  difference                why
+        deepmove     acc@1  75.00  66.67       +8.33  mean over users
+        dchl      Recall@1  50.00  66.67      -16.67  last of each user
+        values in percent
+    """
+    cuts = (k,) if isinstance(k, int) else tuple(k)
+    chosen = every_protocol(cuts, seed) if protocols is None else protocols
+    models = preds if isinstance(preds, Mapping) else {"": preds}
+    if not models:
+        raise ValueError("`preds` must hold at least one model, got none.")
+    findings: list[Finding] = []
+    notes: dict[str, None] = {}
+    for model, own in models.items():
+        read = Given.read(own, target, users=users, times=times, **given)
+        exact = _Exact(read)
+        for protocol in chosen:
+            if protocol.reads_lists and not read.is_list:
+                continue
+            try:
+                found = _findings(model, protocol, read, exact, cuts)
+            except ValueError as error:
+                notes[f"without {protocol.name}: {error}"] = None
+            else:
+                findings += found
+                if not found:
+                    notes[f"without {protocol.name}: it reports nothing at these k"] = None
+        notes |= dict.fromkeys(_notes(chosen, read))
+    return Audit(tuple(findings), tuple(notes))
+
+
+def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:
+    """Return the protocols of this module that differ from each other; STAN needs sorted rows."""
+    return [
+        profiles.libcity(k),
+        profiles.mie_lab(),
+        profiles.getnext(),
+        profiles.dchl(),
+        profiles.flashback(),
+        profiles.deepmove(),
+        profiles.recbole(k),
+        further.lstpm(),
+        further.cslsl(seed=seed),
+        further.sthgcn(),
+        further.hstu(),
+        further.llm_mob(),
+        further.agentmove(),
+        further.massive_steps(),
+        profiles.sasrec(seed),
+        profiles.libcity(k, sampled=True, seed=seed),
+    ]
+
+
+class _Exact:
+    """The exact values: of all queries, among all candidates, over a random order of ties."""
+
+    def __init__(self, given: Given) -> None:
+        self.target = given.target
+        step = max(1, _NUMBERS // given.preds.shape[1])
+        parts = [
+            Ranking.from_predictions(
+                given.preds[at : at + step], given.target[at : at + step], top=1
+            )
+            for at in range(0, len(given.target), step)
+        ]
+        above = torch.cat([one.above[:, 0] for one in parts])
+        tied = torch.cat([one.tied[:, 0] for one in parts])
+        ranks = torch.where(above < given.preds.shape[1], above + 1, 0)
+        self.ranking = Ranking.from_ranks(ranks, tied=tied)
+        self.best = torch.cat([one.top_candidates(1).ids[:, 0] for one in parts])
+        self.has_ties = bool((tied > 1).any())
+        self.has_nan = not given.is_list and bool(given.preds.isnan().any())
+        self.has_inf = not given.is_list and bool(given.preds.isneginf().any())
+
+    def all_found(self, rank: int) -> bool:
+        """Tell whether every target is certainly before a rank."""
+        return bool((self.ranking.above + self.ranking.tied < rank).all())
+
+    def value(self, metric: Metric) -> float:
+        """Return the exact value of what a metric means to measure."""
+        if metric.kind == "weighted f1":
+            return measures.weighted_f1(self.best, self.target)
+        plain = replace(metric, missed=None)
+        return float(measures.score(plain, self.ranking, None).mean())
+
+
+def _findings(
+    model: str, protocol: Protocol, given: Given, exact: _Exact, cuts: Sequence[int]
+) -> list[Finding]:
+    """Evaluate one model under one protocol; a number that it reports twice is shown once."""
+    arguments: dict[str, Any] = dict(vars(given))
+    values, bounds = protocol.evaluate(**arguments), protocol.bounds(**arguments)
+    reasons = _reasons(protocol, given)
+    shown = set()
+    found = []
+    for metric in sorted(protocol.metrics, key=lambda one: one.kind != "hit"):
+        # of one rank, all kinds are the same number
+        what = "hit" if metric.k == 1 else metric.kind, metric.k, metric.order
+        is_cut = metric.k is None or metric.k in cuts
+        if metric.key not in values or metric.summed or not is_cut or what in shown:
+            continue
+        shown.add(what)
+        low, high = (end / metric.scale for end in bounds[metric.key])
+        finding = Finding(
+            model, protocol.name, metric, values[metric.key] / metric.scale, exact.value(metric),
+            (low, high), "",
+        )  # fmt: skip
+        why = [*reasons, *_order_reasons(finding, exact)] if finding.difference else []
+        unit = 0.0 if protocol.decimals is None else 0.51 * 10.0**-protocol.decimals / metric.scale
+        if abs(finding.difference) <= unit:
+            why = [f"rounded to {protocol.decimals} decimals"] if finding.difference else []
+        found.append(replace(finding, why=", ".join(why)))
+    return found
+
+
+def _reasons(protocol: Protocol, given: Given) -> list[str]:
+    """Name the queries, the candidates and the average, where they differ from the exact ones."""
+    rows = protocol.choose(given)
+    reasons = []
+    if len(rows) < len(given.target):
+        kept = f"the first {protocol.first}" if protocol.first else protocol.queries
+        reasons.append("whole batches only" if protocol.drops_remainder else kept)
+    if protocol.num_negatives is not None:
+        reasons.append(f"{protocol.num_negatives + 1} candidates")
+    if protocol.never:
+        reasons.append(f"id {protocol.never[0]} is no candidate")
+    if protocol.masks_seen != "no":
+        reasons.append("visited locations masked")
+    if protocol.zero != "a location" and bool((given.target == 0).any()):
+        reasons.append(f"a target 0 {protocol.zero}".replace("0 never", "0 is never"))
+    remainder = protocol.batch_size is not None and len(rows) % protocol.batch_size
+    if protocol.average == "users" and _are_unequal(given.users):
+        reasons.append("mean over users")
+    if protocol.average == "batches" and remainder and len(rows) > (protocol.batch_size or 0):
+        reasons.append("means of batch means")
+    if protocol.average == "full batches" and remainder:
+        reasons.append("divided by whole batches")
+    return reasons
+
+
+def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
+    """Name ties and NaN, where there are any."""
+    order, (low, high) = finding.metric.order, finding.bounds
+    reasons = []
+    if high - low > _EQUAL:
+        reasons.append(f"ties by {NAMES[order]}: {100 * low:.1f} to {100 * high:.1f}")
+    elif order == "above" and exact.has_ties:
+        reasons.append("tied candidates never above")
+    if exact.has_nan:
+        reasons.append(f"NaN {NAN[order]}")
+    if exact.has_inf:
+        reasons.append("-inf is a score")
+    if finding.metric.missed is not None and not exact.all_found(finding.metric.missed):
+        reasons.append(f"ranks beyond count as {finding.metric.missed:,}")
+    if finding.metric.over == "answered":
+        reasons.append("divided by what was answered")
+    return reasons
+
+
+def _are_unequal(users: Tensor | None) -> bool:
+    """Tell whether users have different numbers of queries."""
+    sizes = torch.unique(users, return_counts=True)[1] if users is not None else torch.ones(1)
+    return bool((sizes != sizes[0]).any())
+
+
+def _notes(chosen: Sequence[Protocol], given: Given) -> list[str]:
+    """Say what was taken for granted."""
+    notes = []
+    for name, queries in (("users", "last of each user"), ("sequences", "last of each sequence")):
+        names = [one.name for one in chosen if one.queries == queries]
+        if names and getattr(given, name) is None:
+            notes.append(f"without `{name}`, every row counts for {', '.join(names)}")
+    if given.is_list:
+        notes.append("of lists, metrics that look beyond their length are left out")
+    return [short(note) if len(note) > 300 else note for note in notes]

@@ -1,0 +1,168 @@
+"""What codebases report, and how the values are made of ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import scoring
+from nextloc_metrics.protocols.operations import Blocks, Order, find_blocks, find_ranks
+from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Ties
+from nextloc_metrics.weights import Weight
+
+Kind = Literal["hit", "precision", "f1", "reciprocal", "ndcg", "weighted f1", "count"]
+
+_WEIGHTS: dict[Kind, Weight] = {"reciprocal": "harmonic", "ndcg": "discount"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number that a codebase reports.
+
+    Attributes:
+        key: its name there.
+        kind: `"hit"`, the target is within k; `"precision"`, that over k; `"f1"`, the harmonic
+            mean of both averages; `"reciprocal"`, 1 / rank; `"ndcg"`, 1 / log2(rank + 1);
+            `"weighted f1"` of the first candidate; `"count"`, 1.
+        k: the last rank that counts; None for no cut-off.
+        order: the operation that orders the candidates.
+        depth: how many candidates that operation is asked for; None for k.
+        scale: 100 for percent.
+        summed: whether the code reports the sum over the queries.
+        over: the divisor: the queries that count, or those that were answered.
+        missed: the rank that a target beyond `depth` is given; None for a score of 0.
+    """
+
+    key: str
+    kind: Kind
+    k: int | None = None
+    order: Order = "topk"
+    depth: int | None = None
+    scale: float = 1.0
+    summed: bool = False
+    over: Literal["counted", "answered"] = "counted"
+    missed: int | None = None
+
+
+@dataclass
+class Case:
+    """The queries that count, with the scores of their candidates or with their lists."""
+
+    scores: Tensor
+    is_list: bool
+    target: Tensor  # columns of `scores`, or ids
+    ids: Tensor  # of the targets
+    alive: Tensor  # bool, False where the target cannot be a hit
+    weights: Tensor
+    answered: Tensor | None
+    clipped: bool
+
+    @property
+    def best(self) -> Tensor:
+        """The first candidates, by `torch.topk` or of the lists."""
+        return self.scores[:, 0] if self.is_list else self.scores.topk(1, dim=1).indices[:, 0]
+
+    def depth_of(self, metric: Metric) -> int | None:
+        """Return how many candidates `torch.topk` is asked for; None for other operations."""
+        depth = metric.depth or metric.k
+        if metric.order != "topk" or depth is None:
+            return None
+        return min(depth, self.scores.shape[1]) if self.clipped else depth
+
+
+def ranks(case: Case, order: Order, depth: int | None) -> Tensor:
+    """Rank by the operation, or read ranks off the lists."""
+    if case.is_list:
+        return _list_blocks(case).above + 1
+    return find_ranks(order, case.scores, case.target, depth)
+
+
+def blocks(case: Case, order: Order) -> Blocks:
+    """Count what is before and around each target, or read it off the lists."""
+    return _list_blocks(case) if case.is_list else find_blocks(order, case.scores, case.target)
+
+
+def _list_blocks(case: Case) -> Blocks:
+    """Find the targets in lists, at their first ranks; -1 where they are not."""
+    is_hit = case.scores == case.target[:, None]
+    above = torch.where(is_hit.any(1), is_hit.byte().argmax(1), -1)
+    return Blocks(above, torch.ones_like(above))
+
+
+def score(metric: Metric, ranking: Ranking, last: Tensor | None) -> Tensor:
+    """Score every query, float64 `[N]`; ranks beyond `last` are misses."""
+    if metric.kind == "count":
+        return torch.ones(len(ranking), dtype=torch.float64)
+    if last is not None and bool((last < (metric.k or 0)).any()):
+        scores = torch.zeros(len(ranking), dtype=torch.float64)
+        for end in sorted(set(last.tolist())):
+            rows = last == end
+            if end:
+                scores[rows] = _formula(metric, ranking[rows], min(metric.k or end, end))
+        return scores
+    return _formula(metric, ranking, metric.k)
+
+
+def _formula(metric: Metric, ranking: Ranking, k: int | None) -> Tensor:
+    """Score by the formulas of this library."""
+    if metric.missed is not None:
+        k = metric.missed - 1
+    weight = _WEIGHTS.get(metric.kind, "count")
+    scores = scoring.evaluate(ranking, [scoring.Formula(weight, k, "first", "1")])[0]
+    if metric.kind == "precision":
+        return scores / (metric.k or 1)
+    if metric.kind == "f1":  # of hits / (N k) and hits / N
+        return scores * 2 / ((metric.k or 1) + 1)
+    if metric.missed is not None:
+        return scores + (1 - scoring.accuracy(ranking, metric.missed - 1)) / metric.missed
+    return scores
+
+
+def average(metric: Metric, scores: Tensor, case: Case) -> float:
+    """Sum up the weighted scores; a target that cannot be a hit scores 0."""
+    scores = scores.masked_fill(~case.alive, 0) if metric.kind != "count" else scores
+    if metric.summed:
+        return metric.scale * float(scores.sum())
+    if metric.over == "answered" and case.answered is not None:
+        number = int(case.answered.sum())
+        return metric.scale * float(scores.sum()) / number if number else 0.0
+    return metric.scale * float((scores * case.weights).sum())
+
+
+def weighted_f1(best: Tensor, target: Tensor) -> float:
+    """Weigh the F1 of every location by how often it is the target.
+
+    Example:
+        >>> weighted_f1(torch.tensor([4, 4, 7]), torch.tensor([4, 9, 9]))  # 1/3 * 2 * 1 / (1 + 2)
+        0.2222222222222222
+    """
+    return _weigh_f1(best[best == target], target, torch.bincount(best[best >= 0]))
+
+
+def _weigh_f1(right: Tensor, target: Tensor, predicted: Tensor) -> float:
+    """Weigh F1 = 2 right / (predicted + true), from how often each location was predicted."""
+    size = max(int(target.max()) + 1, len(predicted))
+    true = torch.bincount(target, minlength=size).double()
+    hits = torch.bincount(right, minlength=size).double()
+    both = true + torch.nn.functional.pad(predicted, (0, size - len(predicted)))
+    return float((true / len(target) * 2 * hits / both.clamp(min=1)).sum())
+
+
+def bound_f1(case: Case, ties: Ties) -> float:
+    """Bound weighted F1 where candidates are tied for rank 1: all of them right, or all wrong."""
+    if case.is_list:
+        return weighted_f1(case.scores[:, 0], case.ids)
+    nan = case.scores.isnan()
+    top = torch.where(nan.any(1)[:, None], nan, case.scores == case.scores.amax(1, keepdim=True))
+    certain = top.sum(1) == 1
+    if ties == "expected" and not bool(certain.all()):
+        return torch.nan
+    hit = top.gather(1, case.target[:, None])[:, 0]
+    if ties == "pessimistic":
+        return _weigh_f1(case.ids[hit & certain], case.ids, top.sum(0))
+    best = torch.where(hit, case.target, top.byte().argmax(1))[hit | certain]
+    return _weigh_f1(case.ids[hit], case.ids, torch.bincount(best))

@@ -1,0 +1,160 @@
+"""The operations by which codebases order scores, and what each leaves open.
+
+`find_ranks` calls the operation itself, so that ties and NaN fall as they do in that code on this
+machine. `find_blocks` says between which ranks any implementation of it may put the target.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Order = Literal[
+    "topk", "sort", "reversed", "partition", "above", "numpy places", "torch places", "list"
+]
+
+#: What each operation is, in the words of a table.
+NAMES: dict[Order, str] = {
+    "topk": "topk",
+    "sort": "torch.sort",
+    "reversed": "argsort()[::-1]",
+    "partition": "argpartition",
+    "above": "strictly greater",
+    "numpy places": "argsort().argsort()",
+    "torch places": "argsort().argsort()",
+    "list": "list",
+}
+
+#: Where each puts NaN; "partition" takes it into its ten, behind the finite ones.
+NAN: dict[Order, str] = {
+    "topk": "first",
+    "sort": "first",
+    "reversed": "first",
+    "partition": "last of the ten",
+    "above": "never above",
+    "numpy places": "last",
+    "torch places": "last",
+    "list": "-",
+}
+
+# How many candidates `np.argpartition` keeps.
+_TEN = 10
+
+# Scores that are sorted at once.
+_NUMBERS = 1 << 22
+
+
+class Blocks(NamedTuple):
+    """The ranks that an operation leaves open for each target.
+
+    Attributes:
+        above: int64 `[N]`, how many candidates are certainly before the target.
+        tied: int64 `[N]`, how many may change places with it, itself included.
+        last: int64 `[N]`, the last rank that is a hit; None where none is lost.
+    """
+
+    above: Tensor
+    tied: Tensor
+    last: Tensor | None = None
+
+
+def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
+    """Rank the targets by the operation itself.
+
+    Args:
+        order: the operation.
+        scores: floating `[N, C]`.
+        target: int64 `[N]`, columns.
+        depth: how many candidates the operation is asked for, where it is asked for some.
+
+    Returns:
+        int64 `[N]`, from 1; 0 for a target that is not among those asked for.
+
+    Raises:
+        ValueError: there are fewer candidates than the operation is asked for.
+
+    Example:
+        >>> find_ranks("above", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]), None)
+        tensor([2])
+    """
+    width = scores.shape[1]
+    needed = _TEN if order == "partition" else depth if order == "topk" else 1
+    if needed is not None and needed > width:
+        raise ValueError(
+            f"`preds` must have at least the {needed} candidates that {NAMES[order]} is asked for, "
+            f"got {width}."
+        )
+    step = max(1, _NUMBERS // max(1, width))
+    parts = [
+        _find(order, scores[at : at + step], target[at : at + step], depth)
+        for at in range(0, len(scores), step)
+    ]
+    return torch.cat(parts) if parts else target.new_zeros(0)
+
+
+def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
+    if order == "topk":
+        return _look_up(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
+    if order == "sort":
+        return _look_up(torch.sort(scores, dim=1, descending=True).indices, target)
+    if order == "torch places":
+        return (
+            torch.argsort(torch.argsort(-scores, dim=1), dim=1).gather(1, target[:, None])[:, 0] + 1
+        )
+    if order == "above":
+        return (scores > scores.gather(1, target[:, None])).sum(1) + 1
+    rows: Any = _to_numpy(scores)
+    if order == "numpy places":
+        places = (-rows).argsort(axis=1).argsort(axis=1)
+        return torch.from_numpy(places).gather(1, target[:, None])[:, 0] + 1
+    if order == "reversed":
+        return _look_up(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
+    ten = torch.from_numpy(rows.argpartition(-_TEN, axis=1)[:, -_TEN:])
+    own = _to_numpy(scores.gather(1, ten))
+    return _look_up(ten.gather(1, torch.from_numpy((-own).argsort(axis=1))), target)
+
+
+def _to_numpy(scores: Tensor) -> Any:
+    """Return an array; NumPy has no bfloat16."""
+    return (scores.float() if scores.dtype == torch.bfloat16 else scores).numpy()
+
+
+def _look_up(ids: Tensor, target: Tensor) -> Tensor:
+    """Return the first rank at which the target stands, 0 where it does not."""
+    found = ids == target[:, None]
+    return torch.where(found.any(1), found.byte().argmax(1) + 1, 0)
+
+
+def find_blocks(order: Order, scores: Tensor, target: Tensor) -> Blocks:
+    """Count what is certainly before each target, and what an order of ties could put there.
+
+    Example:
+        >>> find_blocks("topk", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]))
+        Blocks(above=tensor([1]), tied=tensor([2]), last=None)
+    """
+    step = max(1, _NUMBERS // max(1, scores.shape[1]))
+    parts = [
+        _count(order, scores[at : at + step], target[at : at + step])
+        for at in range(0, max(1, len(scores)), step)
+    ]
+    above, tied, lasts = zip(*parts, strict=True)
+    last = None if lasts[0] is None else torch.cat(lasts)
+    return Blocks(torch.cat(above), torch.cat(tied), last)
+
+
+def _count(order: Order, scores: Tensor, target: Tensor) -> Blocks:
+    own = scores.gather(1, target[:, None])
+    is_nan, lost = scores.isnan(), own[:, 0].isnan()
+    nans, above, tied = is_nan.sum(1), (scores > own).sum(1), (scores == own).sum(1)
+    if order == "above":
+        return Blocks(above, torch.ones_like(above))
+    if order in ("numpy places", "torch places"):  # NaN last
+        behind = scores.shape[1] - nans
+        return Blocks(torch.where(lost, behind, above), torch.where(lost, nans, tied))
+    if order == "partition":
+        finite = (_TEN - nans).clamp(min=0)
+        last = torch.where(lost, _TEN, finite)
+        return Blocks(torch.where(lost, finite, above), torch.where(lost, nans, tied), last)
+    return Blocks(torch.where(lost, 0, above + nans), torch.where(lost, nans, tied))

@@ -1,0 +1,345 @@
+"""The protocols of published codebases, read at the commits that their sources name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from nextloc_metrics.protocols.measures import Kind, Metric
+from nextloc_metrics.protocols.operations import Order
+from nextloc_metrics.protocols.protocol import Protocol, Source
+
+CUTS = (1, 5, 10, 20)
+
+
+def at(
+    keys: str, kind: Kind, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
+) -> tuple[Metric, ...]:
+    """Make a metric for every cut-off; `{k}` in the key is the cut-off."""
+    return tuple(Metric(keys.format(k=k), kind, k, order, depth) for k in cuts)
+
+
+def _cuts(k: int | Sequence[int]) -> tuple[int, ...]:
+    return (k,) if isinstance(k, int) else tuple(k)
+
+
+LIBCITY = Source(
+    "Wang et al., LibCity, SIGSPATIAL 2021",
+    "LibCity/Bigscity-LibCity",
+    "5a6391d41944e937f2c15e9be85ab7f40ac8b23e",
+    "libcity/evaluator/eval_funcs.py L53-86, "
+    "libcity/evaluator/traj_loc_pred_evaluator.py L42-123, "
+    "libcity/executor/traj_loc_pred_executor.py L104, L157",
+)
+
+
+def libcity(
+    k: int | Sequence[int] = 5,
+    sampled: bool = False,
+    batch_size: int = 10,
+    seed: int | None = None,
+) -> Protocol:
+    """LibCity: all queries, `torch.topk` for each k, sums over all queries.
+
+    MAP@k is the same number as MRR@k there, and F1@k is made of the averages of precision and
+    recall. With `sampled`, the target is ranked among 100 locations drawn by their visits, of which
+    it may be one; the divisor is the number of batches times `batch_size`.
+
+    Args:
+        k: the cut-offs.
+        sampled: whether candidates are drawn.
+        batch_size: with `sampled`, the queries of a batch.
+        seed: with `sampled`, of NumPy's draws, unless `evaluate` is given `negatives`.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])
+        >>> found = libcity(k=2).evaluate(scores, torch.tensor([1, 1]))  # ranks 1 and 2
+        >>> found["Recall@2"], found["Precision@2"], found["MRR@2"]
+        (1.0, 0.5, 0.75)
+    """
+    kinds: dict[str, Kind] = {
+        "Precision": "precision",
+        "Recall": "hit",
+        "F1": "f1",
+        "MRR": "reciprocal",
+        "MAP": "reciprocal",
+        "NDCG": "ndcg",
+    }
+    metrics = [
+        Metric(f"{name}@{cut}", kind, cut) for cut in _cuts(k) for name, kind in kinds.items()
+    ]
+    full = Protocol("libcity", LIBCITY, tuple(metrics), single=True)
+    if not sampled:
+        return full
+    return replace(
+        full,
+        name="libcity_sampled",
+        num_negatives=100,
+        drawn="by visits",
+        average="full batches",
+        batch_size=batch_size,
+        seed=seed,
+    )
+
+
+MIE_LAB = Source(
+    "Hong et al., Context-aware multi-head self-attentional neural network model for next location "
+    "prediction, TR-C 2023",
+    "mie-lab/location-prediction",
+    "3417149da1e1e47ac9c5dfe5b557b19e33e96c96",
+    "utils/train.py L18-125, L382-448",
+)
+
+
+def mie_lab() -> Protocol:
+    """mie-lab/location-prediction: all queries, two orders of ties, values in percent.
+
+    Accuracy is by `torch.topk` for each k, MRR (uncut) and NDCG (within 10) by `torch.argsort`.
+    Its sums are in float32, so that the last digits differ. `f1` is a fraction.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])
+        >>> mie_lab().evaluate(scores, torch.tensor([1, 1]))["mrr"]  # of 1 and 1/2, in percent
+        75.0
+    """
+    counts = [replace(one, summed=True) for one in at("correct@{k}", "hit", (1, 3, 5, 10))]
+    accuracies = [replace(one, scale=100.0) for one in at("acc@{k}", "hit", (1, 5, 10))]
+    mrr = Metric("mrr", "reciprocal", None, "sort", scale=100.0)
+    metrics = (
+        *counts,
+        replace(mrr, key="rr", scale=1.0, summed=True),
+        Metric("ndcg", "ndcg", 10, "sort", scale=100.0),
+        Metric("f1", "weighted f1"),
+        Metric("total", "count", summed=True),
+        *accuracies,
+        mrr,
+    )
+    return Protocol("mie_lab", MIE_LAB, metrics, clipped=True)
+
+
+GETNEXT = Source(
+    "Yang et al., GETNext, SIGIR 2022",
+    "songyangme/GETNext",
+    "2714a57b5c009db2605dbb8af2eee7f424da09cc",
+    "utils.py L133-167, train.py L577-651",
+    ("ruiwenfan/ROTAN",),
+)
+
+
+def getnext(batch_size: int | None = 20) -> Protocol:
+    """GETNext and ROTAN: the last step of each trajectory, means of batch means.
+
+    The order is `argsort()[::-1]` of NumPy. The code names these values val_top1_acc, val_mAP20
+    and val_mrr. mAP@20 is a reciprocal rank cut at 20. Give `sequences`, the trajectories, to keep
+    their last steps; otherwise every row is one.
+
+    Args:
+        batch_size: the queries of a batch, 20 there by default, 128 in the scripts of ROTAN.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
+        >>> target = torch.tensor([1, 0, 1])  # hits in batches of 2 and 1: 2 of 2 and 0 of 1
+        >>> getnext(batch_size=2).evaluate(scores, target)["acc@1"]
+        0.5
+    """
+    metrics = (
+        *at("acc@{k}", "hit", CUTS, "reversed"),
+        Metric("mAP@20", "reciprocal", 20, "reversed"),
+        Metric("mrr", "reciprocal", None, "reversed"),
+    )
+    return Protocol(
+        "getnext",
+        GETNEXT,
+        metrics,
+        queries="last of each sequence",
+        average="batches",
+        batch_size=batch_size,
+    )
+
+
+ROTAN = Source(
+    "Feng et al., ROTAN, KDD 2024",
+    "ruiwenfan/ROTAN",
+    "41d3b5708059b563aaffa8e013ec1047cee9848c",
+    "utils.py L339-348, L377-399, old_train.py L777-841",
+)
+
+
+def rotan(batch_size: int | None = 128) -> Protocol:
+    """ROTAN: what GETNext computes, in batches of 128 by its scripts.
+
+    Args:
+        batch_size: the queries of a batch.
+    """
+    return replace(getnext(batch_size), name="rotan", source=ROTAN)
+
+
+DCHL = Source(
+    "Lai et al., DCHL, SIGIR 2024",
+    "icmpnorequest/SIGIR2024_DCHL",
+    "307cadf4fca7d49d71c14ebcb535da7953a51439",
+    "metrics.py L10-63, run.py L190-263, dataset.py L77-94",
+)
+
+
+def dchl(batch_size: int | None = 200) -> Protocol:
+    """DCHL: one query of each user, `torch.topk` for each k, means of batch means.
+
+    The code shuffles the queries, so that the short last batch holds others at each epoch, and
+    reports the maximum over epochs for each metric by itself. Both are left out here.
+
+    Args:
+        batch_size: the queries of a batch, 200 there.
+    """
+    return Protocol(
+        "dchl",
+        DCHL,
+        (*at("Recall@{k}", "hit", CUTS), *at("NDCG@{k}", "ndcg", CUTS)),
+        queries="last of each user",
+        average="batches",
+        batch_size=batch_size,
+        decimals=4,
+    )
+
+
+FLASHBACK = Source(
+    "Yang et al., Flashback, IJCAI 2020",
+    "eXascaleInfolab/Flashback_code",
+    "519a4461e88b4a28277f99c6786a01033623070c",
+    "evaluation.py L72-121",
+    ("kevin-xuan/Graph-Flashback", "Yukayo/LoTNext"),
+)
+
+
+def flashback() -> Protocol:
+    """Flashback, Graph-Flashback and LoTNext: all queries, two rules of order in one row.
+
+    Recall is by `np.argpartition` of ten candidates, MAP, a reciprocal rank without a cut-off, by
+    `scores > own`: tied candidates and NaN are never above, so that the MAP of a constant model
+    is 1.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.zeros(2, 12)  # a constant model
+        >>> flashback().evaluate(scores, torch.tensor([3, 8]))["MAP"]
+        1.0
+    """
+    recall = at("recall@{k}", "hit", (1, 5, 10), "partition")
+    metrics = (*recall, Metric("MAP", "reciprocal", None, "above"))
+    return Protocol("flashback", FLASHBACK, metrics, decimals=8)
+
+
+GRAPH_FLASHBACK = Source(
+    "Rao et al., Graph-Flashback, KDD 2022",
+    "kevin-xuan/Graph-Flashback",
+    "3489e9a52bf22c36efc54b1eb1e1dabc94d8a596",
+    "evaluation.py L76-132",
+)
+
+
+def graph_flashback() -> Protocol:
+    """Graph-Flashback: what Flashback computes."""
+    return replace(flashback(), name="graph_flashback", source=GRAPH_FLASHBACK)
+
+
+DEEPMOVE = Source(
+    "Feng et al., DeepMove, WWW 2018",
+    "vonfeng/DeepMove",
+    "6a969a430e177e87004ca39bea4adba93072bcad",
+    "codes/train.py L245-259, L338-353",
+)
+
+
+def deepmove() -> Protocol:
+    """DeepMove: all queries, `torch.topk` of ten candidates, the mean over users of their means.
+
+    A target 0 is never a hit and stays in the divisor. The code reports acc@1; it counts the hits
+    within 5 and 10 too and does not use them, so that those two are averaged here as acc@1 is.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.eye(12)[[3, 3, 3]]  # the best location is 3
+        >>> target, users = torch.tensor([3, 4, 3]), [1, 1, 2]  # 1/2 and 1
+        >>> deepmove().evaluate(scores, target, users=users)["acc@1"]
+        0.75
+    """
+    metrics = at("acc@{k}", "hit", (1, 5, 10), depth=10)
+    return Protocol("deepmove", DEEPMOVE, metrics, zero="never a hit", average="users")
+
+
+SASREC = Source(
+    "Kang and McAuley, SASRec, ICDM 2018",
+    "kang205/SASRec",
+    "e3738967fddab206d6eeb4fda433e7a7034dd8b1",
+    "util.py L40-85",
+)
+SASREC_TORCH = Source(
+    "Kang and McAuley, SASRec, ICDM 2018",
+    "pmixer/SASRec.pytorch",
+    "fde8a9c08febc2c898dc269b1d98ab762c50d2be",
+    "python/utils.py L129-174",
+)
+
+
+def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
+    """SASRec: the last query of each user, ranked among 100 locations drawn with replacement.
+
+    They are drawn uniformly from id 1 on, again where they are in `seen`, the user's training
+    locations. The target may be drawn, and then ties with itself. The code sets no seed.
+
+    Args:
+        seed: of NumPy's draws, users in rising order.
+        torch: the order of PyTorch in pmixer/SASRec.pytorch; False for that of NumPy in
+            kang205/SASRec.
+    """
+    order: Order = "torch places" if torch else "numpy places"
+    return Protocol(
+        "sasrec",
+        SASREC_TORCH if torch else SASREC,
+        (Metric("NDCG@10", "ndcg", 10, order), Metric("HR@10", "hit", 10, order)),
+        queries="last of each user",
+        num_negatives=100,
+        seed=seed,
+    )
+
+
+RECBOLE = Source(
+    "Zhao et al., RecBole, CIKM 2021",
+    "RUCAIBox/RecBole",
+    "7b02be5ec80a88310f2d04a27a82adfcbb5dc211",
+    "recbole/trainer/trainer.py L521-630, recbole/evaluator/collector.py L159-169, "
+    "recbole/evaluator/metrics.py L39-227",
+)
+
+
+def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
+    """RecBole: all queries, `torch.topk` of max(k) candidates, rounded to four decimals.
+
+    Id 0, the padding, is no candidate. Sequential models rank all other locations; general models
+    leave out those that the user visited before, the target apart.
+
+    Args:
+        k: the cut-offs.
+        masks_seen: whether `seen` is left out, as for general models.
+    """
+    kinds: dict[str, Kind] = {
+        "recall": "hit",
+        "mrr": "reciprocal",
+        "ndcg": "ndcg",
+        "hit": "hit",
+        "precision": "precision",
+        "map": "reciprocal",
+    }
+    cuts = _cuts(k)
+    return Protocol(
+        "recbole",
+        RECBOLE,
+        tuple(one for name, kind in kinds.items()
+              for one in at(f"{name}@{{k}}", kind, cuts, depth=max(cuts))),
+        never=(0,),
+        masks_seen="not the target" if masks_seen else "no",
+        decimals=4,
+    )  # fmt: skip

@@ -1,0 +1,340 @@
+"""A protocol as data: which queries, which candidates, which order, which average."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array
+from nextloc_metrics.protocols import measures, queries
+from nextloc_metrics.protocols.measures import Case, Metric
+from nextloc_metrics.protocols.operations import Blocks, Order
+from nextloc_metrics.protocols.queries import Given
+from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Ties
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a protocol was read.
+
+    Attributes:
+        paper: author, title or venue, and year.
+        repository: owner and name on GitHub.
+        commit: the one that was read.
+        lines: files, and lines of them at that commit.
+        same: other repositories whose code computes the same.
+    """
+
+    paper: str
+    repository: str
+    commit: str
+    lines: str
+    same: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a codebase evaluates: which queries, which candidates, which order, which average.
+
+    Make one with a function of this module, such as `libcity()`, or describe your own.
+
+    Attributes:
+        name: a short one.
+        source: where it was read.
+        metrics: what it reports.
+        queries: which count: all; the last one of every user; the last one of every sequence.
+            Without `users` or `sequences`, the rows are these queries already.
+        first: how many queries count, from the first on; None for all.
+        drops_remainder: whether rows beyond whole batches are left out, after a shuffle.
+        num_negatives: how many candidates are ranked beside the target; None for all locations.
+        drawn: how they are drawn: uniformly from id 1 on, with replacement, not from `seen`; or
+            without replacement by visits.
+        never: ids that are no candidates.
+        masks_seen: whether visited locations are no candidates: kept, masked unless they are the
+            target, or masked even then.
+        zero: what a target 0 is: a location; never a hit; or the end of its sequence.
+        average: the mean over queries; over users and then users; over batches and then batches;
+            or over batches as if each were full.
+        batch_size: how many queries a batch has.
+        seed: of the random numbers.
+        single: whether scores are rounded to float32 first.
+        clipped: whether an operation asked for more candidates than there are takes all of them.
+        decimals: to which the code rounds what it reports; None where it keeps all digits.
+    """
+
+    name: str
+    source: Source
+    metrics: tuple[Metric, ...]
+    queries: Literal["all", "last of each user", "last of each sequence"] = "all"
+    first: int | None = None
+    drops_remainder: bool = False
+    num_negatives: int | None = None
+    drawn: Literal["uniform", "by visits"] = "uniform"
+    never: tuple[int, ...] = ()
+    masks_seen: Literal["no", "not the target", "also the target"] = "no"
+    zero: Literal["a location", "never a hit", "ends its sequence"] = "a location"
+    average: Literal["queries", "users", "batches", "full batches"] = "queries"
+    batch_size: int | None = None
+    seed: int | None = None
+    single: bool = False
+    clipped: bool = False
+    decimals: int | None = None
+
+    def evaluate(
+        self,
+        preds: Array,
+        target: Array,
+        users: Array | None = None,
+        times: Array | None = None,
+        **given: Array | None,
+    ) -> dict[str, float]:
+        """Return what the code would print for these predictions, on this machine.
+
+        Tied candidates and NaN are where the code's own operation puts them. Lists have an order;
+        metrics that look beyond their length are left out.
+
+        Args:
+            preds: floating `[N, C]`, scores of all locations; or integer `[N, K]`, lists of ids,
+                best first, padded with -1.
+            target: integer `[N]`, the visited locations.
+            users: `[N]`, numbers or names.
+            times: `[N]`, numbers by which queries are in order; None for the order of the rows.
+            given: what some protocols need besides: `sequences` `[N]`, numbers of trajectories;
+                `seen` `[N, E]`, ids visited before, padded with -1; `train_counts` `[C]`, visits
+                of every location; `negatives` `[N, M]`, ids drawn elsewhere; `answered` bool
+                `[N]`, False where an answer could not be read.
+
+        Returns:
+            The values, by the names they have in that code.
+
+        Raises:
+            TypeError: an argument cannot be read.
+            ValueError: shapes do not fit, an argument is missing that the protocol needs, or its
+                operation needs more candidates.
+
+        Example:
+            >>> import torch
+            >>> from nextloc_metrics import protocols
+            >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
+            >>> target = torch.tensor([1, 1, 2])  # ranks 1, 2, 1
+            >>> protocols.libcity(k=1).evaluate(scores, target)["Recall@1"]  # 2 of 3
+            0.6666666666666666
+        """
+        case, metrics = self._read(preds, target, users, times, given)
+        ranks: dict[tuple[Order, int | None], Tensor] = {}
+        values = {}
+        for metric in metrics:
+            if metric.kind == "weighted f1":
+                values[metric.key] = metric.scale * measures.weighted_f1(case.best, case.ids)
+                continue
+            call = metric.order, case.depth_of(metric)
+            if call not in ranks:
+                ranks[call] = measures.ranks(case, *call)
+            scores = measures.score(metric, Ranking.from_ranks(ranks[call]), None)
+            values[metric.key] = measures.average(metric, scores, case)
+        return {key: self._round(value) for key, value in values.items()}
+
+    def bounds(
+        self,
+        preds: Array,
+        target: Array,
+        users: Array | None = None,
+        times: Array | None = None,
+        **given: Array | None,
+    ) -> dict[str, tuple[float, float]]:
+        """Return the lowest and highest values over the orders that the code leaves open.
+
+        These are the orders of tied candidates and of several NaN. Arguments and errors are those
+        of `evaluate`. The range of weighted F1 may be wider than what orders can reach.
+
+        Example:
+            >>> import torch
+            >>> from nextloc_metrics import protocols
+            >>> protocols.libcity(k=1).bounds(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
+            (0.0, 1.0)
+        """
+        case, metrics = self._read(preds, target, users, times, given)
+        low = self._over_orders(case, metrics, "pessimistic")
+        high = self._over_orders(case, metrics, "optimistic")
+        return {key: (self._round(low[key]), self._round(high[key])) for key in low}
+
+    def expected(
+        self,
+        preds: Array,
+        target: Array,
+        users: Array | None = None,
+        times: Array | None = None,
+        **given: Array | None,
+    ) -> dict[str, float]:
+        """Return the exact means over random orders of tied candidates, not rounded.
+
+        Arguments and errors are those of `evaluate`. Weighted F1 is NaN where ties decide it.
+
+        Example:
+            >>> import torch
+            >>> from nextloc_metrics import protocols
+            >>> protocols.libcity(k=1).expected(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
+            0.5
+        """
+        case, metrics = self._read(preds, target, users, times, given)
+        return self._over_orders(case, metrics, "expected")
+
+    def _over_orders(self, case: Case, metrics: tuple[Metric, ...], ties: Ties) -> dict[str, float]:
+        """Average every metric over the orders that are left open, or at their best or worst."""
+        blocks: dict[Order, Blocks] = {}
+        values = {}
+        for metric in metrics:
+            if metric.kind == "weighted f1":
+                values[metric.key] = metric.scale * measures.bound_f1(case, ties)
+                continue
+            if metric.order not in blocks:
+                blocks[metric.order] = measures.blocks(case, metric.order)
+            above, tied, last = blocks[metric.order]
+            missed = above < 0
+            ranking = Ranking.from_ranks((above + 1).masked_fill(missed, 0), tied=tied)
+            scores = measures.score(metric, ranking.break_ties(ties), last)
+            values[metric.key] = measures.average(metric, scores, case)
+        return values
+
+    def _round(self, value: float) -> float:
+        return value if self.decimals is None else round(value, self.decimals)
+
+    def _read(
+        self,
+        preds: Array,
+        target: Array,
+        users: Array | None,
+        times: Array | None,
+        others: Mapping[str, Array | None],
+    ) -> tuple[Case, tuple[Metric, ...]]:
+        """Read the arguments, and choose queries, candidates, weights and metrics."""
+        given = Given.read(preds, target, users=users, times=times, **others)
+        given = given.take(self.choose(given))
+        metrics = self.metrics
+        if given.is_list:
+            self._check_lists()
+            width = given.preds.shape[1]
+            metrics = tuple(
+                one for one in metrics
+                if one.order == "list" or (one.k is not None and one.k <= width)
+                or one.kind in ("count", "weighted f1")
+            )  # fmt: skip
+        elif self.reads_lists:
+            raise ValueError(f"`preds` must be lists of ids for {self.name}, got scores.")
+        scores, columns = (given.preds, given.target)
+        if not given.is_list:
+            scores, columns = self._candidates(given)
+        answered = None
+        if any(one.over == "answered" for one in metrics) and given.answered is not None:
+            answered = given.answered.bool()
+        case = Case(
+            scores,
+            given.is_list,
+            columns,
+            given.target,
+            self._alive(given),
+            self._weigh(given),
+            answered,
+            self.clipped,
+        )
+        return case, metrics
+
+    @property
+    def reads_lists(self) -> bool:
+        """Whether the code reads lists of ids, and no scores."""
+        return any(one.order == "list" for one in self.metrics)
+
+    def _check_lists(self) -> None:
+        if self.num_negatives is not None or self.never or self.masks_seen != "no":
+            raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
+
+    def choose(self, given: Given) -> Tensor:
+        """Return the rows that count, in the order in which the code meets them."""
+        groups = {"last of each user": given.users, "last of each sequence": given.sequences}
+        group = groups.get(self.queries)
+        number = len(given.target)
+        rows = torch.arange(number)
+        if group is not None:
+            rows = queries.last_of_each(group, given.times)
+        if self.drops_remainder:
+            size, seed = self._need_batch_size(), self._need_seed("shuffles the queries")
+            rows = queries.drop_remainder(given.users, number, size, seed)
+            if not len(rows):
+                raise ValueError(
+                    f"`target` must hold at least one batch of {size} queries for {self.name}, got "
+                    f"{number}."
+                )
+        return rows[: self.first]
+
+    def _candidates(self, given: Given) -> tuple[Tensor, Tensor]:
+        """Return the scores of the candidates, and the targets' columns among them."""
+        scores = given.preds.float() if self.single else given.preds
+        if self.num_negatives is not None:
+            ids = torch.cat([given.target[:, None], self._negatives(given)], 1)
+            return scores.gather(1, ids), torch.zeros_like(given.target)
+        if self.never or self.masks_seen != "no":
+            scores = scores.clone()
+            scores[:, list(self.never)] = -torch.inf
+        if self.masks_seen != "no":
+            seen = given.need("seen", self.name, "it leaves out the locations visited before")
+            queries.check_ids("seen", seen, scores.shape[1])
+            kept = scores.gather(1, given.target[:, None])
+            masked = torch.zeros_like(scores, dtype=torch.bool)
+            masked.scatter_(1, seen.clamp(min=0), True)
+            masked[:, 0] = (seen == 0).any(1)
+            scores[masked] = -torch.inf
+            if self.masks_seen == "not the target":
+                scores.scatter_(1, given.target[:, None], kept)
+        return scores, given.target
+
+    def _negatives(self, given: Given) -> Tensor:
+        """Return the ids that are ranked beside the target."""
+        assert self.num_negatives is not None
+        number, width = given.preds.shape
+        if given.negatives is not None:
+            queries.check_ids("negatives", given.negatives, width)
+            return given.negatives.long()
+        if self.drawn == "uniform":
+            seed = self._need_seed("draws candidates")
+            return queries.draw_uniform(number, width, self.num_negatives, given.seen, seed)
+        counts = given.need("train_counts", self.name, "it draws candidates by their visits")
+        if counts.shape != (width,):
+            raise ValueError(f"`train_counts` must have {width} counts, got {len(counts)}.")
+        seed = self._need_seed("draws candidates")
+        return queries.draw_popular(number, counts, self.num_negatives, seed)
+
+    def _alive(self, given: Given) -> Tensor:
+        """Mark the queries whose target can be a hit."""
+        is_zero = given.target == 0
+        if self.zero == "never a hit":
+            return ~is_zero
+        if self.zero == "ends its sequence" and bool(is_zero.any()):
+            why = "a target 0 ends the sequence it is in"
+            return ~queries.ended(given.target, given.need("sequences", self.name, why))
+        return torch.ones_like(is_zero)
+
+    def _weigh(self, given: Given) -> Tensor:
+        """Return each query's weight: a value is the weighted sum of the queries' scores."""
+        number = len(given.target)
+        if self.average == "users":
+            users = given.need("users", self.name, "it averages over the users")
+            return queries.weigh_groups(users)
+        if self.average == "batches":
+            return queries.weigh_batches(number, self._need_batch_size())
+        size = self._need_batch_size() if self.average == "full batches" else 1
+        return torch.full((number,), 1.0, dtype=torch.float64) / (size * -(-number // size))
+
+    def _need_batch_size(self) -> int:
+        if self.batch_size is None:
+            raise ValueError(f"`batch_size` must be given for {self.name}: it reads batches.")
+        return self.batch_size
+
+    def _need_seed(self, why: str) -> int:
+        if self.seed is None:
+            raise ValueError(f"`seed` must be given for {self.name}: it {why} at random.")
+        return self.seed

@@ -1,0 +1,202 @@
+"""Which queries a protocol counts, which candidates they have, and what each query weighs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.checks import is_integer
+from nextloc_metrics.messages import describe, short
+
+
+@dataclass(eq=False)
+class Given:
+    """What a protocol may be told of the queries; `Protocol.evaluate` describes it."""
+
+    preds: Tensor
+    target: Tensor
+    users: Tensor | None = None
+    times: Tensor | None = None
+    sequences: Tensor | None = None
+    seen: Tensor | None = None
+    train_counts: Tensor | None = None
+    negatives: Tensor | None = None
+    answered: Tensor | None = None
+
+    @classmethod
+    def read(cls, preds: Array, target: Array, **others: Array | None) -> Given:
+        """Make tensors of arrays, on the CPU, and check their shapes."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(others) - known)
+        if unknown:
+            raise TypeError(f"unknown arguments {short(unknown)}; known are {sorted(known)}.")
+        read = as_tensor("preds", preds).detach().cpu(), as_tensor("target", target).cpu()
+        if read[0].ndim != 2 or read[1].shape != read[0].shape[:1] or not len(read[1]):
+            raise ValueError(
+                "`preds` must be scores [N, C] or lists of ids [N, K] and `target` [N], one id per "
+                f"query, got {describe(preds)} and {describe(target)}."
+            )
+        if not is_integer(read[1]):
+            raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
+        given = cls(read[0], read[1].long())
+        for name, value in others.items():
+            if value is not None:
+                found = _number(name, value)
+                if name != "train_counts" and len(found) != len(read[1]):
+                    raise ValueError(
+                        f"`{name}` must have a row for each of the {len(read[1])} queries, got "
+                        f"{describe(value)}."
+                    )
+                setattr(given, name, found)
+        given._check_target()
+        return given
+
+    def _check_target(self) -> None:
+        """Raise where a target is no candidate."""
+        low, high = int(self.target.min()), int(self.target.max())
+        if low < 0 or (high >= self.preds.shape[1] and not self.is_list):
+            of = "" if self.is_list else f" of the {self.preds.shape[1]} candidates"
+            raise ValueError(f"`target` must be ids{of}, got {low if low < 0 else high}.")
+
+    @property
+    def is_list(self) -> bool:
+        """Whether `preds` are lists of ids."""
+        return is_integer(self.preds)
+
+    def need(self, name: str, who: str, why: str) -> Tensor:
+        """Return an argument, or raise and say what it is needed for."""
+        value: Tensor | None = getattr(self, name)
+        if value is None:
+            raise ValueError(f"`{name}` must be given for {who}: {why}.")
+        return value
+
+    def take(self, rows: Tensor) -> Given:
+        """Keep some of the queries."""
+        kept: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, value in kept.items():
+            if value is not None and name != "train_counts":
+                kept[name] = value[rows]
+        return Given(**kept)
+
+
+def _number(name: str, value: Array) -> Tensor:
+    """Read integers, numbers, or names of users, which are numbered in alphabetical order."""
+    found = as_tensor_or_text(name, value)
+    if isinstance(found, Tensor):
+        return found.cpu()
+    numbers = {label: number for number, label in enumerate(sorted(set(found)))}
+    return torch.tensor([numbers[label] for label in found])
+
+
+def check_ids(name: str, ids: Tensor, width: int) -> None:
+    """Raise where ids are not those of candidates; -1 pads."""
+    if not is_integer(ids) or ids.ndim != 2:
+        raise ValueError(f"`{name}` must be ids [N, M], one row per query, got {describe(ids)}.")
+    lowest = 0 if name == "negatives" else -1
+    if ids.numel() and (int(ids.min()) < lowest or int(ids.max()) >= width):
+        wrong = int(ids.min()) if int(ids.min()) < lowest else int(ids.max())
+        raise ValueError(f"`{name}` must be ids of the {width} candidates, got {wrong}.")
+
+
+def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
+    """Return the row of each group's last query, groups in rising order.
+
+    Of queries at the same time, and without times, the one in the last row is the last.
+
+    Example:
+        >>> last_of_each(torch.tensor([7, 3, 7]), None)
+        tensor([1, 2])
+    """
+    order = torch.arange(len(groups)) if times is None else times.argsort(stable=True)
+    _, numbers = torch.unique(groups, return_inverse=True)
+    last = torch.zeros(int(numbers.max()) + 1, dtype=torch.int64)
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+    last.scatter_reduce_(0, numbers, place, "amax", include_self=False)
+    return order[last]
+
+
+def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int) -> Tensor:
+    """Shuffle the rows, user after user, by Python's `random`, and keep whole batches."""
+    rows = list(range(number))
+    if users is not None:
+        first = {user: place for place, user in reversed(list(enumerate(users.tolist())))}
+        rows.sort(key=lambda row: first[int(users[row])])
+    random.Random(seed).shuffle(rows)
+    return torch.tensor(rows[: number // batch_size * batch_size], dtype=torch.int64)
+
+
+def ended(target: Tensor, sequences: Tensor) -> Tensor:
+    """Mark in each sequence its first target 0 and what comes after it.
+
+    Example:
+        >>> ended(torch.tensor([5, 0, 6, 7]), torch.tensor([1, 1, 1, 2]))
+        tensor([False,  True,  True, False])
+    """
+    found, stopped = [], set()
+    for one, sequence in zip(target.tolist(), sequences.tolist(), strict=True):
+        if one == 0:
+            stopped.add(sequence)
+        found.append(sequence in stopped)
+    return torch.tensor(found)
+
+
+def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed: int) -> Tensor:
+    """Draw ids from 1 on, one at a time and again where they are in `seen`, by NumPy.
+
+    The same id may be drawn twice, and so may the target.
+    """
+    draw = np.random.RandomState(seed)
+    drawn = np.empty((number, count), np.int64)
+    for row in range(number):
+        known = set() if seen is None else set(seen[row].tolist())
+        if known.issuperset(range(1, width)):
+            raise ValueError(f"`seen` must leave an id to be drawn, row {row} holds all of them.")
+        for column in range(count):
+            one = draw.randint(1, width)
+            while one in known:
+                one = draw.randint(1, width)
+            drawn[row, column] = one
+    return torch.from_numpy(drawn)
+
+
+def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:
+    """Draw distinct ids for each query by their visits, by NumPy; the target may be among them."""
+    ids = counts.argsort(descending=True, stable=True)
+    ids = ids[counts[ids] > 0]
+    if len(ids) < count:
+        raise ValueError(
+            f"`train_counts` must have visits of {count} locations at least, to draw from, got "
+            f"{len(ids)}."
+        )
+    draw, share = np.random.RandomState(seed), (counts[ids].double() / counts.sum()).numpy()
+    rows = [draw.choice(ids.numpy(), size=count, replace=False, p=share) for _ in range(number)]
+    return torch.from_numpy(np.stack(rows))
+
+
+def weigh_batches(number: int, batch_size: int) -> Tensor:
+    """Weigh the queries so that their sum is the mean of the batches' means.
+
+    Example:
+        >>> weigh_batches(3, 2)  # batches of 2 and 1
+        tensor([0.2500, 0.2500, 0.5000], dtype=torch.float64)
+    """
+    batches = torch.arange(number) // batch_size
+    return weigh_groups(batches)
+
+
+def weigh_groups(groups: Tensor) -> Tensor:
+    """Weigh the queries so that their sum is the mean of the groups' means.
+
+    Example:
+        >>> weigh_groups(torch.tensor([8, 8, 5]))
+        tensor([0.2500, 0.2500, 0.5000], dtype=torch.float64)
+    """
+    _, numbers, sizes = torch.unique(groups, return_inverse=True, return_counts=True)
+    weights: Tensor = 1 / (sizes.double()[numbers] * len(sizes))
+    return weights

@@ -1,0 +1,573 @@
+"""Runs the evaluation functions of other codebases, taken out of clones of their repositories.
+
+The environment variable PROTOCOL_CLONES names a folder with a folder `owner+name` per repository.
+Functions are found by `ast`, so that neither their imports nor their Python matter, and are run as
+they stand; models, loaders and devices around them are stand-ins. No line of theirs is here.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import io
+import json
+import logging
+import math
+import os
+import random
+import re
+import sys
+import tempfile
+import time
+import types
+import typing
+import warnings
+from collections import OrderedDict, defaultdict, deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+#: The commits that the facts and the lines are of.
+COMMITS = {
+    "LibCity+Bigscity-LibCity": "5a6391d4",
+    "mie-lab+location-prediction": "3417149d",
+    "songyangme+GETNext": "2714a57b",
+    "ruiwenfan+ROTAN": "41d3b570",
+    "icmpnorequest+SIGIR2024_DCHL": "307cadf4",
+    "eXascaleInfolab+Flashback_code": "519a4461",
+    "kevin-xuan+Graph-Flashback": "3489e9a5",
+    "Yukayo+LoTNext": "fb4a8e07",
+    "vonfeng+DeepMove": "6a969a43",
+    "kang205+SASRec": "e3738967",
+    "pmixer+SASRec.pytorch": "fde8a9c0",
+    "RUCAIBox+RecBole": "7b02be5e",
+    "yingtaoluo+Spatial-Temporal-Attention-Network-for-POI-Recommendation": "8b82f284",
+    "NLPWM-WHU+LSTPM": "bce2384f",
+    "urbanmobility+CSLSL": "d59c882b",
+    "ant-research+Spatio-Temporal-Hypergraph-Model": "27b59584",
+    "meta-recsys+generative-recommenders": "db1bf8f2",
+    "xlwang233+LLM-Mob": "9ace25f7",
+    "tsinghua-fib-lab+AgentMove": "61a3e476",
+    "cruiseresearchgroup+Massive-STEPS": "aeb73058",
+}
+
+Names = dict[str, Any]
+Stub = types.SimpleNamespace
+
+
+def clone(repository: str) -> Path:
+    """Return the folder of a clone, or skip the test."""
+    folder = os.environ.get("PROTOCOL_CLONES")
+    if not folder:
+        pytest.skip("needs PROTOCOL_CLONES, a folder of clones `owner+name`")
+    path = Path(folder) / repository
+    if not path.is_dir():
+        pytest.skip(f"needs a clone of {repository.replace('+', '/')} in PROTOCOL_CLONES")
+    return path
+
+
+def parse(repository: str, path: str, *replace: tuple[str, str]) -> ast.Module:
+    """Parse a file; `replace` makes Python 3 of it where it is older."""
+    text = (clone(repository) / path).read_text(encoding="utf-8")
+    for old, new in replace:
+        text = text.replace(old, new)
+    return ast.parse(text)
+
+
+def find(node: ast.AST, name: str) -> Any:
+    """Return a function or a class by its name."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return next(one for one in ast.walk(node) if isinstance(one, kinds) and one.name == name)
+
+
+def execute(nodes: list[Any], names: Names) -> Names:
+    """Define nodes among names; decorators are left out."""
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = []
+    module = ast.fix_missing_locations(ast.Module(body=nodes, type_ignores=[]))
+    exec(compile(module, "<original>", "exec"), names)
+    return names
+
+
+def load(tree: ast.AST, wanted: list[str], names: Names | None = None) -> Names:
+    """Define functions or classes of a tree."""
+    names = {} if names is None else names
+    names |= {"np": np, "torch": torch, "math": math} if "np" not in names else {"torch": torch}
+    return execute([find(tree, name) for name in wanted], names)
+
+
+def batches(number: int, size: int) -> list[slice]:
+    """Rows of each batch; the last one may be short."""
+    return [slice(start, min(start + size, number)) for start in range(0, number, size)]
+
+
+def libcity(
+    scores: Any, target: Any, k: tuple[int, ...], batch_size: int, sampled: bool = False
+) -> Names:
+    """The executor's `evaluate` with the evaluator; sampled, column 0 is the target."""
+    repository = "LibCity+Bigscity-LibCity"
+    kinds = ["Precision", "Recall", "F1", "MRR", "MAP", "NDCG"]
+    names: Names = {
+        "AbstractEvaluator": object, "getLogger": logging.getLogger, "defaultdict": defaultdict,
+        "allowed_metrics": kinds, "os": os, "json": json, "time": time,
+    }  # fmt: skip
+    load(parse(repository, "libcity/evaluator/eval_funcs.py"), ["top_k"], names)
+    path = "libcity/evaluator/traj_loc_pred_evaluator.py"
+    load(parse(repository, path), ["TrajLocPredEvaluator"], names)
+    executor = find(
+        parse(repository, "libcity/executor/traj_loc_pred_executor.py"), "TrajLocPredExecutor"
+    )
+    load(executor, ["evaluate"], names)
+
+    class Batch(dict):  # type: ignore[type-arg]
+        def to_tensor(self, device: str) -> None:
+            """It has tensors already."""
+
+    loader = [
+        Batch(uid=torch.zeros(len(target[rows])), target=torch.tensor(target[rows]),
+              scores=torch.tensor(scores[rows]))
+        for rows in batches(len(target), batch_size)
+    ]  # fmt: skip
+    config = {
+        "metrics": kinds, "topk": list(k), "device": "cpu", "batch_size": batch_size,
+        "evaluate_method": "sample" if sampled else "popularity",
+    }  # fmt: skip
+    model = Stub(train=lambda flag: None, predict=lambda batch: batch["scores"])
+    me = Stub(model=model, config=config, evaluator=names["TrajLocPredEvaluator"](config))
+    with tempfile.TemporaryDirectory() as folder:
+        me.evaluate_res_dir = folder
+        names["evaluate"](me, loader)
+        return dict(json.loads(next(Path(folder).iterdir()).read_text()))
+
+
+def mie_lab(scores: Any, target: Any, batch_size: int = 32) -> Names:
+    """`test` and `get_performance_dict`."""
+    from sklearn.metrics import f1_score
+
+    wanted = [
+        "get_performance_dict", "send_to_device", "calculate_correct_total_prediction", "get_mrr",
+        "get_ndcg", "test",
+    ]  # fmt: skip
+    tree = parse("mie-lab+location-prediction", "utils/train.py")
+    names = load(tree, wanted, {"f1_score": f1_score, "timer": lambda: 0.0})
+    config = Stub(networkName="transformer", verbose=True, total_user_num=2)
+
+    class Model:
+        def eval(self) -> None:
+            """There is nothing to do."""
+
+        def __call__(self, x: Any, *_: Any) -> Any:
+            return x
+
+    loader = [
+        (torch.tensor(scores[rows]), torch.tensor(target[rows]),
+         {"user": torch.ones(len(target[rows]), dtype=torch.int64)})
+        for rows in batches(len(target), batch_size)
+    ]  # fmt: skip
+    with contextlib.redirect_stdout(io.StringIO()):
+        result, _ = names["test"](config, Model(), loader, "cpu")
+    return dict(names["get_performance_dict"](result))
+
+
+def getnext(scores: Any, target: Any, batch_size: int, rotan: bool = False) -> Names:
+    """The statements of the validation loop and of the means; one step per trajectory."""
+    repository = "ruiwenfan+ROTAN" if rotan else "songyangme+GETNext"
+    train = "old_train.py" if rotan else "train.py"
+    keys = {"top1_acc": "acc@1", "top5_acc": "acc@5", "top10_acc": "acc@10", "top20_acc": "acc@20",
+            "mAP20": "mAP@20", "mrr": "mrr"}  # fmt: skip
+    functions = [
+        "top_k_acc_last_timestep", "mAP_metric_last_timestep", "MRR_metric_last_timestep",
+    ]  # fmt: skip
+    names = load(parse(repository, "utils.py"), functions)
+    tree = parse(repository, train)
+
+    def assigned(node: ast.AST) -> str | None:
+        is_name = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        return node.targets[0].id if is_name else None  # type: ignore[attr-defined]
+
+    loop = next(
+        one for one in ast.walk(tree)
+        if isinstance(one, ast.For) and ast.unparse(one.target).startswith("(vb_idx")
+    )  # fmt: skip
+    first = next(i for i, one in enumerate(loop.body) if assigned(one) == "top1_acc")
+    last = next(
+        i for i, one in enumerate(loop.body)
+        if ast.unparse(one).startswith("val_batches_mrr_list.append")
+    )  # fmt: skip
+    means = [one for one in ast.walk(tree) if assigned(one) in {f"epoch_val_{key}" for key in keys}]
+    names |= {f"val_batches_{key}_list": [] for key in keys}
+    for rows in batches(len(target), batch_size):
+        number = len(target[rows])
+        predicted = "y_pred_poi" if rotan else "y_pred_poi_adjusted"
+        names[predicted] = torch.tensor(scores[rows])[:, None]
+        names["y_poi"] = torch.tensor(target[rows])[:, None]
+        names |= {"y_pred_time": torch.zeros(1), "y_pred_cat": torch.zeros(1)}
+        names["batch_seq_lens"] = [1] * number
+        execute(loop.body[first : last + 1], names)
+    execute(means, names)
+    return {ours: float(names[f"epoch_val_{key}"]) for key, ours in keys.items()}
+
+
+def dchl(scores: Any, target: Any, batch_size: int) -> Names:
+    """`batch_performance`, and the loop over the cut-offs."""
+    repository, cuts = "icmpnorequest+SIGIR2024_DCHL", [1, 5, 10, 20]
+    names = load(parse(repository, "metrics.py"), ["hit_k", "ndcg_k", "batch_performance"])
+    loop = next(
+        one for one in ast.walk(parse(repository, "run.py"))
+        if isinstance(one, ast.For) and "test_recall_array[idx, col_idx]" in ast.unparse(one)
+        and ast.unparse(one.iter) == "Ks_list"
+    )  # fmt: skip
+    rows_of = batches(len(target), batch_size)
+    names |= {"Ks_list": cuts, "test_recall_array": np.zeros((len(rows_of), 4))}
+    names["test_ndcg_array"] = np.zeros((len(rows_of), 4))
+    for names["idx"], rows in enumerate(rows_of):
+        names["predictions"] = torch.tensor(scores[rows])
+        names["batch"] = {"label": torch.tensor(target[rows])}
+        execute([copy.deepcopy(loop)], names)
+    recall, ndcg = names["test_recall_array"].mean(0), names["test_ndcg_array"].mean(0)
+    found = {f"Recall@{k}": round(float(x), 4) for k, x in zip(cuts, recall, strict=True)}
+    return found | {f"NDCG@{k}": round(float(x), 4) for k, x in zip(cuts, ndcg, strict=True)}
+
+
+def flashback(scores: Any, target: Any, users: Any, heir: str = "") -> Names:
+    """`Evaluation.evaluate`, one user per batch; what it prints is read."""
+    repository = heir or "eXascaleInfolab+Flashback_code"
+    logged: list[str] = []
+    tree = parse(repository, "evaluation.py")
+    names: Names = {"log_string": lambda log, text: logged.append(text)}
+    helpers = ["update_dict_based_on_flag"] if "LoTNext" in heir else []
+    load(tree, [*helpers, "Evaluation"], names)
+    of_user = [np.flatnonzero(users == user) for user in dict.fromkeys(users.tolist())]
+    now = {"user": 0}
+
+    def late(tensor: Any) -> Any:
+        return Stub(squeeze=lambda: tensor)
+
+    def loader() -> Any:
+        nothing = late(torch.zeros(1))
+        for user, rows in enumerate(of_user):
+            now["user"] = user
+            targets, active = late(torch.tensor(target[rows])[:, None]), late(torch.tensor([user]))
+            if not heir:
+                yield nothing, nothing, nothing, targets, nothing, nothing, [True], active
+            else:
+                start = [nothing] * 4 + [targets] + [nothing] * 3 + [[True], active]
+                more = [nothing, late(torch.ones(len(rows), 1))] if "LoTNext" in heir else []
+                yield (*start, *more)
+
+    hidden = Stub(on_init=lambda *_: torch.zeros(1, 1), on_reset_test=lambda *_: 0.0)
+    trainer = Stub(
+        evaluate=lambda *_: (torch.tensor(scores[of_user[now["user"]]])[None], torch.zeros(1, 1))
+    )
+    data = Stub(freq=[1000] * scores.shape[1], reset=lambda: None)
+    setting = Stub(batch_size=1, device="cpu", is_lstm=False, report_user=-1)
+    arguments = [data, loader(), len(of_user), hidden, trainer, setting, *([None] if heir else [])]
+    evaluation = names["Evaluation"](*arguments)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        evaluation.evaluate(*((None, data, 0) if "LoTNext" in heir else ()))
+    text = "\n".join([printed.getvalue(), *logged])
+    found = re.findall(r"^(recall@\d+|MAP):? ([\d.]+)$", text, re.MULTILINE)
+    return {key: float(value) for key, value in found}
+
+
+def deepmove(scores: Any, target: Any, users: Any) -> Names:
+    """`run_simple`, which reports acc@1 alone."""
+    names = load(
+        parse("vonfeng+DeepMove", "codes/train.py"),
+        ["generate_queue", "get_acc", "run_simple"],
+        {"deque": deque, "Variable": lambda x: Stub(cuda=lambda: x)},
+    )
+
+    def on(value: Any) -> Any:
+        return Stub(cuda=lambda: value)
+
+    data = {
+        user: {
+            0: {"loc": on(user), "tim": on(0), "target": on(torch.tensor(target[users == user]))}
+        }
+        for user in dict.fromkeys(users.tolist())
+    }
+
+    class Model:
+        def train(self, flag: bool) -> None:
+            """There is nothing to do."""
+
+        def __call__(self, user: int, _: Any) -> Any:
+            return torch.tensor(scores[users == user])
+
+    sessions = {user: [0] for user in data}
+    optimizer = Stub(zero_grad=lambda: None)
+    _, accuracy, _ = names["run_simple"](
+        data, sessions, "test", 0, 0, Model(), optimizer, lambda *_: torch.zeros(1), "simple"
+    )
+    return {"acc@1": float(accuracy)}
+
+
+def sasrec(scores: Any, target: Any, seed: int, seen: Any, pytorch: bool) -> Names:
+    """`evaluate`; row i is user i + 1, and its training items are `seen[i]`."""
+    repository = "pmixer+SASRec.pytorch" if pytorch else "kang205+SASRec"
+    newer = ("print '.',", "print('.', end='')")
+    tree = parse(repository, "python/utils.py" if pytorch else "util.py", newer)
+    names = load(tree, ["evaluate"], {"copy": copy, "random": random, "sys": sys, "xrange": range})
+    number, width = scores.shape
+    train = {user: sorted(seen[user - 1]) for user in range(1, number + 1)}
+    valid = {user: [1] for user in train}
+    test = {user: [int(target[user - 1])] for user in train}
+
+    def predict(*arguments: Any) -> Any:
+        user, _, items = arguments[-3:]
+        row = scores[int(user[0]) - 1][np.array(items)][None]
+        return torch.tensor(row) if pytorch else row
+
+    np.random.seed(seed)
+    model, options = Stub(predict=predict), Stub(maxlen=5)
+    with contextlib.redirect_stdout(io.StringIO()):
+        ndcg, hits = names["evaluate"](
+            model, [train, valid, test, number, width - 1], options, *([] if pytorch else [None])
+        )
+    return {"NDCG@10": float(ndcg), "HR@10": float(hits)}
+
+
+def recbole(scores: Any, target: Any, k: tuple[int, ...], seen: Any = None) -> Names:
+    """The masks of `_full_sort_batch_eval`, the collector, the metrics and the evaluator."""
+    repository = "RUCAIBox+RecBole"
+    kinds = {"hit": "Hit", "mrr": "MRR", "map": "MAP", "recall": "Recall", "ndcg": "NDCG",
+             "precision": "Precision"}  # fmt: skip
+    old = types.SimpleNamespace(**{**vars(np), "float": float})
+    ranking = Stub(RANKING=1, VALUE=2)
+    names: Names = {"np": old, "OrderedDict": OrderedDict, "EvaluatorType": ranking}
+    folder = "recbole/evaluator"
+    load(parse(repository, f"{folder}/base_metric.py"), ["AbstractMetric", "TopkMetric"], names)
+    load(parse(repository, f"{folder}/metrics.py"), list(kinds.values()), names)
+    collector = parse(repository, f"{folder}/collector.py")
+    load(collector, ["DataStruct"], names)
+    load(find(collector, "Collector"), ["eval_batch_collect"], names)
+    trainer = find(parse(repository, "recbole/trainer/trainer.py"), "Trainer")
+    load(trainer, ["_full_sort_batch_eval"], names)
+    load(find(parse(repository, f"{folder}/evaluator.py"), "Evaluator"), ["evaluate"], names)
+    register = Stub(need=lambda key: key == "rec.topk")
+    collects = Stub(
+        register=register, topk=list(k), data_struct=names["DataStruct"](), device="cpu"
+    )
+
+    class Interaction(dict):  # type: ignore[type-arg]
+        def to(self, device: str) -> Any:
+            return self
+
+    model = Stub(full_sort_predict=lambda one: one["scores"].clone())
+    trains = Stub(
+        device="cpu", tot_item_num=scores.shape[1], test_batch_size=1 << 30, model=model,
+        config={"eval_type": 1, "ITEM_ID_FIELD": "item"},
+    )  # fmt: skip
+    for rows in batches(len(target), 20):
+        users = torch.arange(len(target[rows]))
+        history = None
+        if seen is not None:
+            pairs = [
+                (i, one)
+                for i, ids in enumerate(seen[rows])
+                for one in ids
+                if one != target[rows][i]  # its loader leaves positives out of the history
+            ]
+            history = tuple(torch.tensor(pairs).T)
+        batch = (Interaction(scores=torch.tensor(scores[rows])), history, users,
+                 torch.tensor(target[rows]))  # fmt: skip
+        _, found, positive_u, positive_i = names["_full_sort_batch_eval"](trains, batch)
+        names["eval_batch_collect"](collects, found, None, positive_u, positive_i)
+    config = {"metric_decimal_place": 4, "topk": list(k)}
+    classes = {kind: names[name](config) for kind, name in kinds.items()}
+    evaluator = Stub(metrics=list(kinds), metric_class=classes)
+    return dict(names["evaluate"](evaluator, collects.data_struct))
+
+
+def stan(scores: Any, target: Any, first: int) -> Names:
+    """`calculate_acc` for each user."""
+    repository = "yingtaoluo+Spatial-Temporal-Attention-Network-for-POI-Recommendation"
+    to_npy = {"to_npy": lambda x: x.numpy()}
+    names = load(parse(repository, "train.py"), ["calculate_acc"], to_npy)
+    rows = [
+        names["calculate_acc"](torch.tensor(row)[None], torch.tensor([one]))
+        for row, one in zip(scores[:first], target[:first], strict=True)
+    ]
+    return dict(zip([f"Recall@{k}" for k in (1, 5, 10, 20)], np.mean(rows, 0), strict=True))
+
+
+def lstpm(scores: Any, target: Any, users: Any) -> Names:
+    """`evaluate`; one session per user."""
+    of_user = {user: np.flatnonzero(users == user) for user in dict.fromkeys(users.tolist())}
+
+    def detail(batch: Any) -> Any:
+        sessions = [[1, *target[of_user[user]].tolist()] for user, _ in batch]
+        rest = [[0]] * len(batch)
+        lengths = [len(one) for one in sessions]
+        return [user for user, _ in batch], [0] * len(batch), sessions, lengths, rest, rest
+
+    class Model:
+        def train(self, flag: bool) -> None:
+            """There is nothing to do."""
+
+        def __call__(self, ids: Any, sequence: Any, *_: Any) -> Any:
+            found = torch.full((len(ids), sequence.shape[1], scores.shape[1]), -9.0)
+            for own, user in zip(found, ids.tolist(), strict=True):
+                own[: len(of_user[user])] = torch.tensor(scores[of_user[user]])
+            return found
+
+    names: Names = {
+        "Variable": lambda x: x, "device": "cpu", "data_neural": of_user,
+        "poi_distance_matrix": None, "generate_detailed_batch_data": detail,
+        "generate_input_long_history": lambda *_, **__: (None, {user: [0] for user in of_user}),
+    }  # fmt: skip
+    wanted = ["minibatch", "pad_batch_of_lists_masks", "generate_queue", "get_acc", "evaluate"]
+    load(parse("NLPWM-WHU+LSTPM", "train/train.py"), wanted, names)
+    keys = [f"{name}@{k}" for name in ("Acc", "NDCG") for k in (1, 5, 10)]
+    return dict(zip(keys, names["evaluate"](Model(), 1), strict=True))
+
+
+def cslsl(scores: Any, target: Any, users: Any, batch_size: int, seed: int) -> Names:
+    """`evaluate`, which shuffles and batches; one session per user."""
+    names: Names = {"random": random, "pad_sequence": torch.nn.utils.rnn.pad_sequence}
+    repository = "urbanmobility+CSLSL"
+    load(parse(repository, "utils.py"), ["generate_batch_data", "calculate_recall"], names)
+    load(parse(repository, "train_test.py"), ["evaluate"], names)
+    data = {}
+    for user in dict.fromkeys(users.tolist()):
+        rows = np.flatnonzero(users == user)
+        none = [0] * len(rows)
+        data[user] = {0: {
+            "target_l": target[rows].tolist(), "target_th": none, "target_c": none,
+            "loc": [[1], (rows + 1).tolist()], "tim": [[[0, 0]], [[0, 0]] * len(rows)],
+        }}  # fmt: skip
+
+    class Model:
+        def eval(self) -> None:
+            """There is nothing to do."""
+
+        def __call__(self, batch: Any, mask: Any) -> Any:
+            rows = batch[2].max(1).values - 1  # the last location names the row
+            return (torch.zeros(len(rows), 1, 1), 0, torch.tensor(scores)[rows][:, None],
+                    len(rows))  # fmt: skip
+
+    setting = Stub(device="cpu", cat_contained=False, batch_size=batch_size)
+    random.seed(seed)
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the loss, which is no part of the evaluation
+        found, *_ = names["evaluate"](Model(), data, {user: [0] for user in data}, setting)
+    return dict(zip(["Rec-l@1", "Rec-l@5", "Rec-l@10"], found, strict=True))
+
+
+def sthgcn(scores: Any, target: Any) -> Names:
+    """`test_step`."""
+    repository = "ant-research+Spatio-Temporal-Hypergraph-Model"
+    names: Names = {"tqdm": lambda x: x, "logging": logging}
+    load(parse(repository, "metric/rank_metric.py"), ["recall", "ndcg", "map_k", "mrr"], names)
+    load(parse(repository, "utils/pipeline_util.py"), ["test_step"], names)
+
+    class Rows(Stub):
+        def to(self, device: str) -> Any:
+            return self
+
+    class Model:
+        device = "cpu"
+
+        def eval(self) -> None:
+            """There is nothing to do."""
+
+        def __call__(self, data: Any, *_: Any, **__: Any) -> Any:
+            return data["x"], torch.zeros(1)
+
+    graph = Rows(storage=Rows(row=lambda: torch.zeros(1, dtype=torch.int64)))
+    rest = dict.fromkeys(["edge_attrs", "edge_delta_ts", "edge_delta_ss", "edge_types"], 0)
+    loader = [
+        Rows(adjs_t=[graph, graph], x=torch.tensor(scores[rows]),
+             y=torch.tensor(target[rows])[:, None], **rest)
+        for rows in batches(len(target), 20)
+    ]  # fmt: skip
+    *cut, mrr, _ = names["test_step"](Model(), loader)
+    titles = zip(("Recall", "NDCG", "MAP"), cut, strict=True)
+    return {f"{name}@{k}": float(x) for name, of in titles for k, x in of.items()} | {
+        "MRR": float(mrr)
+    }
+
+
+def hstu(scores: Any, target: Any, seen: Any) -> Names:
+    """`eval_metrics_v2_from_tensors`, `get_top_k_outputs` and `_avg`; column j is id j + 1."""
+    repository, folder = "meta-recsys+generative-recommenders", "generative_recommenders/research"
+    names = {**vars(typing)}
+    for kind in ("EvalState", "SimilarityModule", "SequentialFeatures", "TopKModule"):
+        names[kind] = Stub
+    tree = parse(repository, f"{folder}/data/eval.py")
+    load(tree, ["eval_metrics_v2_from_tensors", "_avg"], names)
+    index = find(parse(repository, f"{folder}/indexing/candidate_index.py"), "CandidateIndex")
+    load(index, ["get_top_k_outputs"], names)
+    ids = torch.arange(1, scores.shape[1] + 1)[None]
+    candidates = Stub(ids=ids, num_objects=scores.shape[1])
+    candidates.get_top_k_outputs = lambda **given: names["get_top_k_outputs"](candidates, **given)
+
+    def top_k(query_embeddings: Any, k: int) -> Any:
+        values, columns = torch.topk(query_embeddings, dim=1, k=k, sorted=True, largest=True)
+        return values, ids[0][columns]
+
+    state = Stub(all_item_ids=set(ids[0].tolist()), candidate_index=candidates, top_k_module=top_k)
+    found: dict[str, list[Any]] = {}
+    for rows in batches(len(target), 20):
+        past = torch.tensor(seen[rows] + 1)
+        features = Stub(past_lengths=None, past_payloads=None, past_ids=past)
+        own = torch.tensor(scores[rows])
+        model = Stub(get_item_embeddings=lambda x: x, encode=lambda own=own, **_: own)
+        of_batch = names["eval_metrics_v2_from_tensors"](
+            state, model, features, target_ids=torch.tensor(target[rows] + 1)[:, None]
+        )
+        for key, value in of_batch.items():
+            found.setdefault(key, []).append(value)
+    return {key: float(names["_avg"](torch.cat(x, -1), 1)) for key, x in found.items()}
+
+
+def llm_mob(lists: Any, target: Any) -> Names:
+    """The cell for ten ids, on a frame in place of the files."""
+    import pandas as pd
+    from sklearn.metrics import f1_score
+
+    cells = json.loads((clone("xlwang233+LLM-Mob") / "metrics.ipynb").read_text())["cells"]
+    names: Names = {"pd": pd, "f1_score": f1_score}
+    helpers = ["get_is_correct10", "first_nonzero", "get_ndcg"]
+    load(ast.parse("".join(cells[2]["source"])), helpers, names)
+    tops = {"top10": list(map(list, lists)), "top5": [list(one[:5]) for one in lists]}
+    names["df"] = pd.DataFrame({"ground_truth": target, **tops, "top1": [one[0] for one in lists]})
+    body = ast.parse("".join(cells[4]["source"])).body
+    start = next(i for i, one in enumerate(body) if "func=get_is_correct10" in ast.unparse(one))
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        execute(body[start:], names)
+    pairs = (line.split(":") for line in printed.getvalue().splitlines())
+    return {key: float(value) for key, value in pairs}
+
+
+def agentmove(lists: Any, target: Any, answered: Any) -> Names:
+    """`compute_combined_top_accuracies`, written as it is printed."""
+    names: Names = {"re": re, "json": json, "os": os, "ast": ast}
+    tree = parse("tsinghua-fib-lab+AgentMove", "evaluate/evaluations.py")
+    kind = load(tree, ["PredictionEvaluator"], names)["PredictionEvaluator"]
+    evaluator = kind.__new__(kind)
+    evaluator.mode, evaluator.use_int_venue, evaluator.prompt_type = "rule", True, "agentmove"
+    evaluator.combined_data = {
+        str(i): {"prediction": one.tolist(), "true": int(t), **({"output": {}} if known else {})}
+        for i, (one, t, known) in enumerate(zip(lists, target, answered, strict=True))
+    }
+    found = evaluator.compute_combined_top_accuracies()
+    keys = [f"{name} Accuracy" for name in ("Top-1", "Top-3", "Top-5", "MRR", "MAP", "NDCG")]
+    return {key: float(f"{100 * x:.2f}") for key, x in zip(keys, found, strict=True)}
+
+
+def massive_steps(lists: Any, target: Any) -> Names:
+    """`calculate_metrics`, on lists of five ids as text."""
+    tree = parse("cruiseresearchgroup+Massive-STEPS", "src/run_next_poi_llm.py")
+    names = load(tree, ["calculate_metrics"])
+    rows = [
+        {"prediction": [str(x) for x in one[:5]], "ground_truth": str(t)}
+        for one, t in zip(lists, target, strict=True)
+    ]
+    return dict(names["calculate_metrics"](rows))

@@ -1,0 +1,548 @@
+"""Protocols print what the original code prints, and bounds and means hold around it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import protocol_originals as originals
+from nextloc_metrics import protocols
+from nextloc_metrics.protocols import Protocol
+
+LLM_MOB = Path(__file__).parents[2] / "shared" / "data" / "llm_mob" / "foursquare_top10.npz"
+
+KINDS = ("random", "ties", "constant", "all NaN", "NaN target", "NaN beside")
+CUTS = (1, 5, 10)
+
+
+def make(kind: str, width: int = 40) -> tuple[Any, Any, Any]:
+    """57 queries of seven users of unequal size; half of the targets score higher."""
+    generator = np.random.default_rng(0)
+    scores = generator.normal(size=(57, width)).astype(np.float32)
+    target = generator.integers(1, width, 57)
+    rows = np.arange(57)
+    scores[rows[::2], target[::2]] += 1.5
+    users = np.sort(generator.choice(7, 57, p=[0.3, 0.25, 0.15, 0.1, 0.1, 0.05, 0.05]))
+    if kind == "ties":
+        scores = np.round(scores, 1)
+    elif kind == "constant":
+        scores[:] = 0.25
+    elif kind == "all NaN":
+        scores[:] = np.nan
+    elif kind == "NaN target":
+        scores[rows, target] = np.nan
+    elif kind == "NaN beside":
+        scores[rows, (target + 1) % width] = np.nan
+    return scores, target, users
+
+
+def lists_of(scores: Any) -> Any:
+    """The ten best of each row."""
+    return np.argsort(-scores, axis=1, kind="stable")[:, :10]
+
+
+def beside(target: Any, width: int = 40) -> Any:
+    """All locations but the target, as the negatives of a sampled evaluation."""
+    return np.stack([np.delete(np.arange(width), one) for one in target])
+
+
+def in_front(scores: Any, target: Any) -> Any:
+    """The scores of the target and its negatives."""
+    ids = np.concatenate([target[:, None], beside(target)], 1)
+    return np.take_along_axis(scores, ids, 1)
+
+
+SEEN = np.ones((57, 1), np.int64)
+
+Original = Callable[[Any, Any, Any], dict[str, Any]]
+#: name: the protocol, what else it is given, and the original
+CASES: dict[str, tuple[Protocol, Callable[[Any, Any, Any], dict[str, Any]], Original]] = {
+    "libcity": (
+        protocols.libcity(CUTS), lambda s, t, u: {},
+        lambda s, t, u: originals.libcity(s, t, CUTS, 20),
+    ),
+    "libcity_sampled": (
+        protocols.libcity(CUTS, sampled=True, batch_size=20),
+        lambda s, t, u: {"negatives": beside(t)},
+        lambda s, t, u: originals.libcity(in_front(s, t), 0 * t, CUTS, 20, sampled=True),
+    ),
+    "mie_lab": (
+        protocols.mie_lab(), lambda s, t, u: {}, lambda s, t, u: originals.mie_lab(s, t),
+    ),
+    "getnext": (
+        protocols.getnext(20), lambda s, t, u: {}, lambda s, t, u: originals.getnext(s, t, 20),
+    ),
+    "rotan": (
+        protocols.rotan(16), lambda s, t, u: {},
+        lambda s, t, u: originals.getnext(s, t, 16, rotan=True),
+    ),
+    "dchl": (protocols.dchl(20), lambda s, t, u: {}, lambda s, t, u: originals.dchl(s, t, 20)),
+    "flashback": (protocols.flashback(), lambda s, t, u: {}, originals.flashback),
+    "graph_flashback": (
+        protocols.graph_flashback(), lambda s, t, u: {},
+        lambda s, t, u: originals.flashback(s, t, u, "kevin-xuan+Graph-Flashback"),
+    ),
+    "lotnext": (
+        protocols.flashback(), lambda s, t, u: {},
+        lambda s, t, u: originals.flashback(s, t, u, "Yukayo+LoTNext"),
+    ),
+    "deepmove": (protocols.deepmove(), lambda s, t, u: {"users": u}, originals.deepmove),
+    "sasrec": (
+        protocols.sasrec(seed=3), lambda s, t, u: {"seen": SEEN},
+        lambda s, t, u: originals.sasrec(s, t, 3, SEEN.tolist(), pytorch=True),
+    ),
+    "sasrec_numpy": (
+        protocols.sasrec(seed=3, torch=False), lambda s, t, u: {"seen": SEEN},
+        lambda s, t, u: originals.sasrec(s, t, 3, SEEN.tolist(), pytorch=False),
+    ),
+    "recbole": (
+        protocols.recbole(CUTS), lambda s, t, u: {},
+        lambda s, t, u: originals.recbole(s, t, CUTS),
+    ),
+    "recbole_general": (
+        protocols.recbole(CUTS, masks_seen=True),
+        lambda s, t, u: {"seen": np.stack([t, (t + 3) % 40, (t + 5) % 40], 1)},
+        lambda s, t, u: originals.recbole(
+            s, t, CUTS, np.stack([t, (t + 3) % 40, (t + 5) % 40], 1)
+        ),
+    ),
+    "stan": (protocols.stan(30), lambda s, t, u: {}, lambda s, t, u: originals.stan(s, t, 30)),
+    "lstpm": (protocols.lstpm(), lambda s, t, u: {"sequences": u}, originals.lstpm),
+    "cslsl": (
+        protocols.cslsl(16, seed=3), lambda s, t, u: {"users": u},
+        lambda s, t, u: originals.cslsl(s, t, u, 16, 3),
+    ),
+    "sthgcn": (protocols.sthgcn(), lambda s, t, u: {}, lambda s, t, u: originals.sthgcn(s, t)),
+    "hstu": (
+        protocols.hstu(), lambda s, t, u: {},
+        lambda s, t, u: originals.hstu(s, t, np.full((57, 3), -1)),
+    ),
+}  # fmt: skip
+
+# Sums in float32 differ in their last digits.
+TOLERANCE = {"mie_lab": 1e-4, "sthgcn": 1e-6, "hstu": 1e-6}
+
+by_case = pytest.mark.parametrize("name", CASES)
+by_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@by_case
+@by_kind
+def test_a_protocol_prints_what_the_original_code_prints(name: str, kind: str) -> None:
+    """The operation is the same, so that ties and NaN fall alike on one machine."""
+    protocol, given, original = CASES[name]
+    scores, target, users = make(kind, 1001 if name.startswith("sasrec") else 40)
+    target = np.maximum(target, 2) if name.startswith("sasrec") else target
+    expected = original(scores.copy(), target.copy(), users.copy())
+    got = protocol.evaluate(scores, target, **given(scores, target, users))
+    if name != "deepmove":  # it counts two more and does not use them
+        assert set(got) == set(expected)
+    bounds = protocol.bounds(scores, target, **given(scores, target, users))
+    tolerance = TOLERANCE.get(name, 1e-12)
+    for key, value in expected.items():
+        assert got[key] == pytest.approx(value, abs=tolerance), key
+        assert bounds[key][0] - tolerance <= value <= bounds[key][1] + tolerance, key
+
+
+@pytest.mark.parametrize("name", ["deepmove", "lstpm", "cslsl"])
+def test_a_target_0_is_what_the_original_code_makes_of_it(name: str) -> None:
+    """Never a hit, or the end of its session; the divisor keeps it."""
+    protocol, given, original = CASES[name]
+    scores, target, users = make("random")
+    target[[3, 20, 41]] = 0
+    scores[:, 0] = 9
+    got = protocol.evaluate(scores, target, **given(scores, target, users))
+    for key, value in original(scores, target, users).items():
+        assert got[key] == pytest.approx(value, abs=1e-12), key
+
+
+def test_seen_locations_as_the_original_code_leaves_them_out() -> None:
+    """Of HSTU, a seen target is not found, and 2,501 is its rank."""
+    scores, target, _ = make("random", 2700)
+    seen = np.stack([target, (target + 7) % 2700, (target + 9) % 2700], 1)
+    seen[5:, 0] = (target[5:] + 3) % 2700
+    got = protocols.hstu(masks_seen=True).evaluate(scores, target, seen=seen)
+    for key, value in originals.hstu(scores, target, seen).items():
+        assert got[key] == pytest.approx(value, abs=1e-6), key
+
+
+def test_codes_that_read_lists() -> None:
+    """LLM-Mob, AgentMove with answers that could not be read, and Massive-STEPS."""
+    scores, target, _ = make("random")
+    lists = lists_of(scores)
+    answered = np.arange(57) >= 7
+    pairs = [
+        (protocols.llm_mob().evaluate(lists, target), originals.llm_mob(lists, target)),
+        (
+            protocols.agentmove().evaluate(lists, target, answered=answered),
+            originals.agentmove(lists, target, answered),
+        ),
+        (protocols.massive_steps().evaluate(lists, target), originals.massive_steps(lists, target)),
+    ]
+    for got, expected in pairs:
+        assert got == pytest.approx(expected, abs=1e-12)
+
+
+# What the originals printed, without clones ------------------------------------------------------
+
+#: by protocol and kind of data that no order of ties changes; commits: protocol_originals.COMMITS
+FACTS: dict[tuple[str, str], dict[str, float]] = {
+    ("libcity", "random"): {
+        "Recall@5": 0.298245614,
+        "F1@5": 0.09941520468,
+        "MRR@10": 0.2088902813,
+        "NDCG@10": 0.2580852974,
+    },
+    ("libcity_sampled", "random"): {"Recall@5": 0.2833333333, "MRR@10": 0.1984457672},
+    ("mie_lab", "random"): {
+        "acc@5": 29.82456017,
+        "mrr": 24.02508736,
+        "ndcg": 25.80853081,
+        "f1": 0.1436647173,
+        "rr": 13.6942997,
+    },
+    ("getnext", "random"): {
+        "acc@1": 0.1421568627,
+        "acc@20": 0.7549019608,
+        "mAP@20": 0.2319117829,
+        "mrr": 0.2403732363,
+    },
+    ("dchl", "random"): {"Recall@5": 0.2951, "NDCG@10": 0.2579},
+    ("flashback", "random"): {"recall@1": 0.14035088, "recall@10": 0.42105263, "MAP": 0.24025086},
+    ("deepmove", "random"): {"acc@1": 0.2433106576},
+    ("sasrec_numpy", "random"): {"HR@10": 0.3684210526},
+    ("recbole", "random"): {
+        "recall@5": 0.2982,
+        "mrr@10": 0.2109,
+        "precision@5": 0.0596,
+        "ndcg@10": 0.2634,
+    },
+    ("stan", "random"): {"Recall@5": 0.3333333333},
+    ("lstpm", "random"): {"Acc@5": 0.298245614, "NDCG@10": 0.2580852974},
+    ("cslsl", "random"): {"Rec-l@5": 0.2708333333},
+    ("sthgcn", "random"): {"MAP@10": 0.2088903189, "MRR": 0.2402508408},
+    ("hstu", "random"): {"ndcg@10": 0.2580853105, "mrr": 0.2402508408},
+    ("libcity", "NaN target"): {"Recall@5": 1, "F1@5": 0.3333333333, "MRR@10": 1, "NDCG@10": 1},
+    ("libcity_sampled", "NaN target"): {"Recall@5": 0.95, "MRR@10": 0.95},
+    ("mie_lab", "NaN target"): {"acc@5": 100, "mrr": 100, "ndcg": 100, "f1": 1, "rr": 57},
+    ("getnext", "NaN target"): {"acc@1": 1, "acc@20": 1, "mAP@20": 1, "mrr": 1},
+    ("dchl", "NaN target"): {"Recall@5": 1, "NDCG@10": 1},
+    ("flashback", "NaN target"): {"recall@1": 0, "recall@10": 1, "MAP": 1},
+    ("deepmove", "NaN target"): {"acc@1": 1},
+    ("sasrec_numpy", "NaN target"): {"HR@10": 0},
+    ("recbole", "NaN target"): {"recall@5": 1, "mrr@10": 1, "precision@5": 0.2, "ndcg@10": 1},
+    ("stan", "NaN target"): {"Recall@5": 1},
+    ("lstpm", "NaN target"): {"Acc@5": 1, "NDCG@10": 1},
+    ("cslsl", "NaN target"): {"Rec-l@5": 1},
+    ("sthgcn", "NaN target"): {"MAP@10": 1, "MRR": 1},
+    ("hstu", "NaN target"): {"ndcg@10": 1, "mrr": 1},
+    ("libcity", "NaN beside"): {
+        "Recall@5": 0.2631578947,
+        "F1@5": 0.08771929825,
+        "MRR@10": 0.1213380674,
+        "NDCG@10": 0.1881463815,
+    },
+    ("libcity_sampled", "NaN beside"): {"Recall@5": 0.25, "MRR@10": 0.115271164},
+    ("mie_lab", "NaN beside"): {
+        "acc@5": 26.31579018,
+        "mrr": 15.31849194,
+        "ndcg": 18.81464005,
+        "f1": 0,
+        "rr": 8.73154068,
+    },
+    ("getnext", "NaN beside"): {
+        "acc@1": 0,
+        "acc@20": 0.7215686275,
+        "mAP@20": 0.1429760174,
+        "mrr": 0.1529493077,
+    },
+    ("dchl", "NaN beside"): {"Recall@5": 0.2588, "NDCG@10": 0.1872},
+    ("flashback", "NaN beside"): {
+        "recall@1": 0.14035088,
+        "recall@10": 0.40350877,
+        "MAP": 0.24129075,
+    },
+    ("deepmove", "NaN beside"): {"acc@1": 0},
+    ("sasrec_numpy", "NaN beside"): {"HR@10": 0.3684210526},
+    ("recbole", "NaN beside"): {
+        "recall@5": 0.2632,
+        "mrr@10": 0.1245,
+        "precision@5": 0.0526,
+        "ndcg@10": 0.1907,
+    },
+    ("stan", "NaN beside"): {"Recall@5": 0.3333333333},
+    ("lstpm", "NaN beside"): {"Acc@5": 0.2631578947, "NDCG@10": 0.1881463815},
+    ("cslsl", "NaN beside"): {"Rec-l@5": 0.25},
+    ("sthgcn", "NaN beside"): {"MAP@10": 0.1213380545, "MRR": 0.1531849205},
+    ("hstu", "NaN beside"): {"ndcg@10": 0.1881463975, "mrr": 0.1531849205},
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), FACTS)
+def test_facts_of_the_original_code(name: str, kind: str) -> None:
+    """Values that the originals printed once, at the commits of `protocol_originals.COMMITS`."""
+    protocol, given, _ = CASES[name]
+    scores, target, users = make(kind, 1001 if name.startswith("sasrec") else 40)
+    target = np.maximum(target, 2) if name.startswith("sasrec") else target
+    got = protocol.evaluate(scores, target, **given(scores, target, users))
+    for key, value in FACTS[name, kind].items():
+        assert got[key] == pytest.approx(value, abs=TOLERANCE.get(name, 1e-9)), key
+
+
+def test_the_commits_are_those_of_the_sources() -> None:
+    """A protocol names the commit at which the original is run."""
+    for protocol, *_ in CASES.values():
+        source = protocol.source
+        assert source.commit.startswith(originals.COMMITS[source.repository.replace("/", "+")])
+
+
+# Laws --------------------------------------------------------------------------------------------
+
+
+@by_case
+@by_kind
+def test_bounds_hold_the_value_and_the_mean(name: str, kind: str) -> None:
+    """Whatever the order of ties; without ties all three are one number."""
+    protocol, given, _ = CASES[name]
+    scores, target, users = make(kind, 1001 if name.startswith("sasrec") else 40)
+    others = given(scores, target, users)
+    got, mean = (f(scores, target, **others) for f in (protocol.evaluate, protocol.expected))
+    unit = 0.0 if protocol.decimals is None else 0.5 * 10.0**-protocol.decimals
+    for key, (low, high) in protocol.bounds(scores, target, **others).items():
+        assert low - 1e-12 <= got[key] <= high + 1e-12, key
+        if mean[key] == mean[key]:
+            assert low - unit - 1e-12 <= mean[key] <= high + unit + 1e-12, key
+        if kind == "random" and not name.startswith("sasrec"):
+            assert low == high == pytest.approx(mean[key], abs=unit + 1e-12), key
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bounds_hold_with_several_nan_and_ties_in_a_row(seed: int) -> None:
+    """Permuting the candidates permutes ties and NaN, and reaches no value beyond the bounds."""
+    generator = np.random.default_rng(seed)
+    scores = generator.integers(0, 4, (40, 24)).astype(np.float32)
+    scores[generator.random((40, 24)) < generator.random((40, 1))] = np.nan
+    target = generator.integers(0, 24, 40)
+    for protocol in (
+        protocols.flashback(), protocols.mie_lab(), protocols.getnext(16), protocols.sthgcn(),
+        protocols.recbole(CUTS),
+    ):  # fmt: skip
+        never = len(protocol.never)
+        bounds = protocol.bounds(scores, np.maximum(target, never))
+        mean = protocol.expected(scores, np.maximum(target, never))
+        for _ in range(10):
+            order = np.concatenate([np.arange(never), never + generator.permutation(24 - never)])
+            place = np.argsort(order)
+            got = protocol.evaluate(scores[:, order], place[np.maximum(target, never)])
+            for key, (low, high) in bounds.items():
+                assert low - 1e-12 <= got[key] <= high + 1e-12, (protocol.name, key)
+                if mean[key] == mean[key]:
+                    unit = 1e-4 if protocol.decimals == 4 else 1e-8
+                    assert low - unit <= mean[key] <= high + unit, (protocol.name, key)
+
+
+def test_the_mean_over_orders_is_that_of_all_orders() -> None:
+    """Noise far below the scores breaks ties at random, and the mean over it is near."""
+    scores, target, _ = make("ties")
+    protocol = protocols.getnext(20)
+    noise = np.random.default_rng(1)
+    values = [
+        protocol.evaluate(scores + noise.uniform(0, 1e-3, scores.shape), target)["mrr"]
+        for _ in range(200)
+    ]
+    assert np.mean(values) == pytest.approx(protocol.expected(scores, target)["mrr"], abs=5e-4)
+
+
+def test_f1_of_tied_first_candidates_has_bounds_and_no_mean() -> None:
+    """Every row is tied for rank 1."""
+    scores, target, _ = make("constant")
+    assert np.isnan(protocols.mie_lab().expected(scores, target)["f1"])
+    assert protocols.mie_lab().bounds(scores, target)["f1"] == (0.0, pytest.approx(1.0))
+
+
+def test_the_last_query_of_each_user_is_that_of_the_latest_time() -> None:
+    """Without times it is that of the last row; names of users do as numbers do."""
+    scores = torch.eye(20)[[3, 4, 5]]
+    target, users = [3, 9, 5], ["ann", "ann", "bob"]
+    assert protocols.dchl().evaluate(scores, target, users)["Recall@1"] == 0.5
+    assert protocols.dchl().evaluate(scores, target, users, [2, 1, 1])["Recall@1"] == 1
+
+
+def test_draws_by_visits_leave_out_what_nobody_visited() -> None:
+    """101 of 102 locations have visits; the target may be drawn, and then ties with itself."""
+    scores = torch.arange(102.0).repeat(4, 1)
+    target, counts = torch.tensor([101, 100, 0, 50]), torch.ones(102)
+    counts[101] = 0
+    protocol = protocols.libcity(1, sampled=True, batch_size=4, seed=0)
+    got = protocol.bounds(scores, target, train_counts=counts)["Recall@1"]
+    assert got in ((0.25, 0.25), (0.25, 0.5))
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+SCORES, TARGET = torch.rand(60, 120, generator=torch.Generator().manual_seed(0)), torch.arange(60)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "given", "message"),
+    [
+        (protocols.deepmove(), {}, "`users` must be given for deepmove"),
+        (protocols.getnext(batch_size=None), {}, "`batch_size` must be given for getnext"),
+        (protocols.sasrec(), {}, "`seed` must be given for sasrec"),
+        (protocols.cslsl(batch_size=16), {}, "`seed` must be given for cslsl"),
+        (protocols.libcity(sampled=True, seed=1), {}, "`train_counts` must be given"),
+        (protocols.recbole(masks_seen=True), {}, "`seen` must be given for recbole"),
+        (protocols.lstpm(), {}, "`sequences` must be given for lstpm: a target 0"),
+        (protocols.llm_mob(), {}, "`preds` must be lists of ids for llm_mob"),
+        (protocols.cslsl(64, seed=1), {}, "at least one batch of 64"),
+        (protocols.dchl(), {"users": [1, 2]}, "`users` must have a row for each of the 60"),
+    ],
+)
+def test_errors_name_the_argument(protocol: Protocol, given: dict[str, Any], message: str) -> None:
+    """What a protocol needs and was not given."""
+    for method in (protocol.evaluate, protocol.bounds, protocol.expected):
+        with pytest.raises(ValueError, match=message):
+            method(SCORES, TARGET, **given)
+
+
+def test_arguments_that_cannot_be_read() -> None:
+    """Shapes, types, names and ids."""
+    evaluate = protocols.libcity().evaluate
+    with pytest.raises(TypeError, match="unknown arguments"):
+        evaluate(SCORES, TARGET, user=TARGET)
+    with pytest.raises(TypeError, match="`target` must be integers"):
+        evaluate(SCORES, TARGET.float())
+    with pytest.raises(ValueError, match="`target` must be ids of the 120 candidates, got 120"):
+        evaluate(SCORES, TARGET + 61)
+    with pytest.raises(ValueError, match=r"`preds` must be scores \[N, C\]"):
+        evaluate(SCORES[0], TARGET)
+    with pytest.raises(ValueError, match="at least the 10 candidates"):
+        protocols.flashback().evaluate(SCORES[:, :9], TARGET % 9)
+    with pytest.raises(ValueError, match="`target` must be ids, got -1"):
+        protocols.llm_mob().evaluate([[1, 2]], [-1])
+    seen = torch.full((60, 1), 120)
+    with pytest.raises(ValueError, match="`seen` must be ids of the 120 candidates, got 120"):
+        protocols.recbole(masks_seen=True).evaluate(SCORES, TARGET, seen=seen)
+    sampled = protocols.libcity(sampled=True, seed=0).evaluate
+    with pytest.raises(ValueError, match="`negatives` must be ids of the 120 candidates, got -1"):
+        sampled(SCORES, TARGET, negatives=0 * seen - 1)
+    with pytest.raises(ValueError, match="`train_counts` must have 120 counts, got 3"):
+        sampled(SCORES, TARGET, train_counts=[1, 2, 3])
+    with pytest.raises(ValueError, match="`preds` must be scores for sasrec"):
+        protocols.sasrec(1).evaluate(lists_of(SCORES.numpy()), TARGET)
+
+
+# The audit ---------------------------------------------------------------------------------------
+
+
+def test_an_audit_has_a_row_for_every_value() -> None:
+    """The columns are the same whatever was given, and differences are those of the values."""
+    scores, target, users = make("ties")
+    table = protocols.audit(scores, target, users=users)
+    frame = table.to_pandas()
+    columns = ["protocol", "metric", "value", "exact", "difference", "why"]
+    assert list(frame.columns) == columns
+    assert np.allclose(frame.difference, frame.value - frame.exact, atol=1e-8)
+    assert (frame.why[frame.difference.abs() > 1e-9] != "").all()
+    assert "ties by topk" in " ".join(frame.why)
+    assert "without cslsl: `seed` must be given" in repr(table)
+    several = protocols.audit({"a": scores, "b": -scores}, target, users)
+    assert list(several.to_pandas().columns) == ["model", *columns]
+    assert several.to_markdown().startswith("| model | protocol |")
+
+
+def test_an_audit_says_what_was_not_given_and_what_is_beyond_ranks() -> None:
+    """HSTU gives 2,501 to a target that is not found; a target of -inf is ranked by topk."""
+    scores = -torch.arange(3000.0).repeat(2, 1)
+    table = protocols.audit(scores, [2900, 4], k=500, protocols=[protocols.hstu()])
+    whys = {one.metric.key: one.why for one in table.findings}
+    assert whys == {"hr@500": "", "mrr": "ranks beyond count as 2,501"}
+    assert "without `users`, every row counts for hstu" in table.notes
+    scores = torch.tensor([[1.0, -torch.inf, 0.5]])
+    (recall, *_) = protocols.audit(scores, [1], k=3, protocols=[protocols.libcity(3)]).findings
+    assert (recall.value, recall.exact, recall.why) == (1, 0, "-inf is a score")
+    nothing = protocols.audit(scores, [1], k=2, protocols=[protocols.libcity(3)])
+    assert nothing.notes == ("without libcity: it reports nothing at these k",)
+    assert "values in percent" in repr(nothing)
+
+
+def test_an_audit_can_be_drawn() -> None:
+    """A dot per protocol that reports the accuracy, and a line for each model."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    scores, target, users = make("ties")
+    table = protocols.audit({"a": scores, "b": -scores}, target, users, k=(1, 5))
+    figure, axes = table.plot()
+    assert len(axes.get_yticklabels()) == len(set(table.to_pandas().protocol))
+    with pytest.raises(ValueError, match="`k` must be a cut-off"):
+        table.plot(k=3)
+    pyplot.close(figure)
+
+
+def test_an_audit_is_part_of_the_page() -> None:
+    """Where it is given."""
+    pytest.importorskip("matplotlib")
+    from nextloc_metrics import report
+
+    scores, target, users = make("random")
+    evaluation = report.evaluate(scores, target)
+    html = evaluation.to_html(audit=protocols.audit(scores, target, users))
+    assert "Under other protocols" in html
+    assert "Under other protocols" not in evaluation.to_html()
+
+
+def test_the_command_prints_an_audit(tmp_path: Path) -> None:
+    """Of one file and of two, with the users of a column."""
+    runner = pytest.importorskip("click.testing").CliRunner()
+    from nextloc_metrics.report.command import main
+
+    scores, target, users = make("random")
+    paths = [str(tmp_path / f"{name}.npz") for name in "ab"]
+    for path in paths:
+        np.savez(path, preds=lists_of(scores), target=target, user=users)
+    done = runner.invoke(main, ["audit", *paths, "--users", "user", "--k", "1"])
+    assert done.exit_code == 0, done.output
+    assert "deepmove" in done.output
+    assert "mean over users" in done.output
+    done = runner.invoke(main, ["audit", paths[0], "--format", "json"])
+    assert '"protocol": "libcity"' in done.output
+
+
+@pytest.mark.skipif(not LLM_MOB.exists(), reason=f"needs {LLM_MOB.name} beside the project")
+def test_four_protocols_give_four_numbers_of_stored_predictions() -> None:
+    """LLM-Mob's answers for Foursquare: pooled, by batches, by users, last of users."""
+    with np.load(LLM_MOB) as stored:
+        lists, target, users = (stored[name] for name in ("preds", "targets", "users"))
+    lists = np.where(lists < 0, -1, lists)
+    pooled = protocols.llm_mob().evaluate(lists, target)
+    assert pooled["Acc@1"] == pytest.approx(0.232271, abs=5e-7)
+    assert pooled["Weighted F1"] == pytest.approx(0.147061, abs=5e-7)
+    assert pooled["NDCG@10"] == pytest.approx(0.451073, abs=5e-7)
+    by_user = protocols.deepmove().evaluate(lists, target, users)["acc@1"]
+    last = protocols.hstu().evaluate(lists, target, users)["hr@1"]
+    assert (round(by_user, 4), round(last, 4)) == (0.2681, 0.2879)
+
+
+def test_the_pages_have_the_tables_that_the_script_computes() -> None:
+    """Every number of docs/protocols.md and docs/knows-nothing.md that no machine decides."""
+    for peer in ("ranx", "torch_geometric", "torcheval"):
+        if importlib.util.find_spec(peer) is None:
+            pytest.skip(f"the comparison needs {peer}")
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        pytest.skip("the pages have the order of equal scores of a processor with AVX-512")
+    ran = subprocess.run(
+        [sys.executable, str(Path(__file__).parents[1] / "docs" / "protocols.py"), "--check"],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
