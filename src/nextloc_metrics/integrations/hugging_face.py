@@ -19,8 +19,13 @@ PADDING = -100
 class EvalPrediction(Protocol):
     """What the Trainer passes: `transformers.EvalPrediction`, or anything with its attributes."""
 
-    predictions: Any
-    label_ids: Any
+    @property
+    def predictions(self) -> Any:
+        """The logits, or lists of ids."""
+
+    @property
+    def label_ids(self) -> Any:
+        """The targets."""
 
 
 class TrainerMetrics:
