@@ -58,10 +58,23 @@ def as_tensor_or_text(
     array = _array(name, value)
     if array.dtype.kind in "UT":
         return [str(one) for one in array.ravel()]
-    if array.dtype.hasobject and array.size and isinstance(array.flat[0], str):
-        return list(array.ravel())
+    if array.dtype.hasobject and array.size and any(isinstance(x, str) for x in array.flat):
+        return _text(name, list(array.ravel()))
     tensor = _of_array(name, value, array)
     return tensor if device is None else tensor.to(device)
+
+
+def _text(name: str, values: list[Any]) -> list[str]:
+    """Return text, raise where one is missing or something else."""
+    for row, value in enumerate(values):
+        if value is None or value != value:
+            raise _missing(name, row)
+        if not isinstance(value, str):
+            raise TypeError(
+                f"`{name}` must be all text or all numbers, got {value!r} in row {row}; make them "
+                "text by `str`."
+            )
+    return values
 
 
 def _of_array(name: str, value: Any, array: Any) -> Tensor:

@@ -115,7 +115,7 @@ def previously_visited(
         first = _first_rows(_number(users), places)
         return torch.from_numpy(first < np.arange(len(places)))
     old_users, old_places = _read_check_ins(*history)
-    if len(old_users) and len(users) and old_users.dtype.kind != users.dtype.kind:
+    if len(old_users) and len(users) and old_users.dtype.hasobject != users.dtype.hasobject:
         raise TypeError(
             "`user` and those of `history` must both be integers or both be text, got "
             f"{describe(user)} and {describe(history[0])}."

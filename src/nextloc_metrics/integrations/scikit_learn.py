@@ -60,6 +60,7 @@ def score(
         ... )
     """
     scores = as_tensor("y_score", y_score)
+    scores = scores if scores.is_floating_point() else scores.double()
     if scores.ndim == 1:
         scores = torch.stack([torch.full_like(scores, threshold), scores], 1)
     known = np.asarray(labels).tolist()
@@ -79,7 +80,17 @@ def score(
     fresh.update(torch.cat([scores, never], 1), torch.tensor(target, dtype=torch.int64))
     value: Tensor | dict[str, Tensor] = fresh.compute()
     if isinstance(value, dict):
-        return {name: float(one) for name, one in value.items()}
+        return {name: _single(name, one) for name, one in value.items()}
+    return _single("metric", value)
+
+
+def _single(name: str, value: Tensor) -> float:
+    """Return one value, raise for a metric with one per group."""
+    if value.ndim:
+        raise TypeError(
+            f"`{name}` must have one value, as scikit-learn compares them, got {len(value)}; give "
+            "it an `average`."
+        )
     return float(value)
 
 

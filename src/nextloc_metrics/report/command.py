@@ -17,7 +17,7 @@ from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
-from nextloc_metrics.report.files import Predictions, read
+from nextloc_metrics.report.files import Predictions, read, suffix_of
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -227,7 +227,7 @@ def _read(
     **_: Any,
 ) -> Predictions:
     """Read a file as the options say; targets beside it are a file of their own."""
-    has_columns = not path.endswith((".npy", ".run", ".trec"))
+    has_columns = suffix_of(Path(path)) not in (".npy", ".run", ".trec")
     return read(
         path,
         preds=preds,
@@ -259,7 +259,7 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
 
 def _words(vocabulary: Path | None) -> list[str] | None:
     """Read the text of every id, a line each."""
-    return None if vocabulary is None else vocabulary.read_text(encoding="utf-8").splitlines()
+    return None if vocabulary is None else vocabulary.read_text(encoding="utf-8-sig").splitlines()
 
 
 def _check_new(force: bool, *paths: Path | None) -> None:
@@ -267,6 +267,8 @@ def _check_new(force: bool, *paths: Path | None) -> None:
     for path in paths:
         if path is not None and path.exists() and not force:
             raise click.ClickException(f"{path} exists; write over it by --force.")
+        if path is not None and not path.parent.is_dir():
+            raise click.ClickException(f"{path.parent} must be a folder, and is none.")
 
 
 @contextmanager

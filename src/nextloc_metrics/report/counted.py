@@ -137,6 +137,11 @@ class Counted:
         target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
         columns = [x[:, None] for x in (ranking.counted, *batch.groups.values())]
         columns += [target, ranking.above, ranking.tied]
+        if self.setting.candidates is None:
+            columns.append(batch.preds)
+        else:  # the targets' scores, bit by bit
+            own = batch.preds.gather(1, target.clamp(min=0)).double()
+            columns.append(own.view(torch.int64))
         self._digest.update(torch.cat([x.long() for x in columns], 1).numpy().tobytes())
 
     def _groups(self, batch: Batch) -> dict[str, Tensor]:
@@ -162,8 +167,8 @@ class Counted:
             visits = self.train_counts
             known = (target >= 0) & (target < len(visits))
             unseen = known & (visits[target.clamp(0, len(visits) - 1)] == 0)
-            rows = (unseen | (target >= len(visits))).reshape(len(ranking), -1).any(1)
-            found["unseen_targets"] = rows & counted
+            unseen = unseen | (target >= len(visits))
+            found["unseen_targets"] = (unseen.any(1) if unseen.ndim == 2 else unseen) & counted
         if self.setting.candidates is not None:
             found["rows_with_nan"] = preds.isnan().any(1) & counted
             found["constant_rows"] = (preds == preds[:, :1]).all(1) & counted
@@ -263,7 +268,7 @@ def _add(member: Any, state: Tensor) -> None:
     member._update_count += 1  # there is something to compute
 
 
-def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
+def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = False) -> Counted:
     """Add up shards, with the names that messages have for them; groups meet by label."""
     shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
     (first_name, first), *others = shards
@@ -272,10 +277,11 @@ def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
     seen: dict[str, str] = {}
     for name, one in shards:
         for digest in one.shards:
-            if digest in seen:
+            if digest in seen and not allow_equal:
                 raise ValueError(
                     "every shard must be merged once, and the same queries, groups and ranks are "
-                    f"in {seen[digest]} and in {name}; leave one of them out."
+                    f"in {seen[digest]} and in {name}; leave one of them out, or add up equal "
+                    "shards by `allow_equal=True`."
                 )
             seen[digest] = name
     labels = {
@@ -293,7 +299,7 @@ def merge_counted(shards: Sequence[tuple[str, Counted]]) -> Counted:
                 wide[labels[str(member.by)].number(members[name].group_names)] = state
                 state = wide
             _add(member, state)
-    merged.shards = tuple(seen)
+    merged.shards = tuple(digest for _, one in shards for digest in one.shards)
     return merged
 
 

@@ -90,6 +90,12 @@ def read_data(
     is_scores = as_tensor("preds", rows[:1]).is_floating_point()
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
     read = {name: as_tensor(name, x) for name, x in options.items() if x is not None}
+    for name, option in read.items():
+        if not option.ndim or len(option) != len(target):
+            raise ValueError(
+                f"`{name}` must have a row for each of the {len(target)} queries, got "
+                f"{describe(option)}."
+            )
     return Data(rows, target, is_scores, rows.shape[1], kinds, read)
 
 
@@ -99,9 +105,9 @@ def _read_kind(name: str, values: Array, number: int) -> Kind:
     if not isinstance(found, Tensor):
         labels = sort_labels(found)
         numbers = labels.number(found)
-    elif is_integer(found):
+    elif is_integer(found) or found.dtype == torch.bool:
         distinct, numbers = torch.unique(found, return_inverse=True)
-        labels = GroupLabels([str(value) for value in distinct.tolist()])
+        labels = GroupLabels([str(value) for value in distinct.long().tolist()])
     else:
         raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
     if numbers.shape != (number,):
@@ -147,4 +153,4 @@ def sort_labels(names: Iterable[str]) -> GroupLabels:
     """Sort the distinct names of groups; as numbers where all of them are."""
     distinct = set(names)
     are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
-    return GroupLabels(sorted(distinct, key=int if are_numbers else None))
+    return GroupLabels(sorted(distinct, key=lambda name: (int(name) if are_numbers else 0, name)))

@@ -203,11 +203,12 @@ def evaluate(
     return _evaluation(counted)
 
 
-def merge(shards: Iterable[str | Path | Evaluation]) -> Evaluation:
+def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
     """Add up evaluations of different queries, to the same bits as one evaluation of all.
 
     Args:
         shards: files that `Evaluation.save` wrote, or evaluations.
+        allow_equal: add up shards, too, in which queries, groups and ranks are the same.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -229,7 +230,7 @@ def merge(shards: Iterable[str | Path | Evaluation]) -> Evaluation:
     ]
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
-    return _evaluation(merge_counted(read))
+    return _evaluation(merge_counted(read, allow_equal))
 
 
 def _evaluation(counted: Counted) -> Evaluation:

@@ -6,6 +6,7 @@ the file, the row and the value, or is counted.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from nextloc_metrics.arrays import as_tensor
 from nextloc_metrics.checks import check_choice
 from nextloc_metrics.messages import short
 from nextloc_metrics.report.ids import OnError, Words, check_ids, read_lists, read_targets
-from nextloc_metrics.report.trec import read_trec, write_trec
+from nextloc_metrics.report.trec import open_text, read_trec, write_trec
 
 _RUNS = (".run", ".trec")
 _KINDS = (".npy", ".npz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", *_RUNS)
@@ -123,7 +124,7 @@ def read(
             checked = check_ids(str(files[0]), found.preds, padding, on_error)
             found.preds, found.missed = checked
         return found
-    name, is_run = str(path), _suffix(files[0]) in _RUNS
+    name, is_run = str(path), suffix_of(files[0]) in _RUNS
     if is_run:
         if targets is None or len(files) > 1 or groups:
             raise ValueError(
@@ -135,8 +136,10 @@ def read(
         )
     else:
         table = _read_tables(files, [preds, target, *groups])
-    words = Words.of(vocabulary, table[target])
-    relevant = read_targets(name, table[target], padding, words, may_be_empty=is_run)
+    # beside real lists, text without brackets is one id, commas included
+    is_one = any(isinstance(cell, list | np.ndarray) for cell in table[preds][:1])
+    words = Words.of(vocabulary, table[target], is_one, padding)
+    relevant = read_targets(name, table[target], padding, words, is_one, may_be_empty=is_run)
     lists, missed = read_lists(name, table[preds], padding, words, on_error)
     kept = {group: table[group] for group in groups}
     known = None if words is None else tuple(words.numbers)
@@ -147,14 +150,14 @@ def _files(path: str | Path) -> list[Path]:
     """List the files of a path, a folder or a pattern."""
     whole = Path(path)
     if whole.is_dir():
-        files = [x for x in sorted(whole.iterdir()) if _suffix(x) in _KINDS]
+        files = [x for x in sorted(whole.iterdir()) if suffix_of(x) in _KINDS]
     elif whole.exists():
         files = [whole]
     else:
         files = sorted(whole.parent.glob(whole.name)) if any(c in whole.name for c in "*?[") else []
     if not files:
         raise FileNotFoundError(f"`path` must be a file of predictions, and {path} is none.")
-    kinds = {_suffix(file) for file in files}
+    kinds = {suffix_of(file) for file in files}
     if len(kinds) > 1 or not kinds <= {*_KINDS}:
         raise ValueError(
             f"`path` must be files of one kind, {', '.join(_KINDS)}, got {short(sorted(kinds))}."
@@ -162,7 +165,7 @@ def _files(path: str | Path) -> list[Path]:
     return files
 
 
-def _suffix(file: Path) -> str:
+def suffix_of(file: Path) -> str:
     """Return what kind of file it is; it may be compressed."""
     packed = {".gz", ".zst", ".bz2", ".xz"}
     return (Path(file.stem) if file.suffix in packed else file).suffix
@@ -187,7 +190,7 @@ def _read_numpy(
 def _read_tables(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
     """Read columns of tables, one table below the other."""
     names = list(dict.fromkeys(names))
-    read = _read_parquet if _suffix(files[0]) == ".parquet" else _read_text
+    read = _read_parquet if suffix_of(files[0]) == ".parquet" else _read_text
     parts = []
     for file in files:
         try:
@@ -221,13 +224,17 @@ def _read_text(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
     """Read CSV or JSON, and name the columns that there are."""
     import pandas
 
-    kind = _suffix(file)
+    kind = suffix_of(file)
     if kind in (".csv", ".tsv"):
         # an empty cell is an empty list, and ids keep their digits
         separator = "\t" if kind == ".tsv" else ","
         table = pandas.read_csv(file, sep=separator, keep_default_na=False, dtype=str)
     else:
-        table = pandas.read_json(file, lines=kind != ".json")
+        # unlike pandas, json leaves text as it is: "01" is no 1, and a day no moment
+        with open_text(file) as opened:
+            lines = (line for line in opened if line.strip())
+            rows = json.load(opened) if kind == ".json" else list(map(json.loads, lines))
+        table = pandas.DataFrame(rows, dtype=object).infer_objects()
     have = list(table.columns)
     return table[[name for name in names if name in have]], have
 
@@ -239,7 +246,10 @@ def _read_parquet(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
     opened = ParquetFile(file)
     have = opened.schema_arrow.names
     known = [name for name in names if name in have]
-    batches = list(opened.iter_batches(columns=known)) or [opened.read(columns=known)]
+    batches = list(opened.iter_batches(columns=known))
+    if not batches:
+        table = opened.read(columns=known)
+        return {name: _of_arrow(table[name].combine_chunks()) for name in known}, have
     return {name: _join([_of_arrow(batch[name]) for batch in batches]) for name in known}, have
 
 
@@ -250,11 +260,13 @@ def _of_arrow(column: Any) -> Any:
     kind = column.type
     is_list = types.is_list(kind) or types.is_large_list(kind)
     if not is_list or not types.is_integer(kind.value_type) or column.null_count:
-        return column.to_pandas()
+        return column.to_pandas(integer_object_nulls=True)
     # no object is made for a row, of which there may be millions
     values, lengths = column.flatten(), np.asarray(column.value_lengths(), np.int64)
     if values.null_count:
-        return column.to_pandas()
+        import pandas
+
+        return pandas.Series(column.to_pylist())
     rows = np.full((len(lengths), int(lengths.max(initial=0))), -1, np.int64)
     rows[np.arange(rows.shape[1]) < lengths[:, None]] = values
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,9 @@ from nextloc_metrics.messages import short
 OnError = Literal["raise", "miss"]
 
 # Between the ids of a list that is written as text.
-_BETWEEN = re.compile(r"[\s,;|]+")
+_BETWEEN = re.compile(r"[,;|]+")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class Words:
@@ -24,34 +26,54 @@ class Words:
 
     Args:
         vocabulary: the text of every id, in the order of numbers.
+        padding: numbers that stand for nothing, beside -1.
     """
 
-    def __init__(self, vocabulary: Iterable[str]) -> None:
+    def __init__(self, vocabulary: Sequence[str], padding: Sequence[int]) -> None:
         self.numbers = {word: number for number, word in enumerate(vocabulary)}
+        if len(self.numbers) < len(vocabulary):
+            twice = next(word for i, word in enumerate(vocabulary) if self.numbers[word] != i)
+            raise ValueError(f"`vocabulary` must hold distinct text, got {short(twice)} twice.")
+        self._padding = {"-1", *map(str, padding)} - self.numbers.keys()
 
     @classmethod
-    def of(cls, vocabulary: Sequence[str] | None, targets: Any) -> Words | None:
+    def of(
+        cls, vocabulary: Sequence[str] | None, targets: Any, is_one: bool, padding: Sequence[int]
+    ) -> Words | None:
         """Make those of a vocabulary or, where targets are text, of these; None for numbers."""
         if vocabulary is not None:
-            return cls(vocabulary)
+            return cls(vocabulary, padding)
         if _integers(targets) is not None:
             return None
-        found = {str(token) for cell in targets for token in _tokens(cell)}
-        return cls(sorted(found)) if any(map(_is_text, found)) else None
+        cells = (split(cell, is_one) for cell in targets)
+        found = {str(token) for tokens in cells for token in tokens if not _is_missing(token)}
+        found -= {"-1", *map(str, padding)}
+        return cls(sorted(found), padding) if any(map(_is_text, found)) else None
 
     def of_targets(self, tokens: Sequence[Any]) -> list[int] | None:
         """Return the numbers of known ids; None where one is not known."""
-        words = [str(token) for token in tokens]
+        words = [str(token) for token in tokens if str(token) not in self._padding]
         known = all(word in self.numbers for word in words)
         return [self.numbers[word] for word in words] if known else None
 
-    def of_answers(self, tokens: Sequence[Any]) -> list[int]:
-        """Return numbers; an id that is not known gets the next one."""
-        return [self.numbers.setdefault(str(token), len(self.numbers)) for token in tokens]
+    def of_answers(self, tokens: Sequence[Any]) -> list[int] | None:
+        """Return numbers; an id that is not known gets the next one. None where one is missing."""
+        if any(map(_is_missing, tokens)):
+            return None
+        return [
+            -1 if str(token) in self._padding
+            else self.numbers.setdefault(str(token), len(self.numbers))
+            for token in tokens
+        ]  # fmt: skip
 
 
 def read_targets(
-    file: str, column: Any, padding: Sequence[int], words: Words | None, may_be_empty: bool
+    file: str,
+    column: Any,
+    padding: Sequence[int],
+    words: Words | None,
+    is_one: bool,
+    may_be_empty: bool,
 ) -> Tensor:
     """Read what was relevant."""
     whole = None if words is not None else _integers(column)
@@ -59,7 +81,7 @@ def read_targets(
         return whole[:, 0] if whole.shape[1] == 1 else whole
     lists = []
     for row, cell in enumerate(column):
-        tokens = _tokens(cell)
+        tokens = split(cell, is_one)
         numbers = words.of_targets(tokens) if words is not None else _number(tokens, padding)
         if numbers is None or not (numbers or may_be_empty):
             raise _broken(file, row, cell)
@@ -79,7 +101,7 @@ def read_lists(
         return as_tensor("preds", ids), missed
     lists, missed = [], 0
     for row, cell in enumerate(column):
-        tokens = _tokens(cell)
+        tokens = split(cell)
         numbers = words.of_answers(tokens) if words is not None else _number(tokens, padding)
         if numbers is None or _is_missing(cell):
             if on_error == "raise":
@@ -115,14 +137,30 @@ def _integers(column: Any) -> Tensor | None:
     return found if found.shape[1] else None
 
 
-def _tokens(cell: Any) -> list[Any]:
-    """Part a cell into ids, as numbers or as text."""
-    if isinstance(cell, str):
-        text = cell.strip().strip("[](){}")
-        return [token.strip("'\" ") for token in _BETWEEN.split(text) if token.strip("'\" ")]
+def split(cell: Any, is_one: bool = False) -> list[Any]:
+    """Part a cell into ids, as numbers or as text.
+
+    Numbers may stand between spaces. Text may hold spaces, and stands between quotes or commas.
+
+    Args:
+        cell: a list, or one id, or text with a list or one id.
+        is_one: whether text without brackets is one id, commas included.
+    """
     if isinstance(cell, np.ndarray | list | tuple):
         return list(cell)
-    return [] if _is_missing(cell) else [cell]
+    if not isinstance(cell, str):
+        return [] if _is_missing(cell) else [cell]
+    text = cell.strip()
+    inside = text.strip("[](){}").strip()
+    quoted = [first or second for first, second in _QUOTED.findall(inside)]
+    if quoted and not _QUOTED.sub("", inside).strip(",;| \t\n"):
+        return quoted
+    pieces = [inside] if is_one and inside == text else _BETWEEN.split(inside)
+    tokens: list[Any] = []
+    for piece in pieces:
+        words = piece.split()
+        tokens += [piece.strip("'\" ")] if any(map(_is_text, words)) else words
+    return tokens
 
 
 def _number(tokens: Sequence[Any], padding: Sequence[int]) -> list[int] | None:
@@ -147,11 +185,9 @@ def _whole(token: Any) -> int | None:
 
 def _is_text(token: Any) -> bool:
     """Tell whether a token is no number at all."""
-    try:
-        float(token)
-    except (TypeError, ValueError):
-        return True
-    return False
+    if isinstance(token, str):
+        return not _NUMBER.fullmatch(token)
+    return not isinstance(token, int | float | np.number)
 
 
 def _is_missing(cell: Any) -> bool:

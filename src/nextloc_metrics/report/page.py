@@ -115,9 +115,11 @@ def _by_group(kind: str, table: Table, members: RankingCollection | None) -> str
 
 def _on_the_ground(counted: Counted) -> str:
     """Draw a map of the accuracy, and how far the decisions are off."""
-    if not int(counted.card["queries"]) or "map" not in counted.parts:
+    if "map" not in counted.parts:
         return ""
     ((_, by_location),) = counted.parts["map"].named_members()
+    if not int(by_location.numbers()[0].sum()):
+        return ""
     return _picture(
         "acc_at_1 by the target's location", error_map, by_location, counted.locations
     ) + _picture("Distance of the decisions", distance_errors, counted.headline)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+_OPENED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 # How many candidates of scores are written for a query, as is the custom.
 _DEPTH = 1000
@@ -32,9 +37,14 @@ def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]]]
     return lists, [relevant.get(query, []) for query in answers]
 
 
+def open_text(path: Path) -> Any:
+    """Open a file of text, compressed maybe, with or without a mark of its encoding."""
+    return _OPENED.get(path.suffix, open)(path, "rt", encoding="utf-8-sig")
+
+
 def _lines(path: Path, columns: str) -> Iterator[tuple[int, list[str]]]:
     """Part lines into columns, and number them from 1."""
-    with path.open(encoding="utf-8") as file:
+    with open_text(path) as file:
         for row, line in enumerate(file, 1):
             cells = line.split()
             if cells and len(cells) != len(columns.split()):
@@ -71,7 +81,10 @@ def write_trec(
         scores = torch.arange(ids.shape[1], 0, -1).expand(ids.shape)
 
     def word(number: int) -> str:
-        return str(number) if vocabulary is None else vocabulary[number]
+        text = str(number) if vocabulary is None else vocabulary[number]
+        if len(text.split()) != 1:
+            raise ValueError(f"ids in a run must hold no spaces, got {text!r}.")
+        return text
 
     with run.open("w", encoding="utf-8") as file:
         for query, row in enumerate(zip(ids.tolist(), scores.tolist(), strict=True)):

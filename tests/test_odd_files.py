@@ -1,0 +1,180 @@
+"""Files as people have them: odd ids, gaps, marks of other systems. Nothing is guessed silently."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nextloc_metrics import previously_visited, report
+from nextloc_metrics.geography import Locations
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def write_lines(path: Path, *rows: dict[str, Any], mark: bytes = b"") -> Path:
+    """Write JSON lines."""
+    path.write_bytes(mark + "\n".join(map(json.dumps, rows)).encode())
+    return path
+
+
+def words_of(found: report.Predictions, ids: Any) -> Any:
+    """Turn numbers back into text."""
+    assert found.vocabulary is not None
+    rows = ids.reshape(len(ids), -1).tolist()
+    return [[found.vocabulary[x] for x in row if x >= 0] for row in rows]
+
+
+def test_ids_that_python_would_take_for_numbers_are_text(tmp_path: Path) -> None:
+    """Cells of a grid such as 12_3, and words such as nan and inf."""
+    path = tmp_path / "a.csv"
+    path.write_text('preds,target\n"12_3",1_23\n"1_0",10\n"nan,inf",nan\n')
+    found = report.read(path)
+    assert words_of(found, found.target) == [["1_23"], ["10"], ["nan"]]
+    assert words_of(found, found.preds) == [["12_3"], ["1_0"], ["nan", "inf"]]
+
+
+def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
+    """In lists, between quotes or commas; beside real lists a target is one name."""
+    park = {"preds": ["Central Park", "O'Hare, Chicago"], "target": "Central Park"}
+    zoo = {"preds": ["Zoo"], "target": "O'Hare, Chicago"}
+    found = report.read(write_lines(tmp_path / "a.jsonl", park, zoo))
+    assert words_of(found, found.target) == [["Central Park"], ["O'Hare, Chicago"]]
+    assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 0.5
+    with pytest.raises(ValueError, match="ids in a run must hold no spaces, got 'Central Park'"):
+        found.to_trec(tmp_path / "a.run", tmp_path / "a.qrels")
+    text = tmp_path / "a.csv"
+    text.write_text(
+        "preds,target\n\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park\n"
+        "\"['Zoo' 'Central Park']\",Zoo\n"
+    )
+    found = report.read(text)
+    lists = [["Central Park", "Zoo"], ["Central Park", "Zoo"], ["Zoo", "Central Park"]]
+    assert words_of(found, found.preds) == lists
+    assert words_of(found, found.target) == [["Zoo"], ["Central Park"], ["Zoo"]]
+
+
+def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
+    """Otherwise an invented answer would get the number of a known one."""
+    path = tmp_path / "a.csv"
+    path.write_text("preds,target\nz,a\n")
+    with pytest.raises(ValueError, match="`vocabulary` must hold distinct text, got 'a' twice"):
+        report.read(path, vocabulary=["a", "b", "a"])
+
+
+def test_json_keeps_text_as_it_is(tmp_path: Path) -> None:
+    """01 is not 1, and a day is a group like any other."""
+    rows: list[dict[str, Any]] = [
+        {"preds": ["01"], "target": "01", "user": "01", "date": "2024-01-01"},
+        {"preds": ["1"], "target": "1", "user": "1", "date": "2024-01-02"},
+    ]
+    found = report.read(
+        write_lines(tmp_path / "a.jsonl", *rows, mark=b"\xef\xbb\xbf"), groups=["user", "date"],
+        vocabulary=["01", "1"],
+    )  # fmt: skip
+    assert found.target.tolist() == [0, 1]
+    e = report.evaluate(found.preds, found.target, k=1, groups=found.groups)
+    assert [row[0] for row in e.groups["user"].rows[:2]] == ["acc_at_1, 01", "acc_at_1, 1"]
+    assert e.groups["date"].rows[0][0] == "acc_at_1, 2024-01-01"
+
+
+def test_null_and_padding_among_text_are_no_ids(tmp_path: Path) -> None:
+    """A list with null is a broken answer; -1 and named numbers stand for nothing."""
+    path = write_lines(
+        tmp_path / "a.jsonl", {"preds": ["a", None], "target": "b"}, {"preds": ["b"], "target": "b"}
+    )
+    with pytest.raises(ValueError, match="row 0 of"):
+        report.read(path)
+    found = report.read(path, on_error="miss")
+    assert (found.missed, found.vocabulary) == (1, ("b",))
+    text = tmp_path / "a.csv"
+    text.write_text('preds,target\n"a,-1,-100",a\n')
+    found = report.read(text, padding=[-100])
+    assert (found.preds.tolist(), found.vocabulary) == ([[0, -1, -1]], ("a",))
+
+
+def test_large_ids_keep_their_digits_beside_null(tmp_path: Path) -> None:
+    """A float would hold 53 bits of them."""
+    large = 2**53 + 1
+    table = {"preds": pa.array([large, None]), "target": pa.array([large, 5])}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    found = report.read(tmp_path / "a.parquet", on_error="miss")
+    assert found.preds.tolist() == [[large], [-1]]
+    lists = {"preds": pa.array([[large, 3], [None, 4]]), "target": pa.array([large, 4])}
+    parquet.write_table(pa.table(lists), tmp_path / "b.parquet")
+    found = report.read(tmp_path / "b.parquet", on_error="miss")
+    assert (found.preds.tolist(), found.missed) == ([[large, 3], [-1, -1]], 1)
+
+
+def test_an_empty_part_is_read(tmp_path: Path) -> None:
+    """As engines write them beside full ones."""
+    empty = {"preds": pa.array([], pa.list_(pa.int64())), "target": pa.array([], pa.int64())}
+    full = {"preds": pa.array([[3, 1]]), "target": pa.array([1])}
+    parquet.write_table(pa.table(empty), tmp_path / "part-0.parquet")
+    parquet.write_table(pa.table(full), tmp_path / "part-1.parquet")
+    assert report.read(tmp_path).preds.tolist() == [[3, 1]]
+    assert len(report.read(tmp_path / "part-0.parquet").target) == 0
+
+
+def test_runs_of_other_systems(tmp_path: Path) -> None:
+    """With a mark of the encoding, line ends of Windows, and compressed."""
+    (tmp_path / "a.qrels").write_bytes(b"\xef\xbb\xbf1 0 5 1\r\n2 0 6 1\r\n")
+    run = b"\xef\xbb\xbf1 Q0 5 1 0.9 x\r\n2 Q0 6 1 0.9 x\r\n"
+    (tmp_path / "a.run").write_bytes(run)
+    (tmp_path / "a.run.gz").write_bytes(gzip.compress(run))
+    for name in ("a.run", "a.run.gz"):
+        found = report.read(tmp_path / name, targets=tmp_path / "a.qrels")
+        assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 1
+
+
+def test_evaluations_of_nothing() -> None:
+    """No query, with training counts; or none that counts, with a map."""
+    e = report.evaluate(np.zeros((0, 4)), np.zeros(0, int), k=1, train_counts=[3, 2, 1, 1])
+    assert np.isnan(e.values["mrr"])
+    places = Locations([1.0, 2.0], [1.0, 2.0])
+    masked = report.evaluate(np.eye(2), [0, 1], k=1, locations=places, mask=[False] * 2)
+    assert "On the ground" in masked.to_html()
+
+
+def test_equal_shards_of_other_queries() -> None:
+    """Lists that differ are other queries; equal ones are added up where that is meant."""
+    one, other = ([[3, 1]], [3]), ([[3, 7]], [3])
+    made = [report.evaluate(*rows, k=1, num_locations=9) for rows in (one, other)]
+    assert report.merge(made).card["queries"] == 2
+    with pytest.raises(ValueError, match="allow_equal=True"):
+        report.merge([made[0], made[0]])
+    assert report.merge([made[0], made[0]], allow_equal=True).card["queries"] == 2
+
+
+@pytest.mark.parametrize("order", [["01", "1"], ["1", "01"]])
+def test_labels_that_are_one_number_have_one_order(order: list[str]) -> None:
+    """Whatever the order in which they come."""
+    e = report.evaluate([[3], [4]], [3, 5], k=1, num_locations=9, groups={"u": order})
+    assert [row[0] for row in e.groups["u"].rows[:2]] == ["acc_at_1, 01", "acc_at_1, 1"]
+
+
+def test_groups_may_be_bool_and_no_value_may_be_missing() -> None:
+    """A missing name is an error that says where."""
+    visited = previously_visited(["a", "a"], [3, 3])
+    e = report.evaluate([[3], [4]], [3, 4], k=1, groups={"visited": visited})
+    assert [row[0] for row in e.groups["visited"].rows[:2]] == ["acc_at_1, 0", "acc_at_1, 1"]
+    for names, error in (
+        (["a", None], ValueError),
+        (["a", 1], TypeError),
+        ([None, "a"], ValueError),
+    ):
+        with pytest.raises(error, match=r"row [01]"):
+            report.evaluate([[1], [2]], [1, 2], groups={"u": np.array(names, object)})
+
+
+def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where rows are read in chunks."""
+    monkeypatch.setattr("nextloc_metrics.report.data._CHUNK", 4)
+    with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
+        report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
