@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import nextloc_metrics.protocols.further as further
+import nextloc_metrics.protocols.measures as measures
+import nextloc_metrics.protocols.profiles as profiles
 from nextloc_metrics.arrays import Array
 from nextloc_metrics.messages import short
-from nextloc_metrics.protocols import further, measures, profiles
 from nextloc_metrics.protocols.measures import Metric
 from nextloc_metrics.protocols.operations import NAMES, NAN
 from nextloc_metrics.protocols.protocol import Protocol

@@ -9,8 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+import nextloc_metrics.protocols.measures as measures
+import nextloc_metrics.protocols.queries as queries
 from nextloc_metrics.arrays import Array
-from nextloc_metrics.protocols import measures, queries
 from nextloc_metrics.protocols.measures import Case, Metric
 from nextloc_metrics.protocols.operations import Blocks, Order
 from nextloc_metrics.protocols.queries import Given
