@@ -228,10 +228,10 @@ def test_distances_by_group_and_by_query() -> None:
     assert float(mean.compute()) == pytest.approx(10.5 / 4)
     assert mean.interval()[0] < mean.compute() < mean.interval()[1]
     assert grouped.higher_is_better is False
-    table = RankingCollection({"km": grouped}).table()
+    table = RankingCollection({"error": grouped}).table()
     assert [row[:2] for row in table.rows] == [
-        ("km, 0 (not %)", "0.75"),
-        ("km, 1 (not %)", "4.5"),
+        ("error, 0 (km)", "0.75"),
+        ("error, 1 (km)", "4.5"),
     ]
     kept = PerQueryScores(DistanceError(PLACES))
     kept.update(scores, target, query_ids=torch.arange(4))
@@ -267,9 +267,9 @@ def test_the_preset_takes_locations() -> None:
     found = metrics.compute()
     assert {name: found[name] for name in plain.compute()} == plain.compute()
     assert float(found["acc_within_1000m_at_1"]) == 0.75
-    assert float(found["mean_distance_km"]) == pytest.approx(10.5 / 4)
-    assert float(found["median_distance_km"]) == pytest.approx(0.5, rel=0.0051)
-    assert "mean_distance_km" in str(metrics.table(intervals=True))
+    assert float(found["mean_distance"]) == pytest.approx(10.5 / 4)
+    assert float(found["median_distance"]) == pytest.approx(0.5, rel=0.0051)
+    assert "mean_distance" in str(metrics.table(intervals=True))
 
 
 @pytest.mark.parametrize(

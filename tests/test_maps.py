@@ -124,8 +124,8 @@ def test_an_evaluation_with_coordinates() -> None:
     metrics = next_location_metrics(40, (1, 5), locations=locations, km=0.5)
     metrics.update(scores, target)
     assert whole.values == {name: float(x) for name, x in metrics.compute().items()}
-    assert "mean_distance_km" in whole.intervals
-    assert "mean_distance_km" not in {**whole.chance, **whole.skill, **whole.ties}
+    assert "mean_distance" in whole.intervals
+    assert "mean_distance" not in {**whole.chance, **whole.skill, **whole.ties}
     assert whole.to_html().count("<img") >= 4
     assert "On the ground" in whole.to_html()
     parts = [

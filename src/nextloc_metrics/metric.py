@@ -88,6 +88,11 @@ class RankingTally(SummedMetric):
         return None
 
     @property
+    def unit(self) -> str:
+        """The unit of a value that is no fraction, for tables."""
+        return ""
+
+    @property
     def scale(self) -> float:
         """What a score of 1 is in the unit of the value, such as the largest distance in km."""
         return 1.0

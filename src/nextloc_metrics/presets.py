@@ -73,7 +73,7 @@ def next_location_metrics(
             at no rank that no accuracy looks at, and its name has a number that was asked for.
         locations: the coordinates. They add the accuracy within `km` for every k, named in metres
             (`acc_within_1000m_at_1`), and the mean and median distance of the decision,
-            `mean_distance_km` and `median_distance_km`; these are no fractions.
+            `mean_distance` and `median_distance`; these are no fractions.
         km: how far a candidate may be away in `acc_within_1000m_at_1`.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: in front of every key, such as `"val/"`.
@@ -112,8 +112,8 @@ def next_location_metrics(
         members |= {
             f"{near}{separator}{cut}": AccuracyWithin(locations, km, cut, **common) for cut in cuts
         }
-        members["mean_distance_km"] = DistanceError(locations, **common)
-        members["median_distance_km"] = DistanceError(locations, "median", **common)
+        members["mean_distance"] = DistanceError(locations, **common)
+        members["median_distance"] = DistanceError(locations, "median", **common)
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 

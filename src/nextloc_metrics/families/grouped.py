@@ -218,6 +218,11 @@ class Grouped(RankingTally):
         return self.metric.scale
 
     @property
+    def unit(self) -> str:
+        """That of the metric."""
+        return self.metric.unit
+
+    @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
         """As for the metric."""
         return self.metric.higher_is_better

@@ -290,6 +290,11 @@ class DistanceError(_NearTarget):
         return 1
 
     @property
+    def unit(self) -> str:
+        """Distances are in km."""
+        return "km"
+
+    @property
     def scale(self) -> float:
         """A score of 1 is the largest distance."""
         return self.locations.largest

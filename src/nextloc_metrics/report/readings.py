@@ -25,6 +25,7 @@ class Reading(NamedTuple):
     note: str = ""  #: what the value is of several
     number: int | None = None  #: of queries, for a group of them
     higher_is_better: bool | None = True
+    unit: str = ""  #: of the value, where it is no fraction
 
     @classmethod
     def of(cls, value: Tensor, bounds: tuple[Tensor, Tensor] | None, is_fraction: bool) -> Reading:
@@ -87,6 +88,7 @@ def _read_groups(collection: RankingCollection, results: Results) -> dict[str, d
                     member.plot_upper_bound == 1,
                     number=number,
                     higher_is_better=member.higher_is_better,
+                    unit=member.unit,
                 )
                 for group, x, ends, number in rows
             }
@@ -102,7 +104,7 @@ def read_values(
     return {
         key: Reading.of(
             values[key], (intervals or {}).get(name), member.plot_upper_bound == 1
-        )._replace(higher_is_better=member.higher_is_better)
+        )._replace(higher_is_better=member.higher_is_better, unit=member.unit)
         for name, member in collection.named_members()
         for key in keys_of(collection, name, member, values).values()
     }

@@ -267,7 +267,9 @@ def _mark(comparison: Comparison) -> str:
 
 
 def _unit(reading: Reading, percent: bool) -> str:
-    return " (not %)" if percent and not reading.is_fraction else ""
+    if not percent or reading.is_fraction:
+        return ""
+    return f" ({reading.unit or 'not %'})"
 
 
 def _number(reading: Reading, value: float, percent: bool) -> str:
