@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from nextloc_metrics import previously_visited, report
+from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
 from nextloc_metrics.geography import Locations
 
 pa = pytest.importorskip("pyarrow")
@@ -178,3 +178,28 @@ def test_options_have_a_row_for_every_query(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("nextloc_metrics.report.data._CHUNK", 4)
     with pytest.raises(ValueError, match="`mask` must have a row for each of the 3 queries"):
         report.evaluate(torch.eye(3), [0, 1, 2], mask=[True] * 7)
+
+
+def test_the_command_needs_a_folder_to_write_to(tmp_path: Path) -> None:
+    """Before anything is read or written."""
+    runner = pytest.importorskip("click.testing").CliRunner()
+    from nextloc_metrics.report.command import main
+
+    (tmp_path / "a.csv").write_text("preds,target\n1,1\n")
+    saved = tmp_path / "a.npz"
+    command = ["score", str(tmp_path / "a.csv"), "--save", str(saved)]
+    shown = runner.invoke(main, [*command, "--out", str(tmp_path / "none" / "a.txt")])
+    assert shown.exit_code == 1
+    assert "none must be a folder" in shown.output
+    assert not saved.exists()
+
+
+def test_scores_of_scikit_learn_may_be_integers() -> None:
+    """Such as votes; a metric with a value per location is refused by name."""
+    pytest.importorskip("sklearn")
+    from nextloc_metrics.integrations.scikit_learn import score
+
+    votes = np.array([[4, 6], [4, 6]])
+    assert score([0, 1], votes, metric=AccuracyAtK(1), labels=[0, 1]) == 0.5
+    with pytest.raises(TypeError, match="`metric` must have one value"):
+        score([0, 1], votes, metric=LocationF1(3, average=None), labels=[0, 1])

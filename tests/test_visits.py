@@ -130,3 +130,9 @@ def test_errors_say_what_is_wrong(make: Any, error: type[Exception], says: str) 
     """Which argument, rule and value."""
     with pytest.raises(error, match=says):
         make()
+
+
+def test_a_history_may_have_other_integers() -> None:
+    """Of fewer bits, or without a sign."""
+    users, history = np.array([1, 2], np.uint8), (np.array([1, 2]), [5, 5])
+    assert previously_visited(users, [5, 6], history=history).tolist() == [True, False]
