@@ -79,3 +79,12 @@ def cut_offs(k: int | Sequence[int]) -> list[int]:
     if not cuts or len(set(cuts)) < len(cuts):
         raise ValueError(f"`k` must be one or several different positive integers, got {short(k)}.")
     return cuts
+
+
+def check_num_locations(num_locations: int, num_candidates: int | None) -> None:
+    """Raise where more candidates are ranked than there are locations."""
+    if num_candidates is not None and num_candidates > num_locations:
+        raise ValueError(
+            f"`num_locations` must be at least the number of candidates, got {num_locations} for "
+            f"{num_candidates} candidates."
+        )

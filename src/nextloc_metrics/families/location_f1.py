@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextloc_metrics import backends, exact
 from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.checks import check_choice, check_num_locations, check_positive
 from nextloc_metrics.metric import LARGEST_STATE, RankingTally
 from nextloc_metrics.ranking import Ranking
 
@@ -76,12 +76,8 @@ class LocationTally(RankingTally):
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
         super().check(ranking)
+        check_num_locations(self.num_locations, ranking.num_candidates)
         candidates = ranking.num_candidates
-        if candidates is not None and candidates > self.num_locations:
-            raise ValueError(
-                f"`num_locations` must be at least the number of candidates, got "
-                f"{self.num_locations} for {candidates} candidates."
-            )
         if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
             most = int(ranking.num_relevant.max())
             if most > 1:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nextloc_metrics import backends, exact
 from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.checks import check_choice, check_num_locations, check_positive
 from nextloc_metrics.families.popularity import read_integers
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import LARGEST_STATE, RankingTally
@@ -78,12 +78,7 @@ class RecommendedTally(RankingTally):
     def check(self, ranking: Ranking) -> None:
         """Raise where this metric cannot be updated with the ranking."""
         super().check(ranking)
-        candidates = ranking.num_candidates
-        if candidates is not None and candidates > self.num_locations:
-            raise ValueError(
-                f"`num_locations` must be at least the number of candidates, got "
-                f"{self.num_locations} for {candidates} candidates."
-            )
+        check_num_locations(self.num_locations, ranking.num_candidates)
         if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
             crosses = self._crossing(ranking)[1]
             if crosses is not None and bool((crosses & ranking.counted).any()):

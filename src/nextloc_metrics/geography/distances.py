@@ -15,7 +15,7 @@ from nextloc_metrics.checks import check_choice, check_number, check_positive
 from nextloc_metrics.geography.locations import Locations, check_locations
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric, RankingTally
-from nextloc_metrics.queries import check_scores, counted_queries, finish_scores
+from nextloc_metrics.queries import counted_queries, finish_scores
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import UNRETRIEVED
 from nextloc_metrics.scoring import any_of_block
@@ -312,12 +312,10 @@ class DistanceError(_NearTarget):
 
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
-        counted = counted_queries(ranking, self.empty_target_action)
+        scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
         if self.undecided == "skip":
             counted = counted & self._decided(ranking)
-        scores = self.score(ranking).masked_fill(~counted, 0)
-        check_scores([self], scores[None])
-        return scores, counted
+        return scores[0].masked_fill(~counted, 0), counted
 
     def empty_tally(self) -> Tensor:
         """Return zeros: sum, sum of squares, number; undecided, tied; and the histogram."""

@@ -46,7 +46,10 @@ _FILES = _options(
     click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be repeated."),
     click.option("--padding", multiple=True, type=int, help="A negative number for nothing."),
     click.option(
-        "--vocabulary", type=click.Path(path_type=Path), help="File with the text of an id a line."
+        "--vocabulary",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        callback=lambda _context, _option, path: _read_words(path),
+        help="File with the text of an id a line.",
     ),
     click.option(
         "--on-error",
@@ -222,7 +225,7 @@ def _read(
     groups: Sequence[str],
     cluster: str | None,
     padding: Sequence[int],
-    vocabulary: Path | None,
+    vocabulary: Sequence[str] | None,
     on_error: Any,
     **_: Any,
 ) -> Predictions:
@@ -235,7 +238,7 @@ def _read(
         groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
         targets=None if has_columns else target,
         padding=padding,
-        vocabulary=_words(vocabulary),
+        vocabulary=vocabulary,
         on_error=on_error,
     )
 
@@ -243,7 +246,7 @@ def _read(
 def _evaluate(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, as the options say."""
     found = _read(path, **reading)
-    words, size = _words(reading["vocabulary"]), reading["num_locations"]
+    words, size = reading["vocabulary"], reading["num_locations"]
     return evaluate(
         found.preds,
         found.target,
@@ -257,7 +260,7 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     )
 
 
-def _words(vocabulary: Path | None) -> list[str] | None:
+def _read_words(vocabulary: Path | None) -> list[str] | None:
     """Read the text of every id, a line each."""
     return None if vocabulary is None else vocabulary.read_text(encoding="utf-8-sig").splitlines()
 

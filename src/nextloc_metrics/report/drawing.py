@@ -205,6 +205,22 @@ def draw_audit(
     return figure, axes
 
 
+def draw_bands(curves: Mapping[str, Mapping[Any, Reading]], axes: Any) -> None:
+    """Draw a line for every name, over the numbers of its readings, in the band of intervals."""
+    for name, color, marker, dash in styles(curves):
+        places, readings = list(curves[name]), list(curves[name].values())
+        axes.plot(
+            places,
+            [reading.value for reading in readings],
+            color=color,
+            linestyle=dash,
+            marker=marker if len(places) <= MOST_LINES else None,
+            label=name or None,
+        )
+        bounds = [reading.bounds or (torch.nan, torch.nan) for reading in readings]
+        axes.fill_between(places, *zip(*bounds, strict=True), color=color, alpha=0.25, linewidth=0)
+
+
 def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> Any:
     """Draw a line for every name over the steps; fractions only, where there are any."""
     import_pyplot()

@@ -12,7 +12,14 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.grouped import Grouped
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.messages import short
-from nextloc_metrics.report.drawing import Scale, add_legend, import_pyplot, make_axes, styles
+from nextloc_metrics.report.drawing import (
+    Scale,
+    add_legend,
+    draw_bands,
+    import_pyplot,
+    make_axes,
+    styles,
+)
 from nextloc_metrics.report.readings import Reading, read
 
 # More locations than this are drawn as hexagons.
@@ -198,12 +205,7 @@ def accuracy_within_km(
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _within(name, model, k, confidence) for name, model in named.items()}
     figure, axes = make_axes(ax)
-    for name, color, marker, dash in styles(curves):
-        points = sorted(curves[name].items())
-        km, values = [x for x, _ in points], [one.value for _, one in points]
-        axes.plot(km, values, color=color, linestyle=dash, marker=marker, label=name or None)
-        bounds = [one.bounds or (one.value, one.value) for _, one in points]
-        axes.fill_between(km, *zip(*bounds, strict=True), color=color, alpha=0.25, linewidth=0)
+    draw_bands(curves, axes)
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
@@ -228,4 +230,4 @@ def _within(name: str, model: RankingCollection, k: int, confidence: float) -> d
             f"`models` must have members AccuracyWithin of k={short(k)} and a positive distance, "
             f"and {name or 'the collection'} has none."
         )
-    return found
+    return dict(sorted(found.items()))

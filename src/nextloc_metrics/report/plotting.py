@@ -22,6 +22,7 @@ from nextloc_metrics.report.drawing import (
     NO_STEP,
     Scale,
     add_legend,
+    draw_bands,
     draw_bars,
     draw_dot,
     draw_histogram,
@@ -31,7 +32,6 @@ from nextloc_metrics.report.drawing import (
     import_pyplot,
     make_axes,
     number_by_integers,
-    styles,
 )
 from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
 from nextloc_metrics.report.readings import Reading, keys_of, read, read_values
@@ -109,19 +109,7 @@ def accuracy_within_k(
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _accuracies(name, model, confidence) for name, model in named.items()}
     figure, axes = make_axes(ax)
-    for name, color, marker, dash in styles(curves):
-        ks, readings = list(curves[name]), list(curves[name].values())
-        few = len(ks) <= MOST_LINES
-        axes.plot(
-            ks,
-            [reading.value for reading in readings],
-            color=color,
-            linestyle=dash,
-            marker=marker if few else None,
-            label=name or None,
-        )
-        bounds = [reading.bounds or (torch.nan, torch.nan) for reading in readings]
-        axes.fill_between(ks, *zip(*bounds, strict=True), color=color, alpha=0.25, linewidth=0)
+    draw_bands(curves, axes)
     ks = sorted({k for curve in curves.values() for k in curve})
     axes.set_xlabel("k (ranks that count)")
     number_by_integers(axes.xaxis, ks if len(ks) <= MOST_LINES else [])
