@@ -6,9 +6,11 @@ import importlib.util
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -371,3 +373,35 @@ def test_naive_counting_of_ties_and_nan_differs() -> None:
         assert naive.item()
     assert functional.accuracy_at_k(torch.zeros(1, 10), target, 1).item() == pytest.approx(0.1)
     assert functional.accuracy_at_k(torch.full((1, 10), math.nan), target, 1) == 0.0
+
+
+# The first table of the README -------------------------------------------------------------------
+
+
+def test_one_model_four_libraries() -> None:
+    """Log-probabilities get 0 from torchmetrics, and a constant model 100 % from torcheval."""
+    for package in ("torch_geometric", "torcheval"):
+        pytest.importorskip(package, reason=f"the comparison needs {package}")
+    import same_model
+
+    markov, constant = same_model.main(["--limit", "10"]).values()
+    here, torchmetrics, torcheval, geometric = markov
+    assert torchmetrics == 0
+    assert 0 < geometric < here < torcheval < 1
+    here, torchmetrics, torcheval, _ = constant
+    assert torchmetrics == 0
+    assert here < 0.1
+    assert torcheval > 0.9
+
+
+def test_the_readme_has_what_the_example_prints(data: Path) -> None:
+    """The figures of the README's first table are those of real check-ins."""
+    for package in ("torch_geometric", "torcheval"):
+        pytest.importorskip(package, reason="the comparison needs it")
+    import same_model
+
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    values = same_model.main([str(data / "foursquare_nyc")])
+    for library, *numbers in zip(same_model.LIBRARIES, *values.values(), strict=True):
+        row = next(line for line in readme.splitlines() if line.startswith(f"| {library} "))
+        assert re.findall(r"\d+\.\d\d(?= \|)", row) == [f"{100 * x:.2f}" for x in numbers], library
