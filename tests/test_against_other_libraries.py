@@ -391,7 +391,7 @@ def test_one_model_four_libraries() -> None:
     here, torchmetrics, torcheval, _ = constant
     assert torchmetrics == 0
     assert here < 0.1
-    assert torcheval > 0.9
+    assert torcheval > 0.8  # the others are visits to locations without a training visit
 
 
 def test_the_readme_has_what_the_example_prints(data: Path) -> None:
