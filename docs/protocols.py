@@ -180,7 +180,7 @@ def exact() -> str:
             metric.update(scores, TARGET)
             values.append(_percent(metric.compute().item()))
         rows.append([f"`{metric!r}`", *values])
-    return table(["here", *MODELS], rows)
+    return table(["nextloc-metrics", *MODELS], rows)
 
 
 def by_protocol() -> str:
