@@ -142,7 +142,7 @@ def test_gain_of_recommendation_metrics(batch: tuple[Tensor, Tensor], k: int, ga
         order = sorted(range(len(row)), key=lambda i: -row[i])
         best = sorted(gains, reverse=True)
         reached, ideal = (
-            sum(g / math.log2(place + 2) for place, g in enumerate(chosen[:k]))
+            sum(g / math.log2(i + 2) for i, g in enumerate(chosen[:k]))
             for chosen in ([gains[i] for i in order], best)
         )
         if ideal > 0:
