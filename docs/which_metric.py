@@ -1,10 +1,9 @@
-"""Compute the table of unseen locations in which-metric.md.
+"""Print the rows of the table of unseen locations in which-metric.md.
 
-    python docs/which_metric.py FOLDER                     # the models of counts
-    python docs/which_metric.py FOLDER --checkpoint FILE   # the GRU, too
+    python docs/which_metric.py FOLDER --checkpoint FILE
 
-FOLDER holds check-ins as examples/next_location.py reads them, FILE the weights that it writes.
-Needs `pip install -e '.[examples]'`.
+FOLDER holds check-ins as examples/next_location.py reads them. FILE holds the weights of the GRU
+that it writes; without it, the GRU is skipped. Needs `pip install -e '.[examples]'`.
 """
 
 from __future__ import annotations
@@ -34,14 +33,12 @@ def with_unseen_visits(data: CheckIns) -> CheckIns:
 
     The baselines count them. The order of all other candidates does not change.
     """
-    visits = (data.part == 1) & (data.location == UNSEEN)
-    return replace(data, part=data.part.masked_fill(visits, 0))
+    return replace(data, part=data.part.where((data.part != 1) | (data.location != UNSEEN), 0))
 
 
 def always_unseen(data: CheckIns) -> Model:
     """Return a model that ranks id 1 first and all other locations equally."""
-    scores = torch.zeros(data.num_locations)
-    scores[UNSEEN] = 1
+    scores = (torch.arange(data.num_locations) == UNSEEN).float()
     return lambda batch: scores.repeat(len(batch["user"]), 1)
 
 
@@ -76,9 +73,8 @@ def format_rows(name: str, results: Mapping[str, RankingCollection]) -> str:
     lines = []
     for treatment, metrics in results.items():
         values = metrics.compute()
-        cells = [f"{100 * float(values[key]):.2f}" for key in NAMES]
-        queries = f"{metrics['mrr'].num_queries:,}"
-        lines.append(f"| {' | '.join([name, treatment, queries, *cells])} |")
+        cells = [f"{metrics['mrr'].num_queries:,}", *(f"{100 * values[x]:.2f}" for x in NAMES)]
+        lines.append(f"| {' | '.join([name, treatment, *cells])} |")
     return "\n".join(lines)
 
 
@@ -94,8 +90,8 @@ def main() -> None:
     often = data.training_counts() >= 10
     print(format_rows("always id 1", evaluate(always_unseen(data), data, seen)))
     print(format_rows("most visited", evaluate(MostVisited(counted), data, seen)))
-    print(format_rows("Markov", evaluate(Markov(counted), data, seen)))
-    print(format_rows("Markov, 10 visits or more", evaluate(Markov(counted), data, often)))
+    for name, vocabulary in {"Markov": seen, "Markov, 10 visits or more": often}.items():
+        print(format_rows(name, evaluate(Markov(counted), data, vocabulary)))
     if options.checkpoint is not None:
         gru = ReturnOrExploreGRU(data)
         weights = torch.load(options.checkpoint, weights_only=True)["state_dict"]
