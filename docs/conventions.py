@@ -1,10 +1,10 @@
 """Compute the tables of conventions.md, by running every library on one small batch.
 
-    python docs/conventions.py          # writes them into the page
-    python docs/conventions.py --check  # tells whether the page has them already
+    python docs/conventions.py          # writes the tables into the page
+    python docs/conventions.py --check  # exits with an error if a table differs
 
-Needs `pip install 'nextloc-metrics[test,peers]'`. RecBole and LibCity, which are no libraries of
-metrics to install, are written out here in a few plain lines each.
+Needs `pip install -e '.[test,peers]'`. The metrics of RecBole and LibCity cannot be installed
+alone: their formulas are written out here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ from nextloc_metrics import (
 
 PAGE = Path(__file__).with_suffix(".md")
 K = 3
-LAST = 8  # uncut: as many places as candidates
+OURS = "nextloc-metrics"
+LAST = 8  # uncut: the number of candidates
 
 # The batch: four queries, eight candidates, no ties.
 SCORES = torch.tensor(
@@ -79,8 +80,8 @@ GRADES = torch.tensor(
     ]
 )
 RELEVANT = GRADES > 0
-TARGET = torch.tensor([0, 3, 0, 6])  # where one location a query is relevant
-RANK = SCORES.argsort(descending=True).argsort() + 1  # there are no ties
+TARGET = torch.tensor([0, 3, 0, 6])  # one relevant location per query
+RANK = SCORES.argsort(descending=True).argsort() + 1  # without ties
 
 Value = float | None
 Rows = list[Sequence[object]]
@@ -105,7 +106,7 @@ def of(metric: Metric, *args: Tensor) -> float:
     return value
 
 
-# Other conventions, in plain lines ---------------------------------------------------------------
+# Other conventions, written out ------------------------------------------------------------------
 
 
 def recbole_style(order: Sequence[int], relevant: set[int], k: int) -> dict[str, float]:
@@ -143,9 +144,9 @@ def libcity_style(scores: Tensor, target: Tensor, k: int) -> dict[str, float]:
 
 
 def libcity_sampled(scores: Tensor, target: Tensor, k: int, batch_size: int) -> tuple[int, float]:
-    """LibCity's recall of sampled candidates: what it divides the hits by, and the ratio.
+    """LibCity's recall for sampled candidates: the divisor, and the hits over the divisor.
 
-    Its executor takes `batch_size` queries for every batch, the last one included.
+    Its executor counts `batch_size` queries for every batch, including the last one.
     """
     hits, total = 0, 0
     for part, relevant in zip(scores.split(batch_size), target.split(batch_size), strict=True):
@@ -158,7 +159,7 @@ def libcity_sampled(scores: Tensor, target: Tensor, k: int, batch_size: int) -> 
 
 
 def retrieval(metric: Metric, scores: Tensor, relevance: Tensor) -> float:
-    """The value of a retrieval metric of torchmetrics, which wants everything flat."""
+    """The value of a retrieval metric of torchmetrics, which takes flat tensors."""
     indexes = torch.arange(len(scores)).repeat_interleave(scores.shape[1])
     metric.update(scores.flatten(), relevance.flatten(), indexes=indexes)
     value: float = metric.compute().item()
@@ -166,7 +167,7 @@ def retrieval(metric: Metric, scores: Tensor, relevance: Tensor) -> float:
 
 
 def by_us() -> dict[str, float]:
-    """This library, nothing but defaults."""
+    """The metrics of this library with their defaults."""
     return {
         "Precision@3": of(PrecisionAtK(K), SCORES, RELEVANT),
         "Recall@3": of(RecallAtK(K), SCORES, RELEVANT),
@@ -213,7 +214,7 @@ def by_sklearn() -> dict[str, float]:
 
 
 def by_geometric() -> dict[str, float]:
-    """PyTorch Geometric's metrics of link prediction, of lists of ids."""
+    """The link prediction metrics of PyTorch Geometric, for lists of ids."""
     import torch_geometric.metrics as geometric
 
     lists = SCORES.topk(LAST).indices
@@ -245,7 +246,7 @@ print(json.dumps(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), names)))
 
 
 def by_ranx() -> dict[str, float]:
-    """Give ranx the judgements of all candidates, or it would not know the fourth query."""
+    """The metrics of ranx; it needs judgements of all candidates to count the fourth query."""
 
     def named(rows: Tensor) -> dict[str, dict[str, float]]:
         return {
@@ -276,7 +277,7 @@ def by_ranx() -> dict[str, float]:
 
 
 def _ranx(request: object) -> dict[str, float]:
-    """Run ranx in a process of its own, where nothing is compiled: that would take minutes."""
+    """Run ranx in a separate process without compilation, which would take minutes."""
     ran = subprocess.run(
         [sys.executable, "-c", RANX],
         input=json.dumps(request),
@@ -290,7 +291,7 @@ def _ranx(request: object) -> dict[str, float]:
 
 
 def by_recbole_style() -> dict[str, float]:
-    """Every user there has something to find: the fourth query does not occur."""
+    """The formulas of RecBole, without the fourth query: every user has a relevant item."""
     users = [
         recbole_style(order, set(relevant.nonzero()[:, 0].tolist()), K)
         for order, relevant in zip(SCORES.topk(LAST).indices.tolist(), RELEVANT, strict=True)
@@ -309,9 +310,9 @@ def by_recbole_style() -> dict[str, float]:
 
 @cache
 def libraries() -> Mapping[str, dict[str, float]]:
-    """What every library says of the batch."""
+    """The values of every library for the batch."""
     return {
-        "here": by_us(),
+        OURS: by_us(),
         "torchmetrics": by_torchmetrics(),
         "scikit-learn": by_sklearn(),
         "PyG": by_geometric(),
@@ -321,24 +322,24 @@ def libraries() -> Mapping[str, dict[str, float]]:
 
 
 def made(written: str) -> Metric:
-    """The metric of this library that a table shows: what is shown is what is run."""
+    """Make the metric that a table shows from its text."""
     metric: Metric = eval(written, dict(vars(nextloc_metrics)))
     return metric
 
 
 def the_batch() -> str:
-    """Where the relevant locations landed."""
+    """The ranks of the relevant locations."""
     rows: Rows = []
-    for i, (place, grade) in enumerate(zip(RANK, GRADES, strict=True)):
-        graded = sorted((int(place[j]), int(grade[j])) for j in grade.nonzero()[:, 0])
+    for i, (rank, grade) in enumerate(zip(RANK, GRADES, strict=True)):
+        graded = sorted((int(rank[j]), int(grade[j])) for j in grade.nonzero()[:, 0])
         several = ", ".join(f"rank {p} (grade {g})" for p, g in graded) or "none"
-        rows.append([i + 1, several, f"rank {int(place[TARGET[i]])}"])
+        rows.append([i + 1, several, f"rank {int(rank[TARGET[i]])}"])
     return table(["query", "several relevant locations", "one relevant location"], rows)
 
 
 def side_by_side() -> str:
-    """Every library's number, a row for a name."""
-    names = list(libraries()["here"])
+    """The value of every library, one row per metric."""
+    names = list(libraries()[OURS])
     rows: Rows = [[name, *(values.get(name) for values in libraries().values())] for name in names]
     return table(["", *libraries()], rows)
 
@@ -378,13 +379,13 @@ OPTIONS = {
 
 
 def options() -> str:
-    """Which option of this library gives another's number, and which numbers none gives."""
+    """The option of this library that gives the value of another one, if there is one."""
     rows: Rows = []
     for name, choices in OPTIONS.items():
         others = {
             library: values[name]
             for library, values in libraries().items()
-            if library != "here" and name in values
+            if library != OURS and name in values
         }
         for written in choices:
             relevance = GRADES.float() if "graded" in name else RELEVANT
@@ -393,18 +394,18 @@ def options() -> str:
             rows.append([name, f"`{written}`", value, ", ".join(equal) or None])
             others = {library: others[library] for library in others if library not in equal}
         rows += [[name, None, value, library] for library, value in others.items()]
-    return table(["", "here", "value", "the number of"], rows)
+    return table(["", OURS, "value", "same value as"], rows)
 
 
 def pooled() -> str:
-    """Means over queries beside ratios of sums over queries."""
+    """Means over queries, and ratios of sums over queries."""
     hits, relevant = (RELEVANT & (RANK <= K)).sum(1), RELEVANT.sum(1)
-    asked = relevant > 0
-    hit, places, known = int(hits.sum()), K * int(asked.sum()), int(relevant.sum())
+    found, retrieved = int(hits.sum()), K * int((relevant > 0).sum())
+    total = int(relevant.sum())
     rows: Rows = [
-        ["Precision@3", of(PrecisionAtK(K), SCORES, RELEVANT), hit / places],
-        ["Recall@3", of(RecallAtK(K), SCORES, RELEVANT), hit / known],
-        ["F1@3", of(F1AtK(K), SCORES, RELEVANT), 2 * hit / (places + known)],
+        ["Precision@3", of(PrecisionAtK(K), SCORES, RELEVANT), found / retrieved],
+        ["Recall@3", of(RecallAtK(K), SCORES, RELEVANT), found / total],
+        ["F1@3", of(F1AtK(K), SCORES, RELEVANT), 2 * found / (retrieved + total)],
     ]
     return table(["", "mean over queries", "pooled"], rows)
 
@@ -413,7 +414,7 @@ def pooled() -> str:
 
 
 def one_relevant() -> str:
-    """LibCity's numbers beside ours."""
+    """The values of LibCity and of this library."""
     theirs = libcity_style(SCORES, TARGET, K)
     ours = libcity_metrics(K)(SCORES, TARGET)
     papers = next_location_metrics(LAST, k=K, ndcg_k=K)(SCORES, TARGET)
@@ -436,7 +437,7 @@ def one_relevant() -> str:
 
 
 def short_last_batch() -> str:
-    """What LibCity's sampled evaluation divides by, for three batch sizes."""
+    """The divisor of LibCity's sampled evaluation, for three batch sizes."""
     rows: Rows = [
         [size, *libcity_sampled(SCORES, TARGET, K, size), of(AccuracyAtK(K), SCORES, TARGET)]
         for size in (1, 2, 3)
@@ -445,7 +446,7 @@ def short_last_batch() -> str:
 
 
 def f1_meanings() -> str:
-    """Six numbers that are called F1, and two that are called accuracy."""
+    """Six values called F1, and two called accuracy."""
     decided = SCORES.argmax(-1)
     rows: Rows = [
         [
@@ -481,7 +482,7 @@ def f1_meanings() -> str:
         ],
         ["hit rate", "`AccuracyAtK(3)`", of(AccuracyAtK(K), SCORES, TARGET)],
         [
-            "mean over locations of the hit rate",
+            "hit rate per location, mean over locations",
             "torchmetrics `MulticlassAccuracy(8, top_k=3)`",
             of(MulticlassAccuracy(LAST, top_k=K), SCORES, TARGET),
         ],
@@ -491,11 +492,11 @@ def f1_meanings() -> str:
             of(MulticlassAccuracy(LAST, top_k=K, average="micro"), SCORES, TARGET),
         ],
     ]
-    return table(["which F1 or accuracy", "of", "value"], rows)
+    return table(["which F1 or accuracy", "computed by", "value"], rows)
 
 
 def ties() -> str:
-    """The values that three scorers have under every way to treat ties."""
+    """The values of three models for every way to treat ties."""
     scorers = {
         "the scores": SCORES,
         "1 above 0.5, else 0": (SCORES > 0.5).float(),
@@ -560,7 +561,7 @@ def not_a_number() -> str:
 
 
 def log_probabilities() -> str:
-    """One model's probabilities, logits and log-probabilities, which rank alike."""
+    """The probabilities, logits and log-probabilities of one model, which have the same order."""
     queries, candidates, k = 1000, 50, 5
     spread = torch.arange(queries * candidates).double() * ((math.sqrt(5) - 1) / 2)  # as if random
     logits = 6 * spread.frac().view(queries, candidates) - 3
@@ -582,10 +583,10 @@ def log_probabilities() -> str:
         if len(values) > 1:
             raise AssertionError(f"{name} must not depend on the form of the scores, got {values}.")
         rows.append([name, *values, *(retrieval(theirs(), scores, hot) for scores in forms)])
-    return table(["", "here, all three", "softmax", "logits", "log_softmax"], rows)
+    return table(["", f"{OURS}, all three", "softmax", "logits", "log_softmax"], rows)
 
 
-# Relations that people quote ---------------------------------------------------------------------
+# Relations that papers quote ----------------------------------------------------------------------
 
 
 def at_ranks(*ranks: int, candidates: int = 40) -> tuple[Tensor, Tensor]:
@@ -596,14 +597,14 @@ def at_ranks(*ranks: int, candidates: int = 40) -> tuple[Tensor, Tensor]:
 
 
 def relations() -> str:
-    """What a list of ranks says of the chain that papers quote."""
+    """Lists of ranks, for some of which the relation that papers quote fails."""
     for k in range(1, 41):  # of one query, and so of any mean of queries
         chain = [
             score(*at_ranks(*range(1, 41)), k=k, reduction="none")
             for score in (_first, functional.mrr, functional.ndcg_at_k, functional.accuracy_at_k)
         ]
         if any((low > high).any() for low, high in itertools.pairwise(chain)):
-            raise AssertionError(f"the relation that always holds does not, for k = {k}")
+            raise AssertionError(f"the relation that always holds fails for k = {k}")
     rows: Rows = []
     for ranks in [(1, 1, 2), (1, 1, 1), (6, 7, 8), (20, 30, 40)]:
         lists = at_ranks(*ranks)
@@ -621,7 +622,7 @@ def _first(preds: Tensor, target: Tensor, k: int, reduction: Literal["none"]) ->
 
 
 def several() -> str:
-    """The chain, where more than one location is relevant."""
+    """The relation with more than one relevant location."""
     lists, target = torch.arange(10)[None], torch.tensor([[0, 8, 9]])
     metrics = [AccuracyAtK(1), MRR(5), NDCGAtK(5), AccuracyAtK(5)]
     head = ["relevant at ranks", "Acc@1", "MRR@5", "NDCG@5", "Acc@5"]
@@ -629,7 +630,7 @@ def several() -> str:
 
 
 def average_rank() -> str:
-    """The inverse of MRR beside the mean rank."""
+    """1 / MRR and the mean rank."""
     rows: Rows = []
     for ranks in [(1, 9), (3, 3), (1, 1, 1, 40)]:
         inverse = 1 / of(MRR(), *at_ranks(*ranks))
@@ -638,8 +639,8 @@ def average_rank() -> str:
     return table(["ranks", "1 / MRR", "harmonic mean", "arithmetic mean"], rows)
 
 
-def rare_places() -> str:
-    """A model that always says home, for 90 visits there and one to each of 10 other places."""
+def rare_locations() -> str:
+    """A model that always predicts home: 90 visits to it, one to each of 10 other locations."""
     target = torch.tensor([0] * 90 + list(range(1, 11)))
     decisions = torch.zeros(100, 1, dtype=torch.long)
     rows: Rows = [
@@ -649,14 +650,14 @@ def rare_places() -> str:
         ]
         for average in ("weighted", "macro", "micro")
     ]
-    return table(["always home", "value"], rows)
+    return table(['always "home"', "value"], rows)
 
 
 # Clicks ------------------------------------------------------------------------------------------
 
 
 def clicks() -> str:
-    """Labels and probabilities for which libraries disagree."""
+    """Labels and probabilities for which libraries differ."""
     scored = torch.tensor([0.9, 0.8, 0.4, 0.2]), torch.tensor([1, 0, 1, 0])
     rare = torch.full((100,), 0.1), (torch.arange(100) < 3).long()
     alone = torch.tensor([0.9, 0.6]), torch.tensor([1, 1])
@@ -668,7 +669,7 @@ def clicks() -> str:
         return metrics.compute()[name].item()
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of one label alone, which is the point
+        warnings.simplefilter("ignore")  # libraries warn of data with one label
         rows: Rows = [
             ["PR-AUC, steps", "`click_through_metrics`", ours(scored, "pr_auc")],
             [
@@ -696,19 +697,19 @@ def clicks() -> str:
             ],
             ["", "torchmetrics `BinaryAUROC`", of(BinaryAUROC(), *alone)],
         ]
-    return table(["", "of", "value"], rows)
+    return table(["", "computed by", "value"], rows)
 
 
 def thresholds() -> str:
     """How far binned curves are from exact ones, on a hundred thousand interactions."""
     size = 100_000
-    place = (torch.arange(size).double() + 0.5) / size
+    position = (torch.arange(size).double() + 0.5) / size
     scattered = (torch.arange(size).double() * ((math.sqrt(5) - 1) / 2)).frac()  # as if random
-    rare = place
+    rare = position
     for _ in range(5):  # the 32nd power
         rare = rare * rare
     rows: Rows = []
-    for name, preds in {"spread evenly": place, "as of clicks, mean 0.03": rare}.items():
+    for name, preds in {"spread evenly": position, "as of clicks, mean 0.03": rare}.items():
         batch = preds.float(), (scattered < preds).long()
         exact = _areas(None, *batch)
         rows.append([name, "every score", f"{12 * size:,}", *exact])
@@ -743,7 +744,7 @@ TABLES: list[Callable[[], str]] = [
     relations,
     several,
     average_rank,
-    rare_places,
+    rare_locations,
     clicks,
     thresholds,
 ]
@@ -756,12 +757,12 @@ def fill(page: str) -> str:
         text = make()
         page, found = marks.subn(lambda match, text=text: f"{match[1]}\n{text}\n{match[2]}", page)
         if found != 1:
-            raise ValueError(f"{PAGE.name} must have one place for {make.__name__}, got {found}.")
+            raise ValueError(f"{PAGE.name} must have one mark for {make.__name__}, got {found}.")
     return page
 
 
 def main() -> None:
-    """Write the tables into the page, or tell whether they are there."""
+    """Write the tables into the page, or exit with an error where it differs."""
     page = PAGE.read_text(encoding="utf-8")
     filled = fill(page)
     if sys.argv[1:] != ["--check"]:
@@ -769,7 +770,7 @@ def main() -> None:
     elif filled != page:
         lines = zip(page.splitlines(), filled.splitlines(), strict=False)
         differing = [f"- {old}\n+ {new}" for old, new in lines if old != new]
-        sys.exit("\n".join(["run python docs/conventions.py, for the page differs:", *differing]))
+        sys.exit("\n".join(["the page differs; run python docs/conventions.py:", *differing]))
 
 
 if __name__ == "__main__":

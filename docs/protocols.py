@@ -1,11 +1,11 @@
 """Compute the tables of protocols.md and knows-nothing.md.
 
-    python docs/protocols.py          # writes them into the pages
-    python docs/protocols.py --check  # tells whether the pages have them already
+    python docs/protocols.py          # writes the tables into the pages
+    python docs/protocols.py --check  # exits with an error if a table differs
 
-Needs `pip install 'nextloc-metrics[test,peers]'`. The audits need data beside the project and are
-left as they are without; the one in which ties decide is not checked, for they fall otherwise on
-other machines.
+Needs `pip install -e '.[test,peers]'`. The audits need real data next to the project. Without the
+data, their tables stay unchanged. `--check` skips the audit of New York, because the order of ties
+differs between machines.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def fenced(found: object) -> str:
 
 
 def codes() -> str:
-    """Which queries, candidates, orders and averages, and where that was read."""
+    """List the queries, candidates, orders, averages and source of every protocol."""
     rows = []
     for one in CODES:
         source = one.source
@@ -95,14 +95,14 @@ def codes() -> str:
 
 def _queries(one: Protocol) -> str:
     text = f"the first {one.first}" if one.first else one.queries
-    return f"{text}, whole batches" if one.drops_remainder else text
+    return f"{text}, full batches only" if one.drops_remainder else text
 
 
 def _candidates(one: Protocol) -> str:
     if one.reads_lists:
         return "the list"
     if one.num_negatives is not None:
-        return f"target and {one.num_negatives} drawn"
+        return f"target and {one.num_negatives} sampled"
     return "all but id 0" if one.never else "all"
 
 
@@ -116,7 +116,7 @@ def _average(one: Protocol) -> str:
 
 
 def stored_predictions() -> str | None:
-    """LLM-Mob's answers for Foursquare users in New York."""
+    """Audit LLM-Mob's answers for Foursquare users in New York."""
     path = DATA / "llm_mob" / "foursquare_top10.npz"
     if not path.exists():
         return None
@@ -125,7 +125,7 @@ def stored_predictions() -> str | None:
 
 
 def new_york() -> str | None:
-    """Two models of counts, on the check-ins that LLM-Mob distributes."""
+    """Audit two models of counts on the check-ins that LLM-Mob distributes."""
     folder = DATA / "foursquare_nyc"
     if not folder.exists():
         return None
@@ -156,9 +156,9 @@ def _read(path: Path) -> dict[str, torch.Tensor]:
     return {name: torch.tensor([int(float(row[name])) for row in rows]) for name in names}
 
 
-# A model that knows nothing ----------------------------------------------------------------------
+# Models that have learnt nothing -----------------------------------------------------------------
 
-# 1,000 queries; of 200 locations, i is visited about twice as often as 2 i. Id 0 is padding.
+# 1,000 queries, 200 locations; location i has about twice the visits of 2 i. Id 0 is padding.
 LOCATIONS = 201
 _share = 1 / torch.arange(1, LOCATIONS).double()
 TARGET = 1 + torch.multinomial(_share, 1000, True, generator=torch.Generator().manual_seed(0))
@@ -171,7 +171,7 @@ MODELS = {
 
 
 def exact() -> str:
-    """This library, and how often each location is right by chance."""
+    """Compute the values of this library."""
     rows = []
     for metric in (AccuracyAtK(10), MRR(), NDCGAtK(10)):
         values = []
@@ -180,11 +180,11 @@ def exact() -> str:
             metric.update(scores, TARGET)
             values.append(_percent(metric.compute().item()))
         rows.append([f"`{metric!r}`", *values])
-    return table(["here", *MODELS], rows)
+    return table(["nextloc-metrics", *MODELS], rows)
 
 
 def by_protocol() -> str:
-    """The values, or the range where the order of ties decides them."""
+    """Compute the value under each protocol, or its range over the orders of ties."""
     chosen = [
         (protocols.libcity(k=10), ["Recall@10", "MRR@10"]),
         (protocols.mie_lab(), ["acc@10", "mrr"]),
@@ -215,7 +215,7 @@ def _range(bounds: tuple[float, float], scale: float) -> str:
 
 
 def by_library() -> str:
-    """What libraries say of these scores, with their defaults."""
+    """Compute the values of other libraries with their defaults."""
     libraries: dict[str, Callable[[torch.Tensor], float]] = {
         "torchmetrics `MulticlassAccuracy(top_k=10)`": lambda x: _updated(
             MulticlassAccuracy(LOCATIONS, top_k=10, average="micro"), x, TARGET
@@ -242,7 +242,7 @@ def by_library() -> str:
     }
     rows = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of targets that were not found, which is the point
+        warnings.simplefilter("ignore")  # libraries warn of NaN and of targets not found
         for name, evaluate in libraries.items():
             rows.append([name, *(_or_error(evaluate, scores) for scores in MODELS.values())])
     return table(["", *MODELS], rows)
@@ -294,7 +294,7 @@ print(ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), "hit_rate@10"))
 
 
 def _ranx(scores: torch.Tensor) -> float:
-    """Run ranx in a process of its own: its compiler and PyTorch do not share threads."""
+    """Run ranx in a separate process: its compiler and PyTorch cannot share threads."""
     qrels = {f"q{i}": {f"d{one}": 1} for i, one in enumerate(TARGET.tolist())}
     run = {
         f"q{i}": {f"d{j}": x for j, x in enumerate(row)} for i, row in enumerate(scores.tolist())
@@ -316,7 +316,7 @@ TABLES: dict[str, list[Callable[[], str | None]]] = {
 
 
 def fill(page: str, tables: Sequence[Callable[[], str | None]]) -> str:
-    """Put every table between its marks; one without data stays as it is."""
+    """Put every table between its marks. A table without data stays unchanged."""
     for make in tables:
         text = make()
         if text is None:
@@ -324,12 +324,12 @@ def fill(page: str, tables: Sequence[Callable[[], str | None]]) -> str:
         marks = re.compile(rf"(<!-- {make.__name__} -->\n).*?(\n<!-- end -->)", re.DOTALL)
         page, found = marks.subn(lambda match, text=text: f"{match[1]}\n{text}\n{match[2]}", page)
         if found != 1:
-            raise ValueError(f"a page must have one place for {make.__name__}, got {found}.")
+            raise ValueError(f"a page must have one mark for {make.__name__}, got {found}.")
     return page
 
 
 def main() -> None:
-    """Write the tables into the pages, or tell whether they are there."""
+    """Write the tables into the pages, or exit with an error where a page differs."""
     check = sys.argv[1:] == ["--check"]
     for name, tables in TABLES.items():
         page = (DOCS / name).read_text(encoding="utf-8")
@@ -339,7 +339,7 @@ def main() -> None:
         elif filled != page:
             lines = zip(page.splitlines(), filled.splitlines(), strict=False)
             differing = [f"- {old}\n+ {new}" for old, new in lines if old != new]
-            sys.exit("\n".join([f"run python docs/protocols.py, for {name} differs:", *differing]))
+            sys.exit("\n".join([f"{name} differs; run python docs/protocols.py:", *differing]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Presets of other conventions against plain recomputations, and the page that compares them."""
+"""Presets with other conventions against plain recomputations, and the page that compares them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def libcity(orders: list[list[list[int]]], target: list[int], k: int) -> dict[st
 
 
 def placed(scores: list[float], location: int) -> list[list[int]]:
-    """Orders with the location at each place that its tied candidates leave it."""
+    """Orders with the location at each rank that its tied candidates allow."""
     above = [i for i, score in enumerate(scores) if score > scores[location]]
     others = [i for i, s in enumerate(scores) if s == scores[location] and i != location]
     return [
@@ -92,7 +92,7 @@ def test_libcity_metrics_of_lists(seed: int, length: int, k: int) -> None:
 
 @given(one_relevant(), st.integers(1, 7))
 def test_libcity_metrics_of_tied_scores(batch: tuple[Tensor, Tensor], k: int) -> None:
-    """Ties count as the mean over the places that they leave open."""
+    """A tied target counts as the mean over the ranks of its tied block."""
     preds, target = batch
     pairs = zip(preds.tolist(), target.tolist(), strict=True)
     expected = libcity([placed(*pair) for pair in pairs], target.tolist(), k)
@@ -100,7 +100,7 @@ def test_libcity_metrics_of_tied_scores(batch: tuple[Tensor, Tensor], k: int) ->
 
 
 def test_libcity_metrics_at_several_k_are_those_at_each() -> None:
-    """Every metric at every k, each as if it were the only k."""
+    """Every metric at every k equals the metric of a collection with this k alone."""
     preds, target = torch.randn(30, 40), torch.randint(40, (30,))
     together = computed(libcity_metrics((5, 10, 1), prefix="val/"), preds, target)
     alone = {}
@@ -114,7 +114,7 @@ def test_libcity_metrics_at_several_k_are_those_at_each() -> None:
 
 
 def test_libcity_metrics_beside_the_others() -> None:
-    """Its recall is the accuracy, and but for F1 it has what `recommendation_metrics` has."""
+    """Recall is the accuracy, and all but F1 are equal in `recommendation_metrics`."""
     preds, target = torch.randint(6, (30, 40)).float(), torch.randint(40, (30,))
     city = computed(libcity_metrics(5), preds, target)
     papers = computed(next_location_metrics(40, k=5, ndcg_k=5), preds, target)
@@ -132,7 +132,7 @@ def test_libcity_metrics_beside_the_others() -> None:
 
 @given(graded_relevant(), st.integers(1, 7), st.sampled_from(["linear", "exponential"]))
 def test_gain_of_recommendation_metrics(batch: tuple[Tensor, Tensor], k: int, gain: str) -> None:
-    """NDCG by its formula; the gain changes nothing else."""
+    """NDCG equals its formula, and the gain changes no other metric."""
     preds = batch[0] + torch.linspace(0, 0.4, batch[0].shape[1])  # without ties
     relevance = batch[1]
     got = computed(recommendation_metrics(k, gain=gain), preds, relevance)
@@ -142,7 +142,7 @@ def test_gain_of_recommendation_metrics(batch: tuple[Tensor, Tensor], k: int, ga
         order = sorted(range(len(row)), key=lambda i: -row[i])
         best = sorted(gains, reverse=True)
         reached, ideal = (
-            sum(g / math.log2(place + 2) for place, g in enumerate(chosen[:k]))
+            sum(g / math.log2(i + 2) for i, g in enumerate(chosen[:k]))
             for chosen in ([gains[i] for i in order], best)
         )
         if ideal > 0:
@@ -154,7 +154,7 @@ def test_gain_of_recommendation_metrics(batch: tuple[Tensor, Tensor], k: int, ga
 
 
 def test_exponential_gain_by_hand() -> None:
-    """Grades 1 and 3 at places 1 and 2: (1 + 7 / log2(3)) / (7 + 1 / log2(3))."""
+    """Grades 1 and 3 at ranks 1 and 2: (1 + 7 / log2(3)) / (7 + 1 / log2(3))."""
     preds, relevance = torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([[1.0, 3.0, 0.0]])
     got = computed(recommendation_metrics(2, gain="exponential"), preds, relevance)["ndcg_at_2"]
     assert got == pytest.approx((1 + 7 / math.log2(3)) / (7 + 1 / math.log2(3)))
@@ -181,7 +181,7 @@ def test_exponential_gain_by_hand() -> None:
 def test_log_probabilities_score_zero_in_torchmetrics(
     ours: type[Metric], theirs: type[Metric], drops: bool
 ) -> None:
-    """Of one model, all metrics agree on the softmax, and those that drop have 0 on its log."""
+    """All metrics agree on the softmax; those that drop scores are 0 on its logarithm."""
     logits, target = torch.randn(64, 30), torch.randint(30, (64,))
     indexes = torch.arange(64).repeat_interleave(30)
     hot = torch.nn.functional.one_hot(target, 30).flatten()
@@ -195,7 +195,7 @@ def test_log_probabilities_score_zero_in_torchmetrics(
     assert got["log"] == (0 if drops else pytest.approx(got["softmax"], abs=1e-6))
 
 
-# What people quote -------------------------------------------------------------------------------
+# What papers quote -------------------------------------------------------------------------------
 
 
 def test_the_inverse_of_mrr_is_the_harmonic_mean_rank() -> None:
@@ -206,7 +206,7 @@ def test_the_inverse_of_mrr_is_the_harmonic_mean_rank() -> None:
 
 
 def test_the_page_has_the_tables_that_the_script_computes() -> None:
-    """Every number of docs/conventions.md is what the libraries say now."""
+    """Every table of docs/conventions.md holds the values that the libraries compute."""
     for peer in ("ranx", "torch_geometric"):
         if importlib.util.find_spec(peer) is None:
             pytest.skip(f"the comparison needs {peer}")

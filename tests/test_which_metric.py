@@ -1,0 +1,85 @@
+"""The page on which metric to report, and its table of unseen locations."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from check_ins import UNSEEN, CheckIns, read_parts, simulate_check_ins, split_in_time
+from next_location import Markov, MostVisited
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    """The script that computes the table."""
+    spec = importlib.util.spec_from_file_location("which_metric", DOCS / "which_metric.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def simulated() -> CheckIns:
+    """Check-ins of 30 users, some of them at locations that the training part never visits."""
+    check_ins = simulate_check_ins(30, num_visits=120, num_locations=400, gamma=0.1)
+    return CheckIns.from_table(split_in_time(check_ins))
+
+
+def test_a_miss_is_the_value_left_out_times_the_share_of_seen_targets(
+    script: ModuleType, simulated: CheckIns
+) -> None:
+    """The rule holds for accuracy, MRR and NDCG; F1 has no such rule."""
+    data = script.with_unseen_visits(simulated)
+    found = script.evaluate(Markov(data), simulated, simulated.training_counts() > 0)
+    targets = simulated.location[simulated.queries(2)]
+    seen = float((targets != UNSEEN).double().mean())
+    assert 0.5 < seen < 0.98
+    missed, left_out = found["a miss"].compute(), found["left out"].compute()
+    assert found["a miss"]["mrr"].num_queries == len(targets)
+    for name in ("acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10"):
+        assert float(missed[name]) == pytest.approx(float(left_out[name]) * seen, abs=1e-6)
+    assert float(missed["f1"]) != pytest.approx(float(left_out["f1"]) * seen, abs=1e-3)
+    as_candidate = found["a candidate"].compute()
+    assert as_candidate["acc_at_10"] > missed["acc_at_10"]
+
+
+def test_counting_unseen_visits_moves_no_other_candidate(
+    script: ModuleType, simulated: CheckIns
+) -> None:
+    """Models that count the validation part's visits to id 1 rank the others as before."""
+    counted, vocabulary = script.with_unseen_visits(simulated), simulated.training_counts() > 0
+    assert int(counted.training_counts()[UNSEEN]) > 0
+    for make in (MostVisited, Markov):
+        plain = script.evaluate(make(simulated), simulated, vocabulary)
+        other = script.evaluate(make(counted), simulated, vocabulary)
+        for treatment in ("left out", "a miss"):
+            expected = plain[treatment].compute()
+            got = other[treatment].compute()
+            assert all(torch.equal(got[name], expected[name]) for name in expected)
+
+
+def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data: Path) -> None:
+    """On the real check-ins: a constant model, two models of counts, and a small vocabulary."""
+    folder = data / "foursquare_nyc"
+    if not folder.is_dir():
+        pytest.skip("needs ../shared/data/foursquare_nyc")
+    check_ins = CheckIns.from_table(read_parts(folder))
+    counted = script.with_unseen_visits(check_ins)
+    visits = check_ins.training_counts()
+    page = (DOCS / "which-metric.md").read_text()
+    for name, model, vocabulary in [
+        ("always id 1", script.always_unseen(check_ins), visits > 0),
+        ("most visited", MostVisited(counted), visits > 0),
+        ("Markov", Markov(counted), visits > 0),
+        ("Markov, 10 visits or more", Markov(counted), visits >= 10),
+    ]:
+        rows = script.format_rows(name, script.evaluate(model, check_ins, vocabulary))
+        assert rows in page, rows
