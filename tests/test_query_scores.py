@@ -107,7 +107,7 @@ def test_an_id_with_two_scores_is_an_error() -> None:
     """Two queries under one id: in a batch before anything changes, else when put together."""
     lists = torch.tensor([[0, 1], [1, 0]])
     by_query = PerQueryScores(MRR())
-    message = r"`query_ids` must name each query once, and query 3 has the scores 0\.5 and 1\.0"
+    message = r"`query_ids` must name each query once, got id 3 with the scores 0\.5 and 1\.0"
     for add in (by_query.update, by_query):
         with pytest.raises(ValueError, match=message):
             add(lists, torch.tensor([0, 0]), query_ids=torch.tensor([3, 3]))
