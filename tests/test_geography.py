@@ -277,7 +277,7 @@ def test_the_preset_takes_locations() -> None:
     [
         (lambda: Locations([91], [0]), ValueError, "`latitude` must be degrees from -90.*from_met"),
         (lambda: Locations([0], [361]), ValueError, "`longitude` must be degrees from -180"),
-        (lambda: Locations([0, 1], [0]), ValueError, "an entry for every location, got 2 and 1"),
+        (lambda: Locations([0, 1], [0]), ValueError, "one entry per location, got 2 and 1"),
         (lambda: Locations([[0]], [0]), ValueError, "`latitude` must be one row of numbers"),
         (lambda: Locations([0, math.nan], [0, 0]), ValueError, "finite, got nan for location 1"),
         (lambda: Locations(["a"], [0]), TypeError, "`latitude`"),

@@ -477,7 +477,7 @@ def test_score_of_wrong_labels() -> None:
     """A message says how many labels there are, and what to use where folds differ."""
     with pytest.raises(ValueError, match=r"^`y_score` must have a column for each of the 2 labels"):
         score([1], [[0.1, 0.2, 0.7]], metric=MRR(), labels=[1, 2])
-    with pytest.raises(ValueError, match=r"^`labels` must be different from each other"):
+    with pytest.raises(ValueError, match=r"^`labels` must be distinct"):
         score([1], [[0.3, 0.7]], metric=MRR(), labels=[1, 1])
     x, y = samples(["a", "b", "c", "d"])
     model = SVC(decision_function_shape="ovo").fit(x, y)

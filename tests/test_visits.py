@@ -107,7 +107,11 @@ def ranking() -> Ranking:
         (lambda: Visits([0, 1], [0]), ValueError, "one entry per check-in, got 2 and 1"),
         (lambda: Visits([0], [-1]), ValueError, "`location` must hold ids of at least 0, got -1"),
         (lambda: Visits([0], [0.5]), TypeError, "`location` must be one row of integers"),
-        (lambda: Visits([0], [0]).before([1], [0]), ValueError, "`check_in` must hold numbers of check-ins, 0 to 0"),
+        (
+            lambda: Visits([0], [0]).before([1], [0]),
+            ValueError,
+            "`check_in` must hold numbers of check-ins, 0 to 0",
+        ),
         (
             lambda: previously_visited([0], [0], history=(["a"], [0])),
             TypeError,
