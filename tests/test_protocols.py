@@ -425,7 +425,7 @@ def test_arguments_that_cannot_be_read() -> None:
         evaluate(SCORES, TARGET + 61)
     with pytest.raises(ValueError, match=r"`preds` must be scores \[N, C\]"):
         evaluate(SCORES[0], TARGET)
-    with pytest.raises(ValueError, match="at least the 10 candidates"):
+    with pytest.raises(ValueError, match="at least 10 candidates"):
         protocols.flashback().evaluate(SCORES[:, :9], TARGET % 9)
     with pytest.raises(ValueError, match="`target` must be ids, got -1"):
         protocols.llm_mob().evaluate([[1, 2]], [-1])
@@ -495,8 +495,8 @@ def test_an_audit_is_part_of_the_page() -> None:
     scores, target, users = make("random")
     evaluation = report.evaluate(scores, target)
     html = evaluation.to_html(audit=protocols.audit(scores, target, users))
-    assert "Under other protocols" in html
-    assert "Under other protocols" not in evaluation.to_html()
+    assert "Under the protocols of other codebases" in html
+    assert "Under the protocols of other codebases" not in evaluation.to_html()
 
 
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
