@@ -100,7 +100,7 @@ class LogLoss(BaseMetric):
         return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "LogLoss":
-        """Keep the integers of the state, whatever dtype is asked for."""
+        """Do nothing, as the state must stay integer."""
         return self
 
     def check(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:

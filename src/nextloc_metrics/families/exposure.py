@@ -16,14 +16,17 @@ class DecilePredictionShare(DecileMetric):
     r"""The share of all k x N predictions that falls into each popularity bin.
 
     The predictions are the first `k` ranks of each of N queries. The shares add up to less than 1
-    if a rank is in no bin: a rank without a candidate, the ranks of a tied block that crosses rank
-    `k`, and an id that is no location (which a language model may invent; `num_invented` counts
-    such ids).
+    if a rank is in no bin: a rank without a candidate, a rank of a tied block that crosses rank
+    `k`, or an id that is no location, such as an invention of a language model; `num_invented`
+    counts these ids.
 
     Args:
         bins: the bin of each location.
         k: number of ranks that count, in the list of all candidates.
         kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+
+    Raises:
+        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
 
     Example:
         >>> from torch import tensor
@@ -91,6 +94,9 @@ class DecileCoverage(DecileMetric):
             locations that have a bin (`unmapped` is then NaN and not part of the overall value).
         kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
             `"overall"`.
+
+    Raises:
+        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
 
     Example:
         >>> from torch import tensor

@@ -155,10 +155,10 @@ class LocationF1(LocationTally):
     average is over the locations that occur, as in scikit-learn's `f1_score`. The state is three
     integers per location.
 
-    Of tied best candidates the lowest id is the decision, as in `argmax`; with ties, only metrics
-    of decisions depend on ids. A row with NaN scores, or with no score above -inf, has no decision:
-    it counts in the support only. The same holds for a list whose first id is no location, as a
-    language model may invent it; `num_invented` counts these lists.
+    Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
+    the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
+    support only. The same holds for a list whose first id is no location, such as an invention of a
+    language model; `num_invented` counts these lists.
 
     Weighting by support lets frequent locations dominate; `"macro"` does not.
 

@@ -145,7 +145,7 @@ class PerQueryScores(BaseMetric):
         return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":
-        """Keep the integers of the state, whatever dtype is asked for."""
+        """Do nothing, as the state must stay integer."""
         return self
 
     @property

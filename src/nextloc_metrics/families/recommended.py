@@ -35,8 +35,8 @@ class RecommendedTally(RankingTally):
 
     Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
     ranks. A candidate scored NaN takes a rank and is not counted. The same holds for an id of a
-    list that is no location, as a language model may invent it; `num_invented` counts these ids. A
-    repeated id of a list counts once and keeps its ranks.
+    list that is no location, such as an invention of a language model; `num_invented` counts these
+    ids. A repeated id of a list counts once and keeps its ranks.
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
@@ -72,7 +72,7 @@ class RecommendedTally(RankingTally):
 
     @property
     def depth(self) -> int:
-        """The ranks of relevant locations are not read, so the smallest depth will do."""
+        """1, as the ranks of relevant locations are not read."""
         return 1
 
     def check(self, ranking: Ranking) -> None:

@@ -16,15 +16,14 @@ class SequenceAccuracy(RankingTally):
     r"""Sequence accuracy: the share of sequences whose first decisions are all correct.
 
     The sequences are the rows of a batch of queries `[N, T]`: scores `[N, T, C]`, or lists
-    `[N, T, K]`, with a target `[N, T]`. The decision is the best candidate, the lowest id of a tie,
-    as for [`LocationF1`][nextloc_metrics.LocationF1]. A row of scores with a NaN or with no score
+    `[N, T, K]`, with a target `[N, T]`. The decision is the best candidate (if tied, the lowest
+    id), as for [`LocationF1`][nextloc_metrics.LocationF1]. A row of scores with a NaN or no score
     above -inf, an empty list, and a list whose first id is no location count as wrong decisions. If
     a step has several relevant locations, each of them is correct.
 
     Steps that `mask` or `ignore_index` leaves out, and steps without a relevant location, are
-    skipped: the first `first` of the other steps count. A sequence with fewer steps is scored by
-    the steps that it has; a sequence without steps is left out. To leave short sequences out, mask
-    them.
+    skipped: the first `first` of the other steps count. If a sequence has fewer, all of them count;
+    if it has none, it is left out. To leave short sequences out, mask them.
 
     Args:
         first: number of decisions that must be correct; None for all of a sequence.

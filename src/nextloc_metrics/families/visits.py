@@ -128,7 +128,7 @@ def previously_visited(
 class NewDecision(RankingMetric):
     r"""The share of queries whose decision is a new location: the user has not visited it before.
 
-    The decision is the best candidate, the lowest id of a tie. A query without a decision, such as
+    The decision is the best candidate (if tied, the lowest id). A query without a decision, such as
     a row with a NaN, counts 0.
 
     Args:

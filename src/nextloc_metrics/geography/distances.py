@@ -212,7 +212,7 @@ class AccuracyWithin(_NearTarget):
 class DistanceError(_NearTarget):
     r"""Distance between decision and target in km: mean, median or another quantile.
 
-    The decision is the best candidate, the lowest id of a tie, as for
+    The decision is the best candidate (if tied, the lowest id), as for
     [`LocationF1`][nextloc_metrics.LocationF1]; `num_tied` counts the tied decisions. A row with a
     NaN, an empty list or a first id that is no location has no decision: it counts as the largest
     distance (20,015.2 km on the Earth), and `num_undecided` counts these rows.
