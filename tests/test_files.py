@@ -89,7 +89,7 @@ def test_scores_stay_on_the_disk(tmp_path: Path) -> None:
     assert isinstance(found.preds, np.memmap)
     e = report.evaluate(found.preds, found.target)
     assert e.values == report.evaluate(scores, np.arange(20) % 5).values
-    with pytest.raises(ValueError, match="`targets` must name the .npy file"):
+    with pytest.raises(ValueError, match=r"`targets` must name the \.npy file"):
         report.read(tmp_path / "scores.npy")
 
 
