@@ -26,7 +26,7 @@ def score(
 ) -> Score:
     """Rank the labels by a classifier's scores, and return the metric of the true labels.
 
-    The function fits `sklearn.metrics.make_scorer`. It needs the labels of the columns, which
+    Pass the function to `sklearn.metrics.make_scorer`. It needs the labels of the columns, which
     scikit-learn does not pass. If they differ between folds, use
     [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer], which reads them
     from the classifier.
