@@ -189,10 +189,10 @@ class Coverage(RecommendedTally):
     def compute(self) -> Tensor:
         """Return the share of recommended locations; NaN without a query."""
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
-        return found.masked_fill(self._none, torch.nan).float().to(self.state.device)
+        return found.masked_fill(self._is_empty, torch.nan).float().to(self.state.device)
 
     @property
-    def _none(self) -> Tensor:
+    def _is_empty(self) -> Tensor:
         return exact.float64(self.state[-1]) == 0
 
 

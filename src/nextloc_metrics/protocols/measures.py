@@ -56,7 +56,7 @@ class Case:
     is_list: bool
     target: Tensor  # columns of `scores`, or ids
     ids: Tensor  # of the targets
-    alive: Tensor  # bool, False if the target cannot be a hit
+    can_hit: Tensor  # bool, whether the target can be a hit
     weights: Tensor
     answered: Tensor | None
     clipped: bool
@@ -124,7 +124,7 @@ def _formula(metric: Metric, ranking: Ranking, k: int | None) -> Tensor:
 
 def average(metric: Metric, scores: Tensor, case: Case) -> float:
     """Sum the weighted scores; a target that cannot be a hit scores 0."""
-    scores = scores.masked_fill(~case.alive, 0) if metric.kind != "count" else scores
+    scores = scores.masked_fill(~case.can_hit, 0) if metric.kind != "count" else scores
     if metric.summed:
         return metric.scale * float(scores.sum())
     if metric.over == "answered" and case.answered is not None:

@@ -95,9 +95,9 @@ def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) 
 
 def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
     if order == "topk":
-        return _look_up(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
+        return _rank_in(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
     if order == "sort":
-        return _look_up(torch.sort(scores, dim=1, descending=True).indices, target)
+        return _rank_in(torch.sort(scores, dim=1, descending=True).indices, target)
     if order == "torch places":
         return (
             torch.argsort(torch.argsort(-scores, dim=1), dim=1).gather(1, target[:, None])[:, 0] + 1
@@ -109,10 +109,10 @@ def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Te
         above = (-rows).argsort(axis=1).argsort(axis=1)
         return torch.from_numpy(above).gather(1, target[:, None])[:, 0] + 1
     if order == "reversed":
-        return _look_up(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
+        return _rank_in(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
     ten = torch.from_numpy(rows.argpartition(-_TEN, axis=1)[:, -_TEN:])
     own = _to_numpy(scores.gather(1, ten))
-    return _look_up(ten.gather(1, torch.from_numpy((-own).argsort(axis=1))), target)
+    return _rank_in(ten.gather(1, torch.from_numpy((-own).argsort(axis=1))), target)
 
 
 def _to_numpy(scores: Tensor) -> Any:
@@ -120,7 +120,7 @@ def _to_numpy(scores: Tensor) -> Any:
     return (scores.float() if scores.dtype == torch.bfloat16 else scores).numpy()
 
 
-def _look_up(ids: Tensor, target: Tensor) -> Tensor:
+def _rank_in(ids: Tensor, target: Tensor) -> Tensor:
     """Return the first rank of the target in `ids`, 0 if it is not there."""
     found = ids == target[:, None]
     return torch.where(found.any(1), found.byte().argmax(1) + 1, 0)

@@ -239,7 +239,7 @@ class Protocol:
             given.is_list,
             columns,
             given.target,
-            self._alive(given),
+            self._can_hit(given),
             self._weigh(given),
             answered,
             self.clipped,
@@ -310,7 +310,7 @@ class Protocol:
         seed = self._need_seed("draws candidates")
         return queries.draw_popular(number, counts, self.num_negatives, seed)
 
-    def _alive(self, given: Given) -> Tensor:
+    def _can_hit(self, given: Given) -> Tensor:
         """Mark the queries whose target can be a hit."""
         is_zero = given.target == 0
         if self.zero == "never a hit":
