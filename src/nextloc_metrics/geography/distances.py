@@ -31,7 +31,7 @@ _AT_ONCE = 1 << 20
 
 
 class _Block(NamedTuple):
-    """Tied candidates of every query, int64 `[N]` each."""
+    """A tied block for each query, int64 `[N]` each."""
 
     start: Tensor  #: number of candidates above the block
     tied: Tensor  #: size of the block

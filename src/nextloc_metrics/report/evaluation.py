@@ -205,7 +205,7 @@ def evaluate(
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
-    """Merge evaluations of different queries; the values have the bits of one evaluation of all.
+    """Merge evaluations of different queries; values equal one evaluation of all, to the bit.
 
     Args:
         shards: files that `Evaluation.save` wrote, or evaluations.
