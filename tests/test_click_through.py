@@ -27,7 +27,7 @@ KEYS = ["log_loss", "auc", "pr_auc", "accuracy", "precision", "recall", "f1", "m
 
 
 def by_sklearn(preds: Tensor, target: Tensor, threshold: float = 0.5) -> dict[str, float]:
-    """The values that scikit-learn gives, its warnings about missing labels aside."""
+    """The values of scikit-learn, without its warnings about missing labels."""
     score, label = preds.numpy(), target.numpy()
     # torch compares with the threshold in the dtype of the scores
     decided = (preds > threshold).long().numpy()
@@ -60,7 +60,7 @@ def clicks(n: int = 400) -> tuple[Tensor, Tensor]:
 
 @st.composite
 def interactions(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
-    """Probabilities and labels, both often extreme: ties, 0, 1, and one label alone."""
+    """Probabilities and labels with ties, 0, 1, and sometimes only one label."""
     dtype = draw(st.sampled_from([torch.float32, torch.float64]))
     odd = st.sampled_from([0.0, 1.0, 0.5, 1e-9, 1 - 1e-9, 0.25])
     width = 32 if dtype == torch.float32 else 64
@@ -76,7 +76,7 @@ def interactions(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
 
 @given(interactions(), st.lists(st.integers(1, 9), max_size=4), st.sampled_from([0.5, 0.25, 0.9]))
 def test_equals_sklearn(batch: tuple[Tensor, Tensor], sizes: list[int], threshold: float) -> None:
-    """All eight, one label alone included, in any batches."""
+    """All eight values equal scikit-learn's for any batches, also if only one label occurs."""
     metrics = click_through_metrics(threshold=threshold)
     for part in split(sizes, *batch):
         metrics.update(*part)
@@ -136,7 +136,7 @@ def test_a_certain_mistake_is_clipped(dtype: torch.dtype, eps: float) -> None:
 
 
 def test_log_loss_without_data_is_nan() -> None:
-    """There is no loss of nothing."""
+    """Without data the loss is NaN."""
     assert updated(LogLoss(), torch.empty(0), torch.empty(0, dtype=torch.long)).compute().isnan()
 
 
@@ -263,7 +263,7 @@ def test_set_dtype_keeps_the_log_loss() -> None:
 
 
 def test_log_losses_of_other_labels_are_not_merged() -> None:
-    """A first batch of equal sums, then another."""
+    """Log losses with different `ignore_index` stay apart although the first sums are equal."""
     metrics = MetricCollection({"all": LogLoss(), "some": LogLoss(ignore_index=0)})
     for label in (1, 0):
         metrics.update(torch.tensor([0.25]), torch.tensor([label]))
@@ -308,7 +308,7 @@ def equal_states(one: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]
 
 
 class Breaks(BinaryAccuracy):
-    """A member that fails where the labels 0 and 1 are as many, before or after it has counted."""
+    """A member that raises if half of the labels are 1, before or after it counts."""
 
     def __init__(self, late: bool) -> None:
         super().__init__(threshold=0.8)  # and shares no state
@@ -387,7 +387,7 @@ def test_bad_input_that_is_not_checked_changes_nothing(name: str, way: str) -> N
 
 
 def test_an_error_in_forward_leaves_the_log_loss() -> None:
-    """On its own, too."""
+    """An error in `forward` leaves the value of a log loss unchanged."""
     log_loss = updated(LogLoss(validate_args=False), *GOOD)
     before = log_loss.compute()
     with pytest.raises(RuntimeError):
@@ -423,7 +423,7 @@ def test_an_empty_batch_is_nothing(
 
 
 def test_an_empty_first_batch_merges_no_members() -> None:
-    """Members of other thresholds go on by themselves."""
+    """Members with different thresholds keep separate states."""
     metrics = click_through_metrics()
     metrics.add_metrics({"strict": BinaryAccuracy(threshold=0.9)})
     metrics.update(torch.empty(0), torch.empty(0, dtype=torch.long))
@@ -434,7 +434,7 @@ def test_an_empty_first_batch_merges_no_members() -> None:
 
 
 def test_a_batch_of_ignored_labels_is_nothing() -> None:
-    """Where all labels are left out, the values are NaN, alone and beside others."""
+    """If all labels are left out, the values are NaN, alone and in a collection."""
     metrics = click_through_metrics(ignore_index=-1)
     ignored = torch.tensor([0.2, 0.7]), torch.tensor([-1, -1])
     assert all(map(math.isnan, metrics(*ignored).values()))
@@ -497,7 +497,7 @@ def test_unchecked_nan_never_helps() -> None:
 
 @pytest.mark.parametrize("options", [{"threshold": 1.5}, {"thresholds": [0.5, 2.0]}])
 def test_thresholds_are_probabilities(options: dict[str, Any]) -> None:
-    """Torchmetrics says so."""
+    """A threshold outside [0, 1] is an error of torchmetrics."""
     with pytest.raises(ValueError, match=r"\[0, ?1\]"):
         click_through_metrics(**options)
 
@@ -506,7 +506,7 @@ def test_thresholds_are_probabilities(options: dict[str, Any]) -> None:
 
 
 def share(rank: int, thresholds: int | None) -> dict[str, Tensor]:
-    """Evaluate a process' share of interactions that all processes know."""
+    """Evaluate one process' share of the interactions."""
     torch.manual_seed(3)
     preds, target = clicks(301)
     mine = slice(0, 200) if rank == 0 else slice(200, None)

@@ -49,7 +49,7 @@ def put_together(row: list[float], by: str, dtype: torch.dtype) -> list[float]:
     st.sampled_from([torch.float16, torch.bfloat16, torch.float32, torch.float64]),
 )
 def test_scores_are_those_of_loops(rows: list[list[float]], by: Any, dtype: torch.dtype) -> None:
-    """Of every dtype; NaN spreads, and -inf does where it is all that there is."""
+    """For every dtype; one NaN makes the parent NaN, and only -inf makes it -inf."""
     preds = torch.tensor(rows, dtype=dtype)
     expected = torch.tensor([put_together(row, by, dtype) for row in rows], dtype=dtype)
     coarser = Coarser(PARENTS)
@@ -84,7 +84,7 @@ def test_sums_are_rounded_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPat
     st.lists(st.lists(st.integers(-1, 9), min_size=5, max_size=5), min_size=1, max_size=4),
 )
 def test_lists_are_those_of_loops(rows: list[list[int]]) -> None:
-    """A repeated parent keeps its ranks, or goes; padding stays; inventions stay apart."""
+    """A repeated parent keeps its rank or is removed; padding and invented ids stay."""
     coarser = Coarser(PARENTS)
     mapped = [[x if x < 0 else NUMBER[x] if x < 6 else x - 6 + 3 for x in row] for row in rows]
     assert coarser.lists(torch.tensor(rows)).tolist() == mapped
@@ -135,7 +135,7 @@ def test_labels_of_every_kind() -> None:
 
 
 def test_copies_and_content() -> None:
-    """It has no state of its own, can be copied, and says its content."""
+    """It adds nothing to a state_dict, can be copied, and its key has its content."""
     coarser = Coarser(PARENTS)
     assert coarser.state_dict() == {}
     for one in (copy.deepcopy(coarser), pickle.loads(pickle.dumps(coarser))):

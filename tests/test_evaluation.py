@@ -56,7 +56,7 @@ def test_headline_is_that_of_the_preset() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 9 * 7, 1 << 24])
 def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """However few rows are looked at together, in memory or on a disk."""
+    """The values do not depend on the chunk size, in memory or on disk."""
     scores, target, users, hours = batch()
     options: dict[str, Any] = {
         "groups": {"user": users, "hour": hours},
@@ -79,7 +79,7 @@ def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_groups_and_clusters() -> None:
-    """Every group has its rows; clustered intervals are those of whole groups."""
+    """Each group has its rows; clustered intervals take groups as independent."""
     scores, target, users, hours = batch()
     e = report.evaluate(scores, target, k=1, groups={"user": users, "hour": hours}, cluster="user")
     names, numbers = np.unique(users, return_inverse=True)
@@ -98,7 +98,7 @@ def test_groups_and_clusters() -> None:
 
 
 def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
-    """The baseline ranks by the counts, whoever asks."""
+    """The baseline ranks by the counts for every query."""
     scores, target, *_ = batch()
     counts = torch.tensor([5, 0, 3, 1, 1, 0, 9, 2, 4])
     e = report.evaluate(scores, target, k=(1, 5), train_counts=counts)
@@ -159,9 +159,9 @@ def test_several_relevant_locations() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        ({"target": [1] * 39}, ValueError, "a row for every query"),
+        ({"target": [1] * 39}, ValueError, "one row per query"),
         ({"target": [0.5] * 40}, TypeError, "`target` must be integers"),
-        ({"preds": [1, 2, 3]}, ValueError, "a row for every query"),
+        ({"preds": [1, 2, 3]}, ValueError, "one row per query"),
         ({"groups": {"user": [1]}}, ValueError, r"`groups\['user'\]` must have a value for each"),
         ({"groups": {"user": [0.5] * 40}}, TypeError, r"`groups\['user'\]` must be integers"),
         ({"cluster": "user"}, ValueError, "`cluster` must be one of `groups`.*'user'"),
@@ -181,7 +181,7 @@ def test_what_does_not_fit_is_named(
 
 
 def test_models_are_compared_on_the_same_queries() -> None:
-    """By `analysis.compare` of each query's scores; whole groups where they are clustered."""
+    """The result is that of `analysis.compare` on scores of queries, with groups if clustered."""
     scores, target, users, _ = batch()
     mask = np.arange(40) % 4 > 0
     other = scores + (np.arange(9) == target[:, None]) * np.float32(2)
@@ -201,14 +201,14 @@ def test_models_are_compared_on_the_same_queries() -> None:
     assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(a, b)
     assert any("*" in cell for row in alone.table.rows for cell in row)
     assert str(alone).startswith(str(alone.table))
-    with pytest.raises(ValueError, match="`models` must be at least two"):
+    with pytest.raises(ValueError, match="`models` must hold at least two"):
         report.compare({"old": scores}, target)
     with pytest.raises(ValueError, match="`cluster` must be one of `groups`"):
         report.compare(models, target, cluster="user")
 
 
 def test_no_query_has_no_value() -> None:
-    """And neither an interval."""
+    """Without queries, value and interval are NaN."""
     e = report.evaluate(torch.zeros(0, 4), torch.zeros(0).long(), k=1)
     assert np.isnan(e.values["mrr"])
     assert e.card["queries"] == 0
@@ -216,7 +216,7 @@ def test_no_query_has_no_value() -> None:
 
 
 def test_real_lists_give_the_published_figures(data: Path) -> None:
-    """As the README of the data has them, from another implementation."""
+    """The values equal those in the README of the data, from another implementation."""
     found = np.load(data / "llm_mob" / "foursquare_top10.npz")
     preds = np.where(found["preds"] == -100, -1, found["preds"])
     e = report.evaluate(preds, found["targets"], groups={"user": found["users"]}, cluster="user")

@@ -27,7 +27,7 @@ DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def counted(row: list[float], excluded: set[int], j: int) -> tuple[int, int]:
-    """Count above and tied of candidate j among those that are left; a NaN is above."""
+    """Count candidates above and tied with candidate j without those excluded; NaN is above."""
     left = [x for i, x in enumerate(row) if i not in excluded]
     return sum(not x <= row[j] for x in left), sum(x == row[j] for x in left)
 
@@ -72,7 +72,7 @@ def test_scores_are_counted_as_if_candidates_were_deleted(
 
 @pytest.mark.usefixtures("each_backend")
 def test_the_first_candidates_are_those_of_the_candidates_that_are_left() -> None:
-    """Of scores in which nothing is deleted but moved to the end, at -inf."""
+    """The first candidates equal those of scores with excluded candidates at -inf."""
     scores, target, excluded = batch(torch.float32)
     moved = torch.cat([scores, torch.zeros(12, 1)], 1)
     moved = moved.scatter(1, excluded.where(excluded >= 0, 40), -torch.inf)[:, :40]
@@ -84,7 +84,7 @@ def test_the_first_candidates_are_those_of_the_candidates_that_are_left() -> Non
 
 
 def test_rows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The result is the same whatever fits into the copy."""
+    """The result does not depend on the number of rows that are copied at once."""
     from nextloc_metrics import exclusion
 
     scores, target, excluded = batch(torch.float32)
@@ -102,7 +102,7 @@ def test_rows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("width", [3, 50])
 @pytest.mark.usefixtures("each_backend")
 def test_what_follows_in_a_list_moves_up(width: int) -> None:
-    """Repeats and padding included, which keep the others' ranks."""
+    """Later ids of a list move up if an id is excluded; repeats and padding still take a rank."""
     generator = torch.Generator().manual_seed(width)
     lists = torch.randint(-1, 30, (20, 50), generator=generator)[:, :width]
     excluded = torch.randint(-1, 30, (20, 6), generator=generator)
@@ -143,7 +143,7 @@ def test_embeddings_and_shards_agree_with_their_scores(chunk_size: int | None) -
 
 @pytest.mark.parametrize("form", ["scores", "lists", "embeddings", "shards"])
 def test_a_relevant_location_may_be_exempt(form: str) -> None:
-    """Or it is an error, which names it and its query."""
+    """An excluded target is an error with its id and query, unless `exempt_target`."""
     scores = torch.tensor([[0.1, 0.9, 0.5, 0.7]])
     target, exclude = torch.tensor([2]), torch.tensor([[1, 2]])
 
@@ -208,7 +208,7 @@ def test_every_metric_takes_it() -> None:
     ],
 )
 def test_what_does_not_fit_is_named(exclude: Any, error: type[Exception], says: str) -> None:
-    """And changes no state."""
+    """Wrong input is an error that names the argument, and the state does not change."""
     scores, target = torch.rand(2, 4), torch.tensor([1, 2])
     metrics = next_location_metrics(4)
     with pytest.raises(error, match=says):
@@ -219,7 +219,7 @@ def test_what_does_not_fit_is_named(exclude: Any, error: type[Exception], says: 
 
 
 def test_nothing_excluded_changes_nothing() -> None:
-    """No column, or padding alone."""
+    """An `exclude` without columns, or with only padding, changes nothing."""
     scores, target, _ = batch(torch.float32)
     expected = Ranking.from_scores(scores, target, top=3)
     for exclude in (torch.full((12, 3), -1), torch.zeros(12, 0).long(), torch.zeros(12, 40).bool()):

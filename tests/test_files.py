@@ -21,12 +21,12 @@ USERS = ["ann", "bob", "ann", "eve"]
 
 
 def frame() -> Any:
-    """The same as a data frame."""
+    """Return the columns as a data frame."""
     return pd.DataFrame({"preds": LISTS, "target": TARGETS, "user": USERS})
 
 
 def write(kind: str, folder: Path) -> Path:
-    """Write the predictions as a file of a kind."""
+    """Write the predictions as a file of one format."""
     path = folder / f"answers{kind}"
     table = frame()
     if kind == ".parquet":
@@ -70,7 +70,7 @@ def test_lists_written_as_text(cell: str, tmp_path: Path) -> None:
 
 
 def test_ids_that_are_text_get_a_vocabulary(tmp_path: Path) -> None:
-    """Those of targets and of predictions; the values do not depend on their numbers."""
+    """Targets and predictions share the vocabulary; values do not depend on the numbers."""
     path = tmp_path / "a.jsonl"
     rows = [{"preds": ["home", "work"], "target": "work"}, {"preds": ["gym"], "target": "home"}]
     path.write_text("\n".join(map(json.dumps, rows)))
@@ -89,7 +89,7 @@ def test_scores_stay_on_the_disk(tmp_path: Path) -> None:
     assert isinstance(found.preds, np.memmap)
     e = report.evaluate(found.preds, found.target)
     assert e.values == report.evaluate(scores, np.arange(20) % 5).values
-    with pytest.raises(ValueError, match="`targets` must name a"):
+    with pytest.raises(ValueError, match=r"`targets` must name the \.npy file"):
         report.read(tmp_path / "scores.npy")
 
 
@@ -108,13 +108,13 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("preds,target\n1 2,1\n1 x 2,2\n", r"row 1 of .*answers.csv must hold ids.*'1 x 2'"),
-        ("preds,target\n1 -100,1\n", r"row 0 of .*'1 -100'; `padding="),
+        ("preds,target\n1 -100,1\n", r"row 0 of .*'1 -100'; .* `padding=`"),
         ("preds,target\n1.5,1\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,\n", "row 0 of .*''"),
-        ("preds,target\n1,1\n2,-100\n", r"row 1 of .*'-100'; `padding="),
+        ("preds,target\n1,1\n2,-100\n", r"row 1 of .*'-100'; .* `padding=`"),
         ("preds,target\n1,1.5\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,1e3x\n,", "row 1 of .*''"),
-        ("lists,target\n1,1\n", r"must have \['preds'\], got \['lists', 'target'\]"),
+        ("lists,target\n1,1\n", r"must have the columns \['preds'\], got \['lists', 'target'\]"),
         ("", "must be readable"),
     ],
 )
@@ -127,7 +127,7 @@ def test_what_cannot_be_read_is_named(text: str, says: str, tmp_path: Path) -> N
 
 
 def test_broken_answers_may_count_as_misses(tmp_path: Path) -> None:
-    """And how many there were is told; padding is no broken answer."""
+    """The card has their number; padding is no broken answer."""
     path = tmp_path / "answers.csv"
     path.write_text("preds,target\n1 2,1\nI think home,2\n-100,3\n4 -100,4\n")
     found = report.read(path, on_error="miss", padding=[-100])
@@ -147,7 +147,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", preds=np.array([[1], None], object), target=[1, 2])
     with pytest.raises(ValueError, match="allow_pickle=False"):
         report.read(tmp_path / "a.npz")
-    with pytest.raises(FileNotFoundError, match="`path` must be a file of predictions"):
+    with pytest.raises(FileNotFoundError, match="`path` must be an existing file of predictions"):
         report.read(tmp_path / "none.csv")
     (tmp_path / "a.xlsx").write_text("")
     with pytest.raises(ValueError, match=r"files of one kind.*'.xlsx'"):
@@ -165,7 +165,7 @@ def run(*arguments: str) -> Any:
 
 
 def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
-    """As JSON with bounds, which programs read; in every other format too."""
+    """It prints JSON with bounds, and every other format."""
     path = str(write(".jsonl", tmp_path))
     e = report.evaluate(LISTS, TARGETS, k=(1, 5), groups={"user": USERS})
     options = ["--group", "user", "--k", "1", "--k", "5"]
@@ -197,7 +197,7 @@ def test_scores_of_numpy(tmp_path: Path) -> None:
 
 
 def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
-    """Of two files with the same targets; other targets are an error."""
+    """It compares two files with equal targets; different targets are an error."""
     better = frame().assign(preds=[[3], [5], [1], [8]])
     first, second = write(".jsonl", tmp_path), tmp_path / "better.jsonl"
     better.to_json(second, orient="records", lines=True)
@@ -214,21 +214,21 @@ def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     better.assign(target=[1, 1, 1, 1]).to_json(second, orient="records", lines=True)
     refused = run("compare", *options)
     assert refused.exit_code == 1
-    assert "are not those in" in refused.output
+    assert "must equal those in" in refused.output
 
 
 def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
-    """And a file is never written over without being asked."""
+    """The command fails with a message, and overwrites a file only with `--force`."""
     shown = run("score", str(tmp_path / "none.csv"))
     assert shown.exit_code == 1
-    assert shown.output.startswith("Error: `path` must be a file of predictions")
+    assert shown.output.startswith("Error: `path` must be an existing file of predictions")
     path, out = str(write(".csv", tmp_path)), tmp_path / "out.json"
     options = ["--format", "json", "--out", str(out)]
     assert run("score", path, *options).exit_code == 0
     before = out.read_text()
     refused = run("score", path, "--k", "2", *options)
     assert refused.exit_code == 1
-    assert "write over it by --force" in refused.output
+    assert "overwrite it with --force" in refused.output
     assert out.read_text() == before
     assert run("score", path, "--k", "2", *options, "--force").exit_code == 0
     assert out.read_text() != before
@@ -323,7 +323,7 @@ def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Pa
 
 
 def test_predictions_are_written_as_a_run_and_read_back(tmp_path: Path) -> None:
-    """Lists, and scores; the values are those of before."""
+    """Lists and scores have the same values after writing and reading."""
     scores = np.random.default_rng(0).permuted(np.tile(np.arange(7.0), (20, 1)), axis=1)
     target = np.arange(20) % 7
     np.savez(tmp_path / "scores.npz", preds=scores, target=target)

@@ -27,7 +27,7 @@ from nextloc_metrics.geography.locations import EARTH_RADIUS
 
 
 def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
-    """Places within some km; two are one spot, and one is at the other end of the world."""
+    """Locations within some km; two have equal coordinates, and one is far away."""
     generator = np.random.default_rng(seed)
     latitude, longitude = generator.normal([[40.7], [-74]], 0.02, (2, number))
     latitude[1], longitude[1] = latitude[0], longitude[0]
@@ -105,7 +105,7 @@ def within_by_orders(row: list[float], target: int, k: int, km: float) -> list[F
 def test_accuracy_within_is_the_mean_over_all_orders(
     batch: tuple[Any, Any, int], km: float
 ) -> None:
-    """And its bounds are the best and the worst; a Ranking that kept more changes nothing."""
+    """The value is the mean over all orders, and its bounds are the best and the worst order."""
     row, target, k = batch
     expected = within_by_orders(row, target, k, km)
     for ties, value in zip(("expected", "optimistic", "pessimistic"), expected, strict=True):
@@ -136,7 +136,7 @@ def test_a_block_across_rank_5_among_many() -> None:
 
 
 def test_excluded_candidates_are_not_near() -> None:
-    """Also where they would be tied across rank k."""
+    """An excluded candidate is not near, also in a tied block that crosses rank k."""
     metric = AccuracyWithin(PLACES, 1.0, k=1)
     scores = torch.ones(1, 6)
     assert metric(scores, torch.tensor([0])) == pytest.approx(2 / 6)
@@ -145,7 +145,7 @@ def test_excluded_candidates_are_not_near() -> None:
 
 
 def test_a_ranking_without_scores_serves_where_no_block_crosses() -> None:
-    """Where one does, an error says how to make it, and nothing has been counted."""
+    """If a block crosses rank k, update raises an error with the remedy and counts nothing."""
     metric = AccuracyWithin(PLACES, 1.0, k=2)
     queries, table = torch.eye(6)[:2], torch.eye(6) + torch.arange(6.0)[:, None] / 100
     ranking = Ranking.from_embeddings(queries, table, torch.tensor([0, 4]), top=2)
@@ -157,7 +157,7 @@ def test_a_ranking_without_scores_serves_where_no_block_crosses() -> None:
 
 
 def decisions(scores: Any) -> list[int | None]:
-    """The lowest id among the best; None where there is a NaN, or nothing above -inf."""
+    """The lowest id among the best; None if there is a NaN, or no score above -inf."""
     found: list[int | None] = []
     for row in scores.tolist():
         undecided = any(x != x for x in row) or max(row) == -math.inf
@@ -247,7 +247,7 @@ def test_distances_by_group_and_by_query() -> None:
 
 
 def test_states_tell_places_apart() -> None:
-    """Metrics of other coordinates, distances or rules are never merged."""
+    """Metrics with different coordinates, distances or options do not share a state."""
     other = Locations.from_metres([0, 1000, 2000, 2000, 9000, 9501], [0] * 6)
     metrics = [
         AccuracyWithin(PLACES, 1, 1), AccuracyWithin(other, 1, 1), AccuracyWithin(PLACES, 2, 1),
@@ -277,7 +277,7 @@ def test_the_preset_takes_locations() -> None:
     [
         (lambda: Locations([91], [0]), ValueError, "`latitude` must be degrees from -90.*from_met"),
         (lambda: Locations([0], [361]), ValueError, "`longitude` must be degrees from -180"),
-        (lambda: Locations([0, 1], [0]), ValueError, "an entry for every location, got 2 and 1"),
+        (lambda: Locations([0, 1], [0]), ValueError, "one entry per location, got 2 and 1"),
         (lambda: Locations([[0]], [0]), ValueError, "`latitude` must be one row of numbers"),
         (lambda: Locations([0, math.nan], [0, 0]), ValueError, "finite, got nan for location 1"),
         (lambda: Locations(["a"], [0]), TypeError, "`latitude`"),

@@ -53,7 +53,7 @@ C = 12  # locations
 
 
 def defined_on(page: str) -> dict[str, Any]:
-    """What the examples of a page import and define."""
+    """The names that the examples of a page import and define."""
     names: dict[str, Any] = {}
     for example in doctest.DocTestParser().get_examples((PAGES / page).read_text()):
         if example.source.startswith(("def ", "from ", "import ")):
@@ -62,7 +62,7 @@ def defined_on(page: str) -> dict[str, Any]:
 
 
 def floats(metrics: RankingCollection, *batch: Any, **options: Any) -> dict[str, float]:
-    """The values of a collection of this batch alone."""
+    """The values of a collection for one batch, as floats."""
     values = updated(deepcopy(metrics), *batch, **options).compute()
     return {name: value.item() for name, value in values.items()}
 
@@ -155,7 +155,7 @@ def make_trainer(
 
 
 def metrics_of(evaluated: dict[str, Any], names: Any) -> dict[str, float]:
-    """Those of what the Trainer returns that are ours."""
+    """The values of this library among the results of the Trainer."""
     return {name: evaluated[f"eval_{name}"] for name in names}
 
 
@@ -186,7 +186,7 @@ def test_trainer_of_sequences(
     options: dict[str, Any],
     causal: bool,
 ) -> None:
-    """Batches of different widths, which the Trainer pads, count their own steps alone."""
+    """Batches of different widths, which the Trainer pads, count only their own steps."""
     rows, model = sequences(21), Causal() if causal else Model()
     compute = TrainerMetrics(metrics := next_location_metrics(C), causal=causal)
     trainer = make_trainer(
@@ -408,7 +408,7 @@ def test_score_by_make_scorer_is_that_of_the_scorer(labels: Sequence[Any], metho
 
 @pytest.mark.parametrize("labels", [LABELS["numbers"], LABELS["text"]])
 def test_labels_that_the_classifier_never_saw_are_misses(labels: Sequence[Any]) -> None:
-    """A fold without a label in its training part has the others' hits over all its rows."""
+    """A label that is not in the training fold is a miss: hits are divided by all rows."""
     with pytest.raises(ValueError, match="labels"):  # where scikit-learn's own raises
         top_k_accuracy_score([labels[0], "zoo"], np.eye(3)[:2], k=1, labels=sorted(labels))
     x, y = samples(labels)
@@ -426,7 +426,7 @@ def test_labels_that_the_classifier_never_saw_are_misses(labels: Sequence[Any]) 
     "model", [LogisticRegression(), LinearSVC()], ids=lambda m: type(m).__name__
 )
 def test_a_label_that_was_never_seen_scores_0(model: Any) -> None:
-    """Also by metrics that look at all ranks, and whatever the sign of the scores."""
+    """An unknown label scores 0, also by metrics without a cut-off, for scores of any sign."""
     x, y = samples(LABELS["text"])
     model.fit(x, y)
     assert RankingScorer(MRR())(model, x, ["zoo"] * len(y)) == 0.0
@@ -477,7 +477,7 @@ def test_score_of_wrong_labels() -> None:
     """A message says how many labels there are, and what to use where folds differ."""
     with pytest.raises(ValueError, match=r"^`y_score` must have a column for each of the 2 labels"):
         score([1], [[0.1, 0.2, 0.7]], metric=MRR(), labels=[1, 2])
-    with pytest.raises(ValueError, match=r"^`labels` must be different from each other"):
+    with pytest.raises(ValueError, match=r"^`labels` must be distinct"):
         score([1], [[0.3, 0.7]], metric=MRR(), labels=[1, 1])
     x, y = samples(["a", "b", "c", "d"])
     model = SVC(decision_function_shape="ovo").fit(x, y)
@@ -549,7 +549,7 @@ def test_libcity_evaluator_of_scores_without_ties(
 
 
 def test_libcity_evaluator_of_sampled_candidates(city: ModuleType) -> None:
-    """Of a smaller last batch LibCity counts a full one; else the values are the same."""
+    """LibCity counts a smaller last batch as a full one; otherwise the values are equal."""
     config = config_of(evaluate_method="sample")
     theirs, ours = city.TrajLocPredEvaluator(config), ExactEvaluator(config)
     for batch in batches(50, 16):
@@ -597,7 +597,7 @@ def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
 
 
 def test_libcity_evaluator_of_a_wrong_configuration() -> None:
-    """As LibCity's own, it refuses what is no list and what is no metric."""
+    """Like LibCity's evaluator, it raises for metrics that are not a list or have unknown names."""
     with pytest.raises(TypeError, match=r"^`metrics` must be a list"):
         ExactEvaluator(config_of(metrics="Recall"))
     with pytest.raises(ValueError, match=r"^`metrics` must be among .*'AUC'"):
@@ -647,7 +647,7 @@ def test_recipe_for_geometric(recipes: dict[str, Callable[..., tuple[Any, Any]]]
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:rectools.*")  # on import
 def test_recipe_for_rectools(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> None:
-    """Text as ids, users without recommendations, and recommendations for nobody who counts."""
+    """Text ids, users without recommendations, and recommendations for users without targets."""
     theirs = pytest.importorskip("rectools.metrics", reason="needs RecTools")
     generator = np.random.default_rng(1)
     reco = pd.DataFrame(

@@ -27,7 +27,7 @@ def by_loops(
 
 
 def scored(decisions: list[int | None], candidates: int) -> Tensor:
-    """Scores whose best candidate is the decision, and NaN where there is none."""
+    """Scores whose best candidate is the decision, and NaN for no decision."""
     scores = torch.rand(len(decisions), candidates)
     for row, decided in zip(scores, decisions, strict=True):
         if decided is None:
@@ -38,12 +38,12 @@ def scored(decisions: list[int | None], candidates: int) -> Tensor:
 
 
 def listed(decisions: list[int | None]) -> Tensor:
-    """Lists of one id, and padding where there is no decision."""
+    """Lists of one id, and padding for no decision."""
     return torch.tensor([[-1 if decided is None else decided] for decided in decisions])
 
 
 def some_ids(number: int, locations: int) -> list[int | None]:
-    """Random ids, the first and the last often, and at times none."""
+    """Random ids, often the first and the last, and sometimes none."""
     drawn = torch.randint(-1, locations + 2, (number,)).tolist()
     return [None if i < 0 else 0 if i == locations else min(i, locations - 1) for i in drawn]
 

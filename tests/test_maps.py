@@ -127,7 +127,7 @@ def test_an_evaluation_with_coordinates() -> None:
     assert "mean_distance" in whole.intervals
     assert "mean_distance" not in {**whole.chance, **whole.skill, **whole.ties}
     assert whole.to_html().count("<img") >= 4
-    assert "On the ground" in whole.to_html()
+    assert "<h2>Distance</h2>" in whole.to_html()
     parts = [
         report.evaluate(scores[part], target[part], train_counts=torch.arange(40), **options)
         for part in (slice(0, 30), slice(30, 80))

@@ -50,7 +50,7 @@ class Reader(HTMLParser):
 
 
 def evaluation() -> Any:
-    """Of users with names that are HTML or formulas."""
+    """An evaluation with user names that are HTML or formulas."""
     generator = np.random.default_rng(0)
     users = np.array(EVIL)[generator.integers(0, 4, 80)]
     return report.evaluate(
@@ -102,13 +102,13 @@ def test_nothing_runs_and_nothing_is_fetched() -> None:
 
 
 def test_an_evaluation_without_queries_has_a_page() -> None:
-    """Dashes, and no picture of nothing that fails."""
+    """Its cells are dashes, and its pictures do not fail."""
     e = report.evaluate(np.zeros((0, 4), np.float32), np.zeros(0, int), groups={"user": []})
     Reader(e.to_html())
 
 
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
-    """And not over another without being asked."""
+    """It writes the page, and overwrites a file only with `--force`."""
     runner = pytest.importorskip("click.testing").CliRunner()
     from nextloc_metrics.report.command import main
 

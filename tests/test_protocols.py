@@ -176,7 +176,7 @@ def test_seen_locations_as_the_original_code_leaves_them_out() -> None:
 
 
 def test_codes_that_read_lists() -> None:
-    """LLM-Mob, AgentMove with answers that could not be read, and Massive-STEPS."""
+    """LLM-Mob, AgentMove with unreadable answers, and Massive-STEPS read lists."""
     scores, target, _ = make("random")
     lists = lists_of(scores)
     answered = np.arange(57) >= 7
@@ -351,7 +351,7 @@ def test_bounds_hold_with_several_nan_and_ties_in_a_row(seed: int) -> None:
 
 
 def test_the_mean_over_orders_is_that_of_all_orders() -> None:
-    """Noise far below the scores breaks ties at random, and the mean over it is near."""
+    """The expected value is near the mean over ties broken by small random noise."""
     scores, target, _ = make("ties")
     protocol = protocols.getnext(20)
     noise = np.random.default_rng(1)
@@ -370,7 +370,7 @@ def test_f1_of_tied_first_candidates_has_bounds_and_no_mean() -> None:
 
 
 def test_the_last_query_of_each_user_is_that_of_the_latest_time() -> None:
-    """Without times it is that of the last row; names of users do as numbers do."""
+    """Without times the last row is the last query; users may be names or numbers."""
     scores = torch.eye(20)[[3, 4, 5]]
     target, users = [3, 9, 5], ["ann", "ann", "bob"]
     assert protocols.dchl().evaluate(scores, target, users)["Recall@1"] == 0.5
@@ -408,7 +408,7 @@ SCORES, TARGET = torch.rand(60, 120, generator=torch.Generator().manual_seed(0))
     ],
 )
 def test_errors_name_the_argument(protocol: Protocol, given: dict[str, Any], message: str) -> None:
-    """What a protocol needs and was not given."""
+    """A missing argument is an error with the name of the argument and the protocol."""
     for method in (protocol.evaluate, protocol.bounds, protocol.expected):
         with pytest.raises(ValueError, match=message):
             method(SCORES, TARGET, **given)
@@ -425,7 +425,7 @@ def test_arguments_that_cannot_be_read() -> None:
         evaluate(SCORES, TARGET + 61)
     with pytest.raises(ValueError, match=r"`preds` must be scores \[N, C\]"):
         evaluate(SCORES[0], TARGET)
-    with pytest.raises(ValueError, match="at least the 10 candidates"):
+    with pytest.raises(ValueError, match="at least 10 candidates"):
         protocols.flashback().evaluate(SCORES[:, :9], TARGET % 9)
     with pytest.raises(ValueError, match="`target` must be ids, got -1"):
         protocols.llm_mob().evaluate([[1, 2]], [-1])
@@ -445,7 +445,7 @@ def test_arguments_that_cannot_be_read() -> None:
 
 
 def test_an_audit_has_a_row_for_every_value() -> None:
-    """The columns are the same whatever was given, and differences are those of the values."""
+    """The columns do not depend on the input, and differences are those of the values."""
     scores, target, users = make("ties")
     table = protocols.audit(scores, target, users=users)
     frame = table.to_pandas()
@@ -495,8 +495,8 @@ def test_an_audit_is_part_of_the_page() -> None:
     scores, target, users = make("random")
     evaluation = report.evaluate(scores, target)
     html = evaluation.to_html(audit=protocols.audit(scores, target, users))
-    assert "Under other protocols" in html
-    assert "Under other protocols" not in evaluation.to_html()
+    assert "Under the protocols of other codebases" in html
+    assert "Under the protocols of other codebases" not in evaluation.to_html()
 
 
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
@@ -532,7 +532,7 @@ def test_four_protocols_give_four_numbers_of_stored_predictions() -> None:
 
 
 def test_the_pages_have_the_tables_that_the_script_computes() -> None:
-    """Every number of docs/protocols.md and docs/knows-nothing.md that no machine decides."""
+    """Numbers in docs/protocols.md and docs/knows-nothing.md are those of the script."""
     for peer in ("ranx", "torch_geometric", "torcheval"):
         if importlib.util.find_spec(peer) is None:
             pytest.skip(f"the comparison needs {peer}")

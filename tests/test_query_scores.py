@@ -73,7 +73,7 @@ def test_the_mean_is_the_metric() -> None:
 
 
 def test_what_is_left_out_has_no_score() -> None:
-    """By the mask, by `ignore_index`, without a relevant location; ids are not looked at there."""
+    """Queries left out by mask or `ignore_index`, or without a target, have no score."""
     preds = torch.rand(6, 5)
     target = torch.tensor([[1, -1], [2, 3], [-1, -1], [0, -1], [4, 0], [0, 3]])
     mask = torch.tensor([True, True, True, True, False, True])
@@ -104,10 +104,10 @@ def test_an_id_counts_once() -> None:
 
 
 def test_an_id_with_two_scores_is_an_error() -> None:
-    """Two queries under one id: in a batch before anything changes, else when put together."""
+    """Two scores with one id raise, in `update` before the state changes, or in `compute`."""
     lists = torch.tensor([[0, 1], [1, 0]])
     by_query = PerQueryScores(MRR())
-    message = r"`query_ids` must name each query once, and query 3 has the scores 0\.5 and 1\.0"
+    message = r"`query_ids` must name each query once, got id 3 with the scores 0\.5 and 1\.0"
     for add in (by_query.update, by_query):
         with pytest.raises(ValueError, match=message):
             add(lists, torch.tensor([0, 0]), query_ids=torch.tensor([3, 3]))
@@ -134,7 +134,7 @@ def test_ids_must_fit(ids: Any) -> None:
 
 
 def test_metrics_that_have_no_scores() -> None:
-    """Only means of a score have one a query."""
+    """A metric that is not a mean of scores is an error."""
     for metric in (LocationF1(3), F1AtK(2, average="pooled"), AccuracyAtK):
         with pytest.raises(TypeError, match="`metric` must be"):
             PerQueryScores(metric)  # type: ignore[arg-type]
@@ -152,7 +152,7 @@ def test_nothing_kept_yet() -> None:
 
 
 def test_forward_returns_the_batch() -> None:
-    """Its own scores, and the batch is added to the rest."""
+    """`forward` returns the scores of the batch, and adds the batch to the state."""
     by_query = PerQueryScores(MRR())
     preds, target = batch(6)
     first = by_query(preds[:4], target[:4], query_ids=torch.arange(4))
@@ -162,7 +162,7 @@ def test_forward_returns_the_batch() -> None:
 
 
 def test_collections_merge_none_that_differ() -> None:
-    """Beside others in a `MetricCollection`, alike after the first batch, each keeps its own."""
+    """Equal first states in a `MetricCollection` are not shared between different metrics."""
     metrics = MetricCollection(
         {"one": PerQueryScores(AccuracyAtK(1)), "two": PerQueryScores(AccuracyAtK(2))}
     )
@@ -203,7 +203,7 @@ def test_a_ranking_of_other_devices_or_ignored_ids() -> None:
 
 
 def test_no_graph_is_kept() -> None:
-    """Scores that require a gradient leave none behind."""
+    """The state of scores that require a gradient holds no graph."""
     preds, target = batch(4)
     by_query = PerQueryScores(MRR())
     value: tuple[Tensor, Tensor] = by_query(

@@ -33,7 +33,7 @@ ALL: list[Any] = [
 
 
 def first_of_scores(row: list[float], k: int) -> list[int]:
-    """The first k candidates: NaN in front, which are dropped; of equals the lowest ids."""
+    """The first k candidates: NaN first, then dropped; of tied ones the lowest ids."""
     nan = sum(x != x for x in row)
     known = [i for i, x in enumerate(row) if x == x and x > -math.inf]
     return sorted(known, key=lambda i: (-row[i], i))[: max(0, k - nan)]
@@ -110,7 +110,7 @@ def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> 
 def test_many_candidates_with_ties_in_every_dtype(
     k: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Few queries at a time, all of them at once, and without looking: the same counts."""
+    """Counts are equal for small chunks, one chunk, and without synchronisation."""
     preds, target = dirty_scores(30, 50, dtype), torch.arange(30)
     expected = counts_of([first_of_scores(row, k) for row in preds.tolist()], 50)
     for at_once in (1, 120, 1 << 20):
@@ -204,7 +204,7 @@ def test_queries_that_count() -> None:
 
 
 def test_a_ranking_without_scores() -> None:
-    """It serves where no block crosses rank k, or where it kept the whole block."""
+    """It suffices if no block crosses rank k, or if it holds all ids of the block."""
     target = torch.tensor([0, 1])
     tied = torch.tensor([[1.0, 1.0, 1.0, 0.0], [4.0, 3.0, 2.0, 1.0]])
     for metric in (Coverage(4, 2), Gini(4, 2)):

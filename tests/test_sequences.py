@@ -28,7 +28,7 @@ from strategies import DIRTY, same
 
 @pytest.mark.parametrize("shape", [(5, 4), (3, 2, 4)])
 def test_steps_are_numbered_by_the_last_dimension(shape: tuple[int, ...]) -> None:
-    """As by an index that is given, in update, forward and a collection, and beside users."""
+    """Groups by step equal groups by a given index, in update, forward and a collection."""
     generator = torch.Generator().manual_seed(0)
     preds = torch.randint(4, (*shape, 6), generator=generator).float()
     target = torch.randint(6, shape, generator=generator)
@@ -57,7 +57,7 @@ def test_steps_are_numbered_by_the_last_dimension(shape: tuple[int, ...]) -> Non
 
 
 def test_steps_need_a_second_dimension() -> None:
-    """Queries in a row, and rows of a ranking, have no steps; so many must fit."""
+    """One-dimensional queries have no steps; the number of steps must fit."""
     metric = Grouped(MRR(), 4, by="step")
     with pytest.raises(ValueError, match=r"\[N, T, C\].*grouped by step, got queries.*\(2,\)"):
         metric.update(torch.rand(2, 3), torch.tensor([0, 1]))
@@ -76,7 +76,7 @@ def test_steps_need_a_second_dimension() -> None:
 def right_by_loops(
     preds: Any, target: Any, mask: Any, first: int | None, ignored: int | None
 ) -> list[bool]:
-    """Of every sequence with a step that counts: whether its first decisions are right."""
+    """Return for each sequence with a counted step whether its first decisions are correct."""
     found = []
     for rows, targets, kept in zip(preds.tolist(), target.tolist(), mask.tolist(), strict=True):
         steps = []

@@ -25,7 +25,7 @@ COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
 
 
 def batch(number: int = 60) -> dict[str, Any]:
-    """Scores with ties, targets, groups as text and as numbers, and what may not be ranked."""
+    """Scores with ties, targets, groups as text and as numbers, and excluded candidates."""
     generator = np.random.default_rng(0)
     return {
         "preds": generator.integers(0, 6, (number, 9)).astype(np.float32),
@@ -54,7 +54,7 @@ def evaluate(rows: Any, **options: Any) -> Evaluation:
 
 
 def same(merged: Evaluation, whole: Evaluation) -> None:
-    """All that a reader sees is equal, but for the number of shards."""
+    """Two evaluations print the same, except for the number of shards."""
     card = {name: value for name, value in merged.card.items() if name != "shards"}
     assert card == whole.card
     for name in ("values", "intervals", "table", "chance", "baseline", "skill", "ties", "groups"):
@@ -65,7 +65,7 @@ def same(merged: Evaluation, whole: Evaluation) -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.permutations(range(60)), st.lists(st.integers(0, 60), max_size=3))
 def test_parts_add_up_to_the_whole(order: list[int], cuts: list[int]) -> None:
-    """In whatever order queries and users come, and however few a part has."""
+    """The merged parts equal the evaluation of all, in any order and for parts of any size."""
     parts = np.split(np.array(order), sorted(cuts))
     merged = report.merge([evaluate(part) for part in parts if len(part)])
     same(merged, evaluate(slice(None)))
@@ -82,7 +82,7 @@ def test_files_of_counts(tmp_path: Path) -> None:
     assert merged.card["shards"] == 3
     same(report.merge(names[:1]), evaluate(slice(0, 20)))
     assert merged.to_html() == report.merge(names).to_html()
-    with pytest.raises(FileExistsError, match=r"`path` must be a new file.*`force=True`"):
+    with pytest.raises(FileExistsError, match=r"exists; overwrite it with `force=True`"):
         merged.save(names[0])
     merged.save(names[0], force=True)
     same(report.merge(names[:1]), evaluate(slice(None)))
@@ -90,7 +90,7 @@ def test_files_of_counts(tmp_path: Path) -> None:
 
 
 def test_several_relevant_locations_and_chance() -> None:
-    """Chance is that of each query, which may differ in what is relevant."""
+    """Chance is computed per query, as queries have different numbers of relevant locations."""
     preds, target = torch.eye(5)[:4], [[0, 1], [1, -1], [2, 3], [4, -1]]
     whole = report.evaluate(preds, target, k=1)
     parts = [report.evaluate(preds[i : i + 2], target[i : i + 2], k=1) for i in (0, 2)]
@@ -117,7 +117,7 @@ ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
         "every shard must be merged once",
     ),
     "k": (lambda: [lists(), lists(k=2)], r"agree on `k`, got \(1,\) in evaluation 0 and \(2,\)"),
-    "locations": (lambda: [lists(), lists(num_locations=8)], "give all of them the same `num_loc"),
+    "locations": (lambda: [lists(), lists(num_locations=8)], "pass the same `num_loc"),
     "candidates": (lambda: [lists(), evaluate([0, 1])], "shards must agree on"),
     "words": (
         lambda: [lists(vocabulary=["a"]), lists(vocabulary=["b"])],
@@ -134,14 +134,14 @@ ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_what_does_not_add_up_is_an_error(name: str) -> None:
-    """Rather than a number of something else."""
+    """Shards with different settings raise an error."""
     make, says = ERRORS[name]
     with pytest.raises(ValueError, match=says):
         report.merge(make())
 
 
 def test_an_empty_shard_adds_nothing() -> None:
-    """Also where it could not tell how many locations there are; twice, too."""
+    """It may lack the number of locations, and it may be merged twice."""
     empty = report.evaluate(np.zeros((0, 2), int), np.zeros(0, int), k=1)
     same(report.merge([empty, lists(), empty]), lists())
     assert report.merge([empty, empty]).card["queries"] == 0
@@ -149,7 +149,7 @@ def test_an_empty_shard_adds_nothing() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"PK broken", b"\x80\x04."])
 def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
-    """And what is in them is not run."""
+    """They raise an error, and their content is not executed."""
     path = tmp_path / "a.npz"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"a.npz must be a file that `Evaluation.save` wrote"):

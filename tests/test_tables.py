@@ -98,7 +98,7 @@ def test_without_data_there_is_a_dash() -> None:
 
 
 def test_values_of_a_dict_and_no_fractions() -> None:
-    """A row a value; what is no fraction stays what it is, and says so."""
+    """One row per value; a value that is not a fraction keeps its unit and is marked."""
     members = {"ndcg": DecileNDCG(BINS, k=1), "k": DecileKForRecall(BINS, 1.0, decile=2)}
     metrics = RankingCollection(members)
     metrics.update(torch.tensor([[0, 2, 1, 3]]), torch.tensor([[1, 2]]))
@@ -113,7 +113,7 @@ def test_values_of_a_dict_and_no_fractions() -> None:
 
 
 def test_hundreds_of_groups_are_summarized() -> None:
-    """By the median of those with data, which says what it is."""
+    """One row has the median of the groups with data, and its name says so."""
     metrics = RankingCollection({"by_user": Grouped(MRR(), 100_000)})
     preds, target = batch(n=40)
     metrics.update(preds, target, groups=torch.arange(40) % 4)
@@ -150,7 +150,7 @@ def test_a_row_for_every_group() -> None:
 
 
 def test_below_the_table_stands_of_what_the_values_are() -> None:
-    """How many queries counted, and for how many of them nothing was decided."""
+    """A note has the number of queries, and the number without a decision."""
     metrics = hits(30)
     assert metrics.table().notes == ("100 queries counted",)
     nan = torch.full((2, 2), torch.nan)
@@ -163,7 +163,7 @@ def test_below_the_table_stands_of_what_the_values_are() -> None:
 
 
 def hard_names() -> RankingCollection:
-    """Names that every format has to escape something of."""
+    """Names with characters that formats must escape."""
     metrics = RankingCollection({"R&D_1": MRR(), "<b>|\\": AccuracyAtK(1), "50%": AccuracyAtK(2)})
     metrics.update(torch.tensor([[0.0, 1.0]]), torch.tensor([0]))
     return metrics
@@ -201,7 +201,7 @@ def test_markdown() -> None:
 
 
 def test_the_best_is_the_lowest_where_lower_is_better() -> None:
-    """How many ranks are needed; a share of predictions is neither better nor worse."""
+    """`k_for_recall` is better if lower; a share of predictions is neither better nor worse."""
     pair = {}
     for name, scores in (("A", [[0, 2, 1, 3]]), ("B", [[0, 2, 3, 1]])):
         pair[name] = RankingCollection({"k": DecileKForRecall(BINS, 1.0, decile=2)})
@@ -239,7 +239,7 @@ def test_numbers_for_programs() -> None:
 
 
 def test_differences_that_chance_makes_rarely_are_marked() -> None:
-    """By `compare`, at the last of two models; below the table stands what a mark means."""
+    """The last of two models is marked by p-value, and a note explains the marks."""
     first, second = PerQueryScores(MRR()), PerQueryScores(MRR())
     models = {"A": RankingCollection({"mrr": MRR()}), "B": RankingCollection({"mrr": MRR()})}
     scores, ids = torch.tensor([[0, 1]]).expand(40, 2), torch.arange(40)
@@ -253,15 +253,15 @@ def test_differences_that_chance_makes_rarely_are_marked() -> None:
     assert table.rows[0][1:] == ("56.25", "93.75***")
     assert table.notes[-1] == "* p < 0.05, ** p < 0.01, *** p < 0.001"
     assert r"\textbf{93.75***}" in table.to_latex()
-    with pytest.raises(ValueError, match="`comparisons` must be of the rows of two models"):
+    with pytest.raises(ValueError, match="`comparisons` must name rows of a table of two models"):
         tables.side_by_side(models, comparisons={"ndcg": comparison})
-    with pytest.raises(ValueError, match="`comparisons` must be of the rows of two models"):
+    with pytest.raises(ValueError, match="`comparisons` must name rows of a table of two models"):
         tables.side_by_side({"A": models["A"]}, comparisons={"mrr": comparison})
 
 
 @pytest.mark.parametrize("number", [1, 2, 7, 100])
 def test_quantiles_are_those_of_torch(number: int) -> None:
-    """Between two values the nearer counts more; NaN are left out."""
+    """Quantiles interpolate between two values and leave NaN out."""
     values = torch.rand(number)
     shares = [0.0, 0.05, 0.5, 0.75, 1.0]
     with_nan = torch.cat([values, torch.tensor([math.nan])])
@@ -272,7 +272,7 @@ def test_quantiles_are_those_of_torch(number: int) -> None:
 
 
 def test_models_side_by_side() -> None:
-    """A column a model, whatever the prefixes, and a blank where one has no such member."""
+    """One column per model, for any prefixes; a cell is blank if a model lacks the member."""
     other = updated(RankingCollection({"mrr": MRR(), "new": MRR(1)}, postfix="_x"), *batch(1))
     value = 100 * float(other.compute()["mrr_x"])
     new = 100 * float(other.compute()["new_x"])
@@ -293,7 +293,7 @@ def test_models_side_by_side() -> None:
 
 
 def test_notebooks_get_html_that_is_escaped() -> None:
-    """As many cells as the text has, and no name can bring markup along."""
+    """The HTML table has the cells of the text table, and markup in names is escaped."""
     metrics = RankingCollection({"<b>": MRR()})
     metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
     html = metrics.table()._repr_html_()
@@ -307,7 +307,7 @@ def test_notebooks_get_html_that_is_escaped() -> None:
 
 
 def test_a_wrong_confidence_is_an_error() -> None:
-    """As in `interval`; without intervals it is not looked at."""
+    """It raises as `interval` does; without intervals the argument is not read."""
     with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
         hits(30).table(intervals=True, confidence=95)
     with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):

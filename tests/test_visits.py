@@ -30,7 +30,7 @@ def columns(rows: list[tuple[int, int]]) -> tuple[Any, Any]:
 
 @given(CHECK_INS, CHECK_INS)
 def test_previous_visits_are_those_of_a_loop(rows: list[Any], past: list[Any]) -> None:
-    """Before each check-in in its order, or in a history; users may be text."""
+    """Visits before each check-in, or in a history, equal those of a loop; users may be text."""
     user, location = columns(rows)
     expected = [row in rows[:number] for number, row in enumerate(rows)]
     assert previously_visited(user, location).tolist() == expected
@@ -49,7 +49,7 @@ def test_previous_visits_are_those_of_a_loop(rows: list[Any], past: list[Any]) -
 
 
 def test_exploration_metrics_are_those_of_the_parts() -> None:
-    """Accuracies on returns and on explorations, their shares, and what is proposed."""
+    """Accuracies on returns and explorations, shares, and new decisions equal those of parts."""
     generator = np.random.default_rng(0)
     user, location = generator.integers(0, 5, 200), generator.integers(0, 12, 200)
     rows = np.arange(100, 200)
@@ -82,7 +82,7 @@ def test_exploration_metrics_are_those_of_the_parts() -> None:
 
 
 def test_what_is_masked_is_not_looked_at() -> None:
-    """Check-ins beyond the history may stand there."""
+    """Masked queries may have numbers of check-ins that are out of range."""
     metric = NewDecision(Visits([0], [0]))
     ranking = metric.rank(torch.eye(2), torch.tensor([0, 1]), mask=torch.tensor([True, False]))
     metric.update(ranking.with_groups({"check_in": torch.tensor([0, 99])}))
@@ -104,10 +104,14 @@ def ranking() -> Ranking:
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: Visits([0, 1], [0]), ValueError, "an entry for every check-in, got 2 and 1"),
+        (lambda: Visits([0, 1], [0]), ValueError, "one entry per check-in, got 2 and 1"),
         (lambda: Visits([0], [-1]), ValueError, "`location` must hold ids of at least 0, got -1"),
         (lambda: Visits([0], [0.5]), TypeError, "`location` must be one row of integers"),
-        (lambda: Visits([0], [0]).before([1], [0]), ValueError, "`check_in` must be from 0 to 0"),
+        (
+            lambda: Visits([0], [0]).before([1], [0]),
+            ValueError,
+            "`check_in` must hold numbers of check-ins, 0 to 0",
+        ),
         (
             lambda: previously_visited([0], [0], history=(["a"], [0])),
             TypeError,
@@ -133,6 +137,6 @@ def test_errors_say_what_is_wrong(make: Any, error: type[Exception], says: str) 
 
 
 def test_a_history_may_have_other_integers() -> None:
-    """Of fewer bits, or without a sign."""
+    """Users and history may have different integer dtypes."""
     users, history = np.array([1, 2], np.uint8), (np.array([1, 2]), [5, 5])
     assert previously_visited(users, [5, 6], history=history).tolist() == [True, False]

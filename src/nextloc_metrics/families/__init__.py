@@ -1,1 +1,1 @@
-"""Metrics that need more than a mean of scores: decisions, deciles, groups, single queries."""
+"""Metrics that are not one mean of scores: by location, decile or group, and single queries."""

@@ -1,4 +1,4 @@
-"""What torchmetrics lacks of the metrics of click-through models, and what it flatters."""
+"""Metrics of click-through models that torchmetrics lacks, or computes too favourably."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from nextloc_metrics.base import BaseMetric, unchanged_by_errors
 from nextloc_metrics.checks import check_bool, check_ignored, is_integer
 from nextloc_metrics.messages import describe, short
 
-# The loss of a certain mistake in float64, the largest that clipping leaves.
+# Loss of a certain mistake in float64: the largest loss after clipping.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 
@@ -30,13 +30,13 @@ class LogLoss(BaseMetric):
 
     Lower is better. Probabilities are clipped to [eps, 1 - eps] with the eps of their dtype, as
     scikit-learn does: a certain mistake costs 36.0 in float64, 15.9 in float32, 4.9 in bfloat16.
-    Each loss is rounded to 2^-32 of the largest, and integers are summed: the same bits for any
-    batch size and number of processes. Without data it is NaN.
+    Each loss is rounded to 2^-32 of the largest loss and the sum is an integer, so the value has
+    the same bits for any batch size and number of processes. Without data the value is NaN.
 
     Args:
-        ignore_index: a label that is left out, such as that of padding.
-        validate_args: read the values and raise where they are out of range. Without it a NaN is a
-            certain mistake, and other values are clipped.
+        ignore_index: a label to leave out, such as the label of padding.
+        validate_args: whether to read the values and raise if one is out of range. If False, a NaN
+            counts as a certain mistake and other values are clipped.
         kwargs: TorchMetrics' own keyword arguments.
 
     Raises:
@@ -65,7 +65,7 @@ class LogLoss(BaseMetric):
         check_ignored(ignore_index)
         self.ignore_index = ignore_index
         self.validate_args = check_bool("validate_args", validate_args)
-        # MetricCollection merges metrics whose states look alike
+        # MetricCollection shares one state between metrics with equal state names and values
         self.state_name = f"log_loss_ignoring_{ignore_index}"
         self.add_state(self.state_name, torch.zeros(3, dtype=torch.int64), dist_reduce_fx="sum")
 
@@ -94,17 +94,17 @@ class LogLoss(BaseMetric):
         return exact.mean(getattr(self, self.state_name)) * _LARGEST_LOSS
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw the value, or those of several steps, as `RankingMetric.plot` does."""
+        """Draw the value, or the values of several steps, as `RankingMetric.plot` does."""
         from nextloc_metrics.report import plotting
 
         return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "LogLoss":
-        """Keep the integers of the state, whatever dtype is asked for."""
+        """Do nothing, as the state must stay integer."""
         return self
 
     def check(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
-        """Return the batch as tensors, or raise where this metric cannot be updated with it."""
+        """Return the batch as tensors; raise if the metric cannot be updated with the batch."""
         device = getattr(self, self.state_name).device
         preds, target = as_tensor("preds", preds, device), as_tensor("target", target, device)
         if not preds.is_floating_point():
@@ -143,13 +143,13 @@ class LogLoss(BaseMetric):
             unknown &= target != self.ignore_index
         if unknown.any():
             raise ValueError(
-                f"`target` must hold the labels 0 and 1, got {int(target[unknown][0])}; name a "
-                "label to be left out as `ignore_index`."
+                f"`target` must hold the labels 0 and 1, got {int(target[unknown][0])}; to leave "
+                "a label out, pass it as `ignore_index`."
             )
 
 
 class AUROC(BinaryAUROC):
-    """torchmetrics' `BinaryAUROC`, NaN instead of 0 where only one of the labels occurs."""
+    """torchmetrics' `BinaryAUROC`, but NaN instead of 0 if only one of the labels occurs."""
 
     def compute(self) -> Tensor:  # type: ignore[override]  # as BinaryAUROC itself overrides
         """Return the area under the ROC curve."""
@@ -165,7 +165,7 @@ class AUROC(BinaryAUROC):
 
 
 class AveragePrecision(BinaryAveragePrecision):
-    """torchmetrics' `BinaryAveragePrecision`, NaN instead of an error without data."""
+    """torchmetrics' `BinaryAveragePrecision`, but NaN instead of an error without data."""
 
     def compute(self) -> Tensor:  # type: ignore[override]  # as BinaryAveragePrecision overrides
         """Return the step-wise area under the curve of precision and recall."""
@@ -180,14 +180,14 @@ def _joined(batches: Tensor | list[Tensor]) -> Tensor:
 
 
 class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
-    """torchmetrics' `BinaryMatthewsCorrCoef`, 0 as in scikit-learn where it is 0 / 0.
+    """torchmetrics' `BinaryMatthewsCorrCoef`, but 0 for 0 / 0, as in scikit-learn.
 
-    Where only one label occurs, or only one is decided for, torchmetrics puts a limit in its place:
-    a model that never predicts a click scores 0.55 where 3 of 100 are clicked.
+    If only one label occurs or is predicted, torchmetrics returns a limit instead: 0.55 for a model
+    that never predicts a click, when 3 of 100 items are clicked.
     """
 
     def compute(self) -> Tensor:
-        """Return the correlation of decisions and labels."""
+        """Return the correlation of predicted and true labels."""
         confusion = self.confmat
         undefined = (confusion.sum(0) == 0).any() | (confusion.sum(1) == 0).any()
         value: Tensor = super().compute()
@@ -195,10 +195,10 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
 
 
 class ClickThroughCollection(MetricCollection):
-    """A `MetricCollection` of which a batch changes all members, or, where one raises, none.
+    """A `MetricCollection` in which a batch updates all members, or none if one raises.
 
-    It holds a `LogLoss`, whose check is that of a batch for all members. A batch without
-    interactions adds nothing, and every value without data is NaN.
+    It holds a `LogLoss`, which checks each batch for all members. An empty batch adds nothing, and
+    without data every value is NaN.
     """
 
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
@@ -209,19 +209,19 @@ class ClickThroughCollection(MetricCollection):
         Args:
             preds: floating `[...]`, the probabilities of the label 1.
             target: integer or bool `[...]`, the labels.
-            kwargs: of members that take more.
+            kwargs: further arguments of the members.
         """
         preds, target = self._checked(preds, target)
         with self._unchanged_by_errors():
             if preds.numel() or self._groups_checked:
                 super().update(preds, target, **kwargs)
                 return
-            # who may share a state cannot be told by states that are all empty
+            # torchmetrics groups members with equal states; empty states are all equal
             for member in self.values(copy_state=False):
                 member.update(preds, target, **member._filter_kwargs(**kwargs))
 
     def forward(self, preds: Array, target: Array, **kwargs: Any) -> dict[str, Any]:
-        """Add a batch to every member and return the batch's own values."""
+        """Add a batch to every member and return the values of this batch."""
         preds, target = self._checked(preds, target)
         with self._unchanged_by_errors():
             return self._nan_without_data(super().forward(preds, target, **kwargs))
@@ -231,14 +231,14 @@ class ClickThroughCollection(MetricCollection):
         return self._nan_without_data(super().compute())
 
     def _checked(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
-        """Return what all members can be updated with, or raise."""
+        """Return the batch as tensors that all members accept, or raise."""
         for member in self.values(copy_state=False):
             if isinstance(member, LogLoss):
                 preds, target = member.check(preds, target)
         preds, target = as_tensor("preds", preds), as_tensor("target", target)
         if preds.ndim and preds.numel():
             return preds, target
-        # torchmetrics' classes read the size of a first dimension, which must not be 0
+        # torchmetrics' classes need a first dimension of at least 1
         return preds.reshape(1, -1), target.reshape(1, -1)
 
     @contextmanager
@@ -253,7 +253,7 @@ class ClickThroughCollection(MetricCollection):
             raise
 
     def _nan_without_data(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Replace 0 / 0, which torchmetrics has as 0, where there is no log loss either."""
+        """Replace all values by NaN if the log loss is NaN; torchmetrics returns 0 for 0 / 0."""
         for name, member in self.items(keep_base=True, copy_state=False):
             if isinstance(member, LogLoss):
                 nothing = values[self._set_name(name)].isnan()

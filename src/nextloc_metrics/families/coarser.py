@@ -1,4 +1,4 @@
-"""From locations to the categories or cells that they belong to."""
+"""Predictions of locations as predictions of their categories or grid cells."""
 
 from typing import Literal
 
@@ -13,30 +13,30 @@ from nextloc_metrics.messages import describe
 Repeats = Literal["keep", "once"]
 By = Literal["max", "sum"]
 
-# Scores that are put together at once.
+# Scores that are aggregated at once.
 _AT_ONCE = 1 << 20
 
 
 class Coarser(torch.nn.Module):
     r"""Predictions of locations as predictions of their parents: categories, or cells of a grid.
 
-    The parents are numbered from 0 in rising order of their labels, which may be integers (cells of
-    H3 or S2, categories) or text (geohashes, names). What `lists`, `scores` and `target` return
-    goes into any metric.
+    The parents are numbered from 0 in rising order of their labels. Labels are integers (cells of
+    H3 or S2, categories) or text (geohashes, names). Any metric accepts the results of `lists`,
+    `scores` and `target`.
 
-    A location scored -inf, as an excluded one is, adds nothing to its parent; the parent is -inf
-    where all of its locations are. A NaN makes its parent NaN, which never helps a model.
+    A location scored -inf, such as an excluded one, adds nothing to its parent. A parent scores
+    -inf if all of its locations do. A NaN makes its parent NaN, which never helps a model.
 
     Args:
-        parents: integer or text `[C]`, every location's parent.
+        parents: integer or text `[C]`, the parent of each location.
 
     Attributes:
-        parent_of: int64 `[C]`, the number of every location's parent.
+        parent_of: int64 `[C]`, the number of each location's parent.
         names: the labels of the parents, in the order of their numbers.
 
     Raises:
-        TypeError: `parents` are neither integers nor text.
-        ValueError: they are not one row.
+        TypeError: `parents` holds neither integers nor text.
+        ValueError: `parents` is not one row.
 
     Example:
         >>> from torch import tensor
@@ -79,13 +79,13 @@ class Coarser(torch.nn.Module):
     def lists(self, preds: Array, repeats: Repeats = "keep") -> Tensor:
         """Return the parents of lists of ids.
 
-        Padding stays. An id that is no location, C or above, is no parent either: C + i becomes
-        P + i, where P is the number of parents, so that different ones stay different.
+        Padding stays. An id that is no location, C + i, becomes P + i, which is no parent (P is the
+        number of parents). So different ids stay different.
 
         Args:
             preds: integer `[..., K]`, ids padded with -1.
-            repeats: what a parent is that a list has already: `"keep"`, it keeps its rank, and the
-                metrics count its first one; `"once"` removes it, and what follows moves up.
+            repeats: how to treat a parent that is repeated in a list: `"keep"` keeps its rank, and
+                metrics count its first rank; `"once"` removes it, and later parents move up.
 
         Returns:
             int64 `[..., K]`, padded with -1.
@@ -115,21 +115,21 @@ class Coarser(torch.nn.Module):
     def scores(self, preds: Array, by: By = "max") -> Tensor:
         """Return the scores of the parents.
 
-        Sums are taken in float64, in the order of the ids, and rounded once: the same bits for any
-        batch. The memory needed beside the result is bounded.
+        Sums are computed in float64, in the order of the ids, and rounded once: the same bits for
+        any batch size. The memory needed in addition to the result is bounded.
 
         Args:
             preds: floating `[..., C]`, the scores of all locations.
-            by: `"max"`, a parent scores as its best location; `"sum"`, as all of them together,
-                for probabilities and the like.
+            by: `"max"`, a parent's score is the score of its best location; `"sum"`, the sum over
+                its locations, for probabilities.
 
         Returns:
             `[..., P]`, in the dtype of `preds`.
 
         Raises:
             TypeError: `preds` is not floating.
-            ValueError: `preds` has not one score per location; `by` is unknown; or a score is
-                negative where scores are added.
+            ValueError: `preds` does not have one score per location, `by` is unknown, or a score
+                is negative with `by="sum"`.
 
         Example:
             >>> from torch import tensor
@@ -154,7 +154,7 @@ class Coarser(torch.nn.Module):
         found = flat.new_empty(len(flat), len(self.names))
         rows = max(1, _AT_ONCE // size)
         for start in range(0, len(flat), rows):
-            found[start : start + rows] = self._put_together(flat[start : start + rows], by)
+            found[start : start + rows] = self._aggregate(flat[start : start + rows], by)
         return found.view(*scores.shape[:-1], len(self.names))
 
     def target(self, target: Array, several: bool = False) -> Tensor:
@@ -164,8 +164,8 @@ class Coarser(torch.nn.Module):
 
         Args:
             target: integer `[...]`, one id per query; or `[..., M]`, several.
-            several: whether the last dimension holds the ids of one query; a parent that is there
-                already then becomes -1.
+            several: whether the last dimension holds the ids of one query; a repeated parent then
+                becomes -1.
 
         Returns:
             int64, in the shape of `target`.
@@ -191,7 +191,7 @@ class Coarser(torch.nn.Module):
         return found.masked_fill(_is_repeat(found), -1) if several and found.ndim else found
 
     def state_key(self) -> str:
-        """Return all of its content."""
+        """Return the content as text, for the names of states."""
         return f"{self.names}, {self.parent_of.tolist()}"
 
     def __len__(self) -> int:
@@ -202,7 +202,7 @@ class Coarser(torch.nn.Module):
         return f"Coarser({len(self.parent_of)} locations, {len(self.names)} parents)"
 
     def _parents(self, name: str, values: Array) -> Tensor:
-        """Return the parents of ids; those of no location keep their distance beyond the last."""
+        """Return the parents of ids; an id that is no location, C + i, becomes P + i."""
         ids = as_tensor(name, values)
         if not is_integer(ids):
             raise TypeError(f"`{name}` must be ids of locations, integers, got {describe(ids)}.")
@@ -211,8 +211,8 @@ class Coarser(torch.nn.Module):
         invented = ids - (size - len(self.names))
         return torch.where(ids < 0, ids, torch.where(ids < size, parent, invented))
 
-    def _put_together(self, scores: Tensor, by: By) -> Tensor:
-        """Put the scores `[R, C]` of every parent's locations together, `[R, P]`."""
+    def _aggregate(self, scores: Tensor, by: By) -> Tensor:
+        """Aggregate scores `[R, C]` of locations into scores `[R, P]` of parents."""
         order, sizes = self._order.to(scores.device), self._sizes.to(scores.device)
         children = scores.t()[order]
         best = torch.segment_reduce(children, "max", lengths=sizes, axis=0)
@@ -232,7 +232,7 @@ class Coarser(torch.nn.Module):
 
 
 def _is_repeat(ids: Tensor) -> Tensor:
-    """Tell which ids of rows `[..., K]` stand there before; padding never does."""
+    """Return which ids of rows `[..., K]` repeat an earlier one; padding is no repeat."""
     in_order, order = ids.sort(dim=-1, stable=True)
     again = torch.zeros_like(in_order, dtype=torch.bool)
     again[..., 1:] = (in_order[..., 1:] == in_order[..., :-1]) & (in_order[..., 1:] >= 0)

@@ -1,4 +1,4 @@
-"""Which locations a model predicts at all, by their popularity."""
+"""Which locations a model predicts, by popularity: share of predictions, and coverage."""
 
 from typing import Any, Literal
 
@@ -13,17 +13,20 @@ from nextloc_metrics.ranking import Ranking
 
 
 class DecilePredictionShare(DecileMetric):
-    r"""Of all k x N predictions, the share in each popularity bin.
+    r"""The share of all k x N predictions that falls into each popularity bin.
 
-    The predictions are the first `k` ranks of each of N queries. A rank without a candidate
-    is in no bin, and neither is, by the ids kept, a block of tied candidates that crosses rank
-    `k`: the shares then add up to less than 1. So do they where a list holds ids of no location,
-    such as a language model's inventions; `num_invented` counts these.
+    The predictions are the first `k` ranks of each of N queries. The shares add up to less than 1
+    if a rank is in no bin: a rank without a candidate, a rank of a tied block that crosses rank
+    `k`, or an id that is no location, such as an invention of a language model; `num_invented`
+    counts these ids.
 
     Args:
-        bins: every location's bin.
-        k: how many ranks of the whole list count.
+        bins: the bin of each location.
+        k: number of ranks that count, in the list of all candidates.
         kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+
+    Raises:
+        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
 
     Example:
         >>> from torch import tensor
@@ -48,11 +51,11 @@ class DecilePredictionShare(DecileMetric):
 
     @property
     def top(self) -> int:
-        """The first k ranks of the whole list count."""
+        """The number of ranks to read, k or all candidates."""
         return min(self.k, self.candidates)
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for every bin's predictions, for invented ids, and for all ranks."""
+        """Return zeros: predictions per bin, invented ids, and all predictions."""
         return torch.zeros(self.bins.num_bins + 3, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
@@ -61,36 +64,39 @@ class DecilePredictionShare(DecileMetric):
         bins = self.bins.of(ids).flatten()
         counts = torch.zeros(self.bins.num_bins + 3, dtype=torch.int64, device=bins.device)
         counts.index_add_(0, bins, torch.ones_like(bins))
-        counts[-2] = (ids >= len(self.bins)).sum()  # and not the padding of lists
+        counts[-2] = (ids >= len(self.bins)).sum()
         counts[-1] = ranking.counted.sum() * self.k
         return counts
 
     def values(self) -> Tensor:
-        """Return the share of every bin."""
+        """Return the share of each bin."""
         counts = exact.float64(self.state)
         return (counts[:-2] / counts[-1]).float().to(self.state.device).roll(-1)
 
     @property
     def num_invented(self) -> int:
-        """How many predictions of this process are ids that are no location."""
+        """The number of predictions in this process whose id is no location."""
         return int(self.state[-2])
 
 
 class DecileCoverage(DecileMetric):
-    r"""Of the distinct locations in a popularity bin, the share predicted correctly at least once.
+    r"""The share of distinct locations in a popularity bin predicted correctly at least once.
 
-    A location is predicted correctly where it is relevant to a query and within the first `k` of
-    its bin's own list. Besides the bins there is the value of all together (`"overall"`).
+    A location is predicted correctly if, for a query to which it is relevant, it is within the
+    first `k` candidates of its own bin. `"overall"` is the value of all bins together.
 
-    Ties: a location in a tied block counts where the whole block is within the first `k`.
+    Ties: a location in a tied block counts if all of the block is within the first `k`.
 
     Args:
-        bins: every location's bin.
-        k: how many ranks of a bin's list count.
+        bins: the bin of each location.
+        k: number of ranks that count, in the list of a bin's candidates.
         denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
-            that have a bin (`unmapped` is then NaN, and not part of the overall value).
+            locations that have a bin (`unmapped` is then NaN and not part of the overall value).
         kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
             `"overall"`.
+
+    Raises:
+        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
 
     Example:
         >>> from torch import tensor
@@ -122,15 +128,15 @@ class DecileCoverage(DecileMetric):
         return f"coverage_at_{self.k}"
 
     def key(self, decile: Any) -> str:
-        """Return the name of a bin's value, or of that of all together."""
+        """Return the name of a bin's value, or of the overall value."""
         return self.name if decile == "overall" else super().key(decile)
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for how often every location is relevant, and predicted correctly."""
+        """Return zeros: how often each location is relevant, and how often predicted correctly."""
         return torch.zeros(2, len(self.bins), dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Count how often every location is relevant, and predicted correctly."""
+        """Count how often each location is relevant, and how often predicted correctly."""
         ids = within.relevant
         relevant = ids >= 0
         correct = relevant & (within.above + within.tied <= self.k)
@@ -140,7 +146,7 @@ class DecileCoverage(DecileMetric):
         return counts.index_add(0, cells.flatten(), added.flatten()).view(2, -1)
 
     def values(self) -> Tensor:
-        """Return the coverage of all together, and of every bin."""
+        """Return the overall coverage, and the coverage of each bin."""
         occurs, covered = self.state > 0
         mapped = self.bins.bin_of > 0
         if self.denominator == "mapped":
@@ -156,5 +162,5 @@ class DecileCoverage(DecileMetric):
 
     @classmethod
     def deciles(cls, bins: PopularityBins) -> list[Any]:
-        """List what `decile` may be, in the order of the keys."""
+        """Return the values that `decile` accepts, in the order of the keys."""
         return ["overall", *super().deciles(bins)]

@@ -1,4 +1,4 @@
-"""F1, precision and recall over locations, of the best candidate as a decision."""
+"""F1, precision and recall per location, with the best candidate as the decision."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
@@ -14,15 +14,15 @@ from nextloc_metrics.ranking import Ranking
 
 Average = Literal["weighted", "macro", "micro"]
 
-#: what the state of all these metrics is named after
+#: name of the state that these metrics share
 COUNTED_AS = "LocationTally"
 
 
 class LocationTally(RankingTally):
-    """What `LocationF1`, `LocationPrecision` and `LocationRecall` share: the decisions, counted.
+    """Base class of `LocationF1`, `LocationPrecision` and `LocationRecall`: the counts.
 
-    For every location: the true positives TP, the decisions P, the support S. In a collection one
-    state serves all three classes, whatever their `average`.
+    It counts true positives TP, decisions P and support S of each location. In a collection all
+    three classes share one state, for any `average`.
 
     Args:
         num_locations: as for [`LocationF1`][nextloc_metrics.LocationF1].
@@ -52,7 +52,7 @@ class LocationTally(RankingTally):
 
     @abstractmethod
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
-        """Return by what the true positives are divided, float64."""
+        """Return the divisor of the true positives, float64."""
 
     @property
     def top(self) -> int:
@@ -61,20 +61,20 @@ class LocationTally(RankingTally):
 
     @property
     def best_only(self) -> bool:
-        """A tie for rank 1 is decided, for the lowest id."""
+        """Of candidates tied at rank 1, the lowest id is the decision."""
         return True
 
     @property
     def plot_label(self) -> str:
-        """Which score, and which average of it."""
+        """The score and its average."""
         return f"{self._label}, {self.average}" if self.average else self._label
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for true positives, decisions and support of every location, and of none."""
+        """Return zeros: TP, P and S of each location; the last column is for invented ids."""
         return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where this metric cannot be updated with the ranking."""
+        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates = ranking.num_candidates
@@ -85,7 +85,8 @@ class LocationTally(RankingTally):
                     "`target` must hold one relevant location per query for "
                     f"{type(self).__name__}, got up to {most}; use {self._for_several} for several."
                 )
-        # whatever may be looked at is: an id too large would be counted for another location
+        # check even without `validate_args` if that does not sync: a too large id would be counted
+        # for another location
         waits = must_not_sync(ranking.above)
         if len(ranking) and (not waits or (self.validate_args and candidates is None)):
             highest = int(ranking.relevant.max())
@@ -95,10 +96,10 @@ class LocationTally(RankingTally):
                 )
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count true positives, decisions and support of every location."""
+        """Count true positives, decisions and support of each location."""
         target, decided = self._decisions(ranking)
         width = self.num_locations + 1
-        # a cell of each row for every query, and one to spare for those without
+        # each query adds to one cell per row; the last cell takes what does not count
         decided = torch.where(target >= 0, decided.clamp(max=self.num_locations), -1)
         ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
         row = torch.arange(3, device=ids.device)[:, None] * width
@@ -108,15 +109,15 @@ class LocationTally(RankingTally):
 
     @property
     def one_pass(self) -> int | None:
-        """The number of locations, where a subclass counts nothing else."""
+        """The number of locations, or None for a subclass outside this module."""
         return self.num_locations if type(self).__module__ == __name__ else None
 
     def compute(self) -> Tensor:
-        """Return the averaged score, or that of every location; NaN without a query."""
+        """Return the averaged score, or the score of each location; NaN without a query."""
         state = exact.float64(self.state)
         true_positives, decisions, support = state[:, : self.num_locations].unbind()
         if self.average == "micro":
-            true_positives, decisions, support = state.sum(1)  # invented decisions are wrong ones
+            true_positives, decisions, support = state.sum(1)  # with the invented ids
         score = (true_positives / self.divisor(decisions, support)).nan_to_num()
         score = score.masked_fill(decisions + support == 0, torch.nan)
         if self.average == "weighted":
@@ -127,49 +128,50 @@ class LocationTally(RankingTally):
 
     @property
     def num_queries(self) -> int:
-        """How many queries this process has counted."""
+        """The number of queries that this process has counted."""
         return int(self.state[2].sum())
 
     @property
     def num_undecided(self) -> int:
-        """For how many queries of this process none was decided: a NaN, an empty list."""
+        """The number of queries in this process without a decision: a NaN, an empty list."""
         return int(self.state[2].sum() - self.state[1].sum())
 
     @property
     def num_invented(self) -> int:
-        """How many lists of this process begin with an id that is no location."""
+        """The number of lists in this process whose first id is no location."""
         return int(self.state[1, self.num_locations])
 
     @staticmethod
     def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return every query's target and best candidate, -1 where there is none."""
+        """Return the target and the best candidate of each query, -1 for none."""
         return ranking.relevant[:, 0], ranking.best
 
 
 class LocationF1(LocationTally):
-    r"""F1 score per location, of the best candidate as the model's decision.
+    r"""F1 score per location, with the best candidate as the model's decision.
 
-    For a location, F1 = 2 TP / (P + S): of the P queries that decided for it and the S queries
-    whose target it is (its support), TP are the same. The average is over the locations that
-    occur, as scikit-learn's `f1_score` takes it; the memory is three integers per location.
+    For a location, F1 = 2 TP / (P + S). P is the number of queries whose decision is the location,
+    S the number whose target is the location (its support), TP the number for which both hold. The
+    average is over the locations that occur, as in scikit-learn's `f1_score`. The state is three
+    integers per location.
 
-    Of tied best candidates the lowest id is the decision, as in `argmax`; the metrics of decisions
-    are the only ones here that depend on ids under ties. A row whose scores contain NaN, or nothing
-    above -inf, decides nothing: it counts in support only. So does a list that begins with an id of
-    no location, such as a language model's invention; `num_invented` counts these.
+    Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
+    the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
+    support only. The same holds for a list whose first id is no location, such as an invention of a
+    language model; `num_invented` counts these lists.
 
-    Weighting by support lets frequent locations dominate; `"macro"` keeps them from it.
+    Weighting by support lets frequent locations dominate; `"macro"` does not.
 
     Args:
-        num_locations: how many ids there are, 0 to `num_locations` - 1.
-        average: `"weighted"`, by support; `"macro"`, the plain mean; `"micro"`, of all queries
-            together; None, one value a location, NaN where it does not occur.
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        average: `"weighted"`, by support; `"macro"`, the plain mean; `"micro"`, from the counts of
+            all locations together; None, one value per location, NaN if it does not occur.
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
         ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,
-            more candidates than locations, or, where `validate_args`, several relevant locations
-            in a query.
+            there are more candidates than locations, or, with `validate_args`, a query has several
+            relevant locations.
 
     Example:
         >>> from torch import tensor
@@ -189,15 +191,15 @@ class LocationF1(LocationTally):
 
 
 class LocationPrecision(LocationTally):
-    r"""Precision per location: of the queries that decided for it, the share whose target it is.
+    r"""Precision per location: of the decisions for a location, the share that is correct.
 
-    TP / P, and 0 for a location that occurs as a target alone. The averages are over the locations
-    that occur, as scikit-learn's `precision_score` with `zero_division=0` takes them. Decisions,
-    ties and what decides nothing are as for [`LocationF1`][nextloc_metrics.LocationF1], with which
-    it shares its state in a collection.
+    TP / P, and 0 for a location that occurs as a target only. The averages are over the locations
+    that occur, as in scikit-learn's `precision_score` with `zero_division=0`. Decisions, ties and
+    rows without a decision are as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection
+    the two share their state.
 
     Args:
-        num_locations: how many ids there are, 0 to `num_locations` - 1.
+        num_locations: number of location ids, 0 to `num_locations` - 1.
         average: as for [`LocationF1`][nextloc_metrics.LocationF1].
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
@@ -222,16 +224,15 @@ class LocationPrecision(LocationTally):
 
 
 class LocationRecall(LocationTally):
-    r"""Recall per location: of the queries whose target it is, the share that decided for it.
+    r"""Recall per location: of the queries with a location as target, the share decided correctly.
 
-    TP / S, and 0 for a location that is decided for alone. The averages are over the locations that
-    occur, as scikit-learn's `recall_score` with `zero_division=0` takes them; weighted by support,
-    or `"micro"`, it is the accuracy of the decisions. Decisions, ties and what decides nothing are
-    as for [`LocationF1`][nextloc_metrics.LocationF1], with which it shares its state in a
-    collection.
+    TP / S, and 0 for a location that occurs as a decision only. The averages are over the locations
+    that occur, as in scikit-learn's `recall_score` with `zero_division=0`. `"weighted"` and
+    `"micro"` equal the accuracy of the decisions. Decisions, ties and rows without a decision are
+    as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection the two share their state.
 
     Args:
-        num_locations: how many ids there are, 0 to `num_locations` - 1.
+        num_locations: number of location ids, 0 to `num_locations` - 1.
         average: as for [`LocationF1`][nextloc_metrics.LocationF1].
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
@@ -243,7 +244,7 @@ class LocationRecall(LocationTally):
         >>> recall = LocationRecall(num_locations=3, average="macro")
         >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
         >>> recall.update(decisions, tensor([0, 1, 1, 1]))
-        >>> recall.compute()  # of 0: 1/1, of 1: 1/3, of 2: 0, which nobody went to
+        >>> recall.compute()  # of 0: 1/1, of 1: 1/3, of 2: 0, as it is no target
         tensor(0.4444)
     """
 

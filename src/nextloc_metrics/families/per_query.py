@@ -1,4 +1,4 @@
-"""The scores of single queries, kept where models are to be compared."""
+"""The scores of single queries, for the comparison of models."""
 
 from typing import Any, NamedTuple
 
@@ -17,11 +17,11 @@ from nextloc_metrics.ranking import Ranking
 
 
 class QueryScores(NamedTuple):
-    """Queries by their ids, and their scores.
+    """Ids of queries and their scores.
 
     Attributes:
-        ids: int64 `[N]`, each once, in rising order.
-        scores: float64 `[N]`.
+        ids: int64 `[N]`, the distinct ids in rising order.
+        scores: float64 `[N]`, their scores.
     """
 
     ids: Tensor
@@ -29,27 +29,27 @@ class QueryScores(NamedTuple):
 
 
 def gather_rows(rows: Tensor, group: Any = None) -> list[Tensor]:
-    """Gather the rows of all processes, of which some may have none."""
-    rows = rows.long().reshape(-1, 2)  # TorchMetrics stands in a float of its own for no rows
+    """Gather the rows of all processes; a process may have no rows."""
+    rows = rows.long().reshape(-1, 2)  # TorchMetrics passes an empty float tensor for no rows
     return gather_all_tensors(rows, group)
 
 
 class PerQueryScores(BaseMetric):
-    """The score of every query, beside the mean: what comparing two models needs.
+    """The score of each query instead of the mean, to compare two models.
 
-    Every query has an id of your choice, such as its row in the test set: the same for all models,
-    and different on all processes. Processes are put together by `compute`; an id that several
-    have, as where a sampler repeats rows, counts once. A query that the metric leaves out has no
-    score. The memory needed is 16 bytes per query.
+    Each query has an id of your choice, such as its row in the test set: the same id for all
+    models, and different ids on different processes. `compute` joins the processes; an id that
+    several processes hold, because a sampler repeats rows, counts once. A query that the metric
+    leaves out has no score. The state is 16 bytes per query.
 
     Args:
-        metric: the metric whose scores are kept; it is not updated itself.
+        metric: the metric whose scores are kept; it is not updated.
         kwargs: TorchMetrics' own keyword arguments.
 
     Raises:
-        TypeError: `metric` is no mean of a score.
-        ValueError: in `update`, the ids do not fit the queries; there or in `compute`, an id has
-            two different scores.
+        TypeError: `metric` is not the mean of a score.
+        ValueError: in `update`, the shape of the ids differs from the queries; in `update` or
+            `compute`, an id has two different scores.
 
     Example:
         >>> from torch import tensor
@@ -75,7 +75,7 @@ class PerQueryScores(BaseMetric):
             raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
         super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
         self.metric = metric
-        # of the metric's name, so that a MetricCollection merges none that keep other scores
+        # the metric is in the name, so a MetricCollection does not share states of other scores
         self.state_name = f"PerQueryScores({metric.state_name})"
         self.add_state(self.state_name, [], dist_reduce_fx="cat")
 
@@ -95,7 +95,7 @@ class PerQueryScores(BaseMetric):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            query_ids: integer, one per query; what is left out is not looked at.
+            query_ids: integer, in the shape of the queries; ids of queries left out are not read.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
@@ -116,7 +116,7 @@ class PerQueryScores(BaseMetric):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Any:
-        """Add a batch of queries and return their own scores."""
+        """Add a batch of queries and return the scores of this batch."""
         ranking = self.metric.rank(
             preds, target, mask, exclude=exclude, exempt_target=exempt_target
         )
@@ -124,7 +124,7 @@ class PerQueryScores(BaseMetric):
         return super().forward(ranking, query_ids=query_ids)
 
     def compute(self) -> QueryScores:
-        """Return the ids of all processes' queries in rising order, and their scores."""
+        """Return the ids of the queries of all processes in rising order, and their scores."""
         kept = getattr(self, self.state_name)
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
         rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
@@ -132,29 +132,29 @@ class PerQueryScores(BaseMetric):
 
     @property
     def plot_label(self) -> str:
-        """That of the metric."""
+        """The label of the metric."""
         return self.metric.plot_label
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw how many queries have which score, or their range at several steps.
+        """Draw a histogram of the scores, or their range at several steps.
 
-        Arguments and result are those of `RankingMetric.plot`.
+        Arguments and result are as for `RankingMetric.plot`.
         """
         from nextloc_metrics.report import plotting
 
         return plotting.plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":
-        """Keep the integers of the state, whatever dtype is asked for."""
+        """Do nothing, as the state must stay integer."""
         return self
 
     @property
     def num_queries(self) -> int:
-        """How many scores this process keeps, those of an id in several batches included."""
+        """The number of scores that this process keeps; an id in two batches counts twice."""
         return sum(len(rows) for rows in getattr(self, self.state_name))
 
     def _score(self, ranking: Ranking, query_ids: Array | None) -> Tensor:
-        """Return the ids and fixed-point scores of what counts."""
+        """Return ids and fixed-point scores of the queries that count, int64 `[N, 2]`."""
         self.metric.check(ranking)
         if query_ids is not None:
             query_ids = as_tensor("query_ids", query_ids, ranking.device)
@@ -173,7 +173,7 @@ class PerQueryScores(BaseMetric):
 
 
 def _distinct(rows: Tensor) -> Tensor:
-    """Sort rows of ids and scores, each once, and raise where an id has two scores."""
+    """Return distinct rows of ids and scores in order; raise if an id has two scores."""
     rows = torch.unique(rows, dim=0)
     ids, fixed = rows.unbind(1)
     twice = (ids[1:] == ids[:-1]).nonzero()
@@ -181,7 +181,7 @@ def _distinct(rows: Tensor) -> Tensor:
         first = int(twice[0])
         scores = [round(score / exact.ONE, 6) for score in fixed[first : first + 2].tolist()]
         raise ValueError(
-            f"`query_ids` must name each query once, and query {int(ids[first])} has the scores "
-            f"{scores[0]} and {scores[1]}; leave repeated rows out by `mask`."
+            f"`query_ids` must name each query once, got id {int(ids[first])} with the scores "
+            f"{scores[0]} and {scores[1]}; leave repeated rows out with `mask`."
         )
     return rows

@@ -1,4 +1,4 @@
-"""Which locations are recommended at all: coverage, concentration and popularity of the first k."""
+"""Which locations are recommended: coverage, concentration and popularity of the first k."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -16,10 +16,10 @@ from nextloc_metrics.ranking import Ranking
 
 Definition = Literal["population", "sample", "evenness"]
 
-#: what the state of all these metrics is named after
+#: name of the state that these metrics share
 COUNTED_AS = "RecommendedTally"
 
-# Scores that are compared at once where a tied block crosses rank k.
+# Scores that are compared at once if a tied block crosses rank k.
 _AT_ONCE = 1 << 20
 
 # Integer sums below this are exact in 64 bits.
@@ -27,21 +27,21 @@ _LARGEST_SUM = 2.0**62
 
 
 class RecommendedTally(RankingTally):
-    """What `Coverage`, `Gini` and `AveragePopularity` share: how often locations are recommended.
+    """Base class of `Coverage`, `Gini` and `AveragePopularity`: counts of recommended locations.
 
-    A location is recommended to a query where it is among the first `k` candidates. The target
-    plays no part: a query without one counts; a query that `mask` or `ignore_index` leaves out does
-    not. In a collection one state serves all three classes.
+    A location is recommended to a query if it is among the first `k` candidates. Targets are not
+    used: a query without a target counts. A query left out by `mask` or `ignore_index` does not
+    count. In a collection all three classes share one state.
 
-    Ties: where a block of tied candidates crosses rank `k`, its lowest ids are taken, so that
-    exactly `k` are. A candidate scored NaN takes a rank and is not counted. So does an id of a list
-    that is no location, such as a language model's invention; `num_invented` counts these. An id
-    that a list repeats counts once and keeps its ranks.
+    Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
+    ranks. A candidate scored NaN takes a rank and is not counted. The same holds for an id of a
+    list that is no location, such as an invention of a language model; `num_invented` counts these
+    ids. A repeated id of a list counts once and keeps its ranks.
 
     Args:
-        num_locations: how many ids there are, 0 to `num_locations` - 1.
-        k: how many ranks count.
-        kwargs: what a subclass declares; `ignore_index`, `validate_args`, and TorchMetrics' own
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        k: number of ranks that count.
+        kwargs: options of the subclass; `ignore_index`, `validate_args`, and TorchMetrics' own
             keyword arguments.
     """
 
@@ -57,26 +57,26 @@ class RecommendedTally(RankingTally):
 
     @property
     def top(self) -> int:
-        """The first k ranks count."""
+        """The number of ranks to read, k."""
         return self.k
 
     @property
     def best_only(self) -> bool:
-        """For one rank, the best candidate is the lowest id of a tie already."""
+        """For k = 1 the best candidate suffices: the lowest id of a tie."""
         return self.k == 1
 
     @property
     def keeps_scores(self) -> bool:
-        """The lowest ids of a block that crosses rank k are found by their scores."""
+        """Scores are needed to find the lowest ids of a block that crosses rank k."""
         return self.k > 1
 
     @property
     def depth(self) -> int:
-        """Where the relevant locations landed is not read."""
+        """1, as the ranks of relevant locations are not read."""
         return 1
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where this metric cannot be updated with the ranking."""
+        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
@@ -89,11 +89,11 @@ class RecommendedTally(RankingTally):
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for every location's recommendations, for invented ids, and for queries."""
+        """Return zeros: recommendations of each location, invented ids, and queries."""
         return torch.zeros(self.num_locations + 2, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count how often every location is among the first k."""
+        """Count how often each location is among the first k."""
         ids = self._first(ranking).masked_fill(~ranking.counted[:, None], -1)
         if ranking.num_candidates is None and ids.shape[1] > 1:
             ids = ids.sort(1).values
@@ -105,31 +105,31 @@ class RecommendedTally(RankingTally):
 
     @property
     def counts(self) -> Tensor:
-        """How often every location was recommended, int64 `[num_locations]`, in this process."""
+        """How often each location was recommended in this process, int64 `[num_locations]`."""
         return self.state[:-2]
 
     @property
     def num_queries(self) -> int:
-        """How many queries this process has counted."""
+        """The number of queries that this process has counted."""
         return int(self.state[-1])
 
     @property
     def num_invented(self) -> int:
-        """How many recommendations of this process are ids that are no location."""
+        """The number of recommendations in this process whose id is no location."""
         return int(self.state[-2])
 
     def _crossing(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
-        """Return how many of the first k are known, and in which queries a block crosses rank k."""
-        assert ranking.first is not None  # as `check` found
+        """Return how many of the first k ids are kept, and in which queries a block crosses k."""
+        assert ranking.first is not None  # `check` has passed
         first = ranking.first
         kept = (first.ids[:, : self.k] >= 0).sum(1)
         if ranking.num_candidates is None or self.k == 1:
             return kept, None
         crosses = kept < first.retrieved.clamp(max=self.k)
-        return kept, crosses & ~((first.best < 0) & (kept == 0))  # NaN alone is on these ranks
+        return kept, crosses & ~((first.best < 0) & (kept == 0))  # not if all of them are NaN
 
     def _first(self, ranking: Ranking) -> Tensor:
-        """Return the first k candidates `[N, T]`, of tied ones the lowest ids; -1 for none."""
+        """Return the first k candidates `[N, T]`, the lowest ids of a tie first; -1 for none."""
         if self.k == 1:
             return ranking.best[:, None]
         assert ranking.first is not None
@@ -137,10 +137,10 @@ class RecommendedTally(RankingTally):
         kept, crosses = self._crossing(ranking)
         if crosses is None or ranking.scores is None:
             return ids
-        waits = must_not_sync(ids)  # all queries are then looked at
+        waits = must_not_sync(ids)  # then handle all queries: `nonzero` would sync
         rows = torch.arange(len(ids), device=ids.device) if waits else crosses.nonzero()[:, 0]
         candidate = torch.arange(ranking.scores.shape[1], device=ids.device)
-        place = torch.arange(ids.shape[1], device=ids.device)
+        rank = torch.arange(ids.shape[1], device=ids.device)  # from 0
         at_once = max(1, _AT_ONCE // len(candidate))
         for part in torch.split(rows, at_once) if len(rows) else ():
             scores, start = ranking.scores[part], kept[part][:, None]
@@ -148,8 +148,8 @@ class RecommendedTally(RankingTally):
             block = values.gather(1, start.clamp(max=values.shape[1] - 1))
             inside = torch.where(scores == block, candidate, len(candidate))
             lowest = inside.topk(ids.shape[1], dim=1, largest=False).values
-            found = lowest.gather(1, (place - start).clamp(min=0))
-            is_free = (place >= start) & crosses[part][:, None]
+            found = lowest.gather(1, (rank - start).clamp(min=0))
+            is_free = (rank >= start) & crosses[part][:, None]
             ids[part] = torch.where(is_free, found, ids[part])
         return ids
 
@@ -157,17 +157,16 @@ class RecommendedTally(RankingTally):
 class Coverage(RecommendedTally):
     r"""Coverage: the share of all locations that are recommended to at least one query.
 
-    A location is recommended to a query where it is among the first `k` candidates; the value is
-    the number of distinct recommended locations over `num_locations`. It grows with the number of
-    queries: compare models on the same ones.
+    A location is recommended to a query if it is among the first `k` candidates. The value is the
+    number of distinct recommended locations over `num_locations`. It grows with the number of
+    queries: compare models on the same queries. Without a query it is NaN.
 
     Ties, NaN, invented ids and which queries count: see
-    [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally]. It is NaN without
-    a query.
+    [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally].
 
     Args:
-        num_locations: how many ids there are, 0 to `num_locations` - 1.
-        k: how many ranks count.
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        k: number of ranks that count.
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
@@ -188,36 +187,37 @@ class Coverage(RecommendedTally):
     counted_as = COUNTED_AS
 
     def compute(self) -> Tensor:
-        """Return the share of locations that are recommended; NaN without a query."""
+        """Return the share of recommended locations; NaN without a query."""
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
-        return found.masked_fill(self._none, torch.nan).float().to(self.state.device)
+        return found.masked_fill(self._is_empty, torch.nan).float().to(self.state.device)
 
     @property
-    def _none(self) -> Tensor:
+    def _is_empty(self) -> Tensor:
         return exact.float64(self.state[-1]) == 0
 
 
 class Gini(RecommendedTally):
     r"""Gini coefficient: how unequally the recommendations are spread over all locations.
 
-    With r_1 <= ... <= r_C, how often each of the C locations is among the first `k` candidates,
-    in rising order, zeros included, G is the sum over i = 1..C of (2 i - C - 1) r_i, over D times
-    the sum of all r_i. It is 0 where all locations are recommended equally often. Libraries have
-    different D:
+    Let r_1 <= ... <= r_C be the numbers of times that the C locations are among the first `k`
+    candidates, in rising order with zeros. G is the sum over i = 1..C of (2 i - C - 1) r_i, divided
+    by D times the sum of all r_i. G is 0 if all locations are recommended equally often. Libraries
+    use different D:
 
-    | `definition` | value | all recommendations for one location | the same as |
+    | `definition` | value | all recommendations for one location | same as |
     |---|---|---|---|
     | `"population"` | G with D = C | 1 - 1/C | RecBole's `GiniIndex` |
     | `"sample"` | G with D = C - 1 | 1 | WarpRec's `Gini` |
     | `"evenness"` | 1 - G with D = C - 1 | 0 | Elliot's `Gini` |
 
     Ties, NaN, invented ids and which queries count: see
-    [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally]. It is NaN without
-    a recommendation. Metrics that differ in `definition` share one state in a collection.
+    [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally]. Without a
+    recommendation the value is NaN. In a collection, metrics with different `definition` share one
+    state.
 
     Args:
-        num_locations: how many ids there are, 0 to `num_locations` - 1.
-        k: how many ranks count.
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        k: number of ranks that count.
         definition: `"population"`, `"sample"` or `"evenness"`.
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
@@ -231,7 +231,7 @@ class Gini(RecommendedTally):
         >>> gini.compute()  # (-3 * 0 - 1 * 1 + 1 * 2 + 3 * 3) / (4 * 6)
         tensor(0.4167)
 
-    Source: C. Gini, "Variabilità e mutabilità", 1912. The definitions were read in RecBole
+    Source: C. Gini, "Variabilità e mutabilità", 1912. The definitions are those of RecBole
     (recbole/evaluator/metrics.py, lines 680 to 689, commit 7b02be5), WarpRec
     (warprec/evaluation/metrics/diversity/gini_index.py, lines 71 to 95, commit e00f8cc) and Elliot
     (elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84, commit fc27efe).
@@ -260,20 +260,21 @@ class Gini(RecommendedTally):
 
 
 class AveragePopularity(RecommendedTally):
-    r"""Average popularity: how often training data visits what is recommended, on average.
+    r"""Average popularity: mean number of training visits of the recommended locations.
 
-    The sum over locations c of r_c v_c, over the sum of r_c: location c is among the first `k`
-    candidates of r_c queries and has v_c visits in the training data. Every recommendation counts
-    alike. Where every query has `k` of them, it is the mean over queries of the mean over their
-    lists, as RecBole's `AveragePopularity` has it. The unit is visits, not a fraction.
+    The sum over locations c of r_c v_c, divided by the sum of r_c. Location c is among the first
+    `k` candidates of r_c queries and has v_c visits in the training data. Each recommendation has
+    the same weight. If every query has `k` recommendations, the value is the mean over queries of
+    the mean over their lists, as in RecBole's `AveragePopularity`. The unit is visits, not a
+    fraction. Without a recommendation the value is NaN.
 
     Ties, NaN, invented ids and which queries count: see
-    [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally]. It is NaN without
-    a recommendation. The value is computed from integers and exact up to its last rounding.
+    [`RecommendedTally`][nextloc_metrics.families.recommended.RecommendedTally]. The value is
+    computed from integers and rounded once.
 
     Args:
-        train_counts: integer `[C]`, the visits of every location in the training data.
-        k: how many ranks count.
+        train_counts: integer `[C]`, the visits of each location in the training data.
+        k: number of ranks that count.
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
@@ -314,7 +315,7 @@ def _dot(counts: Tensor, weights: Tensor) -> Tensor:
     largest = float((exact.float64(counts) * exact.float64(weights).abs()).sum())
     if largest >= _LARGEST_SUM:
         raise OverflowError(
-            f"a sum over recommendations must stay below 2^62 to be exact, got {short(largest)}; "
-            "call `reset()` between evaluations."
+            "the sum over recommendations must be below 2^62 to be exact, got "
+            f"{short(largest)}; call `reset()` between evaluations."
         )
     return exact.float64((counts * weights).sum())

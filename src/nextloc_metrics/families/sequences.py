@@ -1,4 +1,4 @@
-"""Several steps ahead: are all decisions of a sequence right?"""
+"""Accuracy over several steps: are all decisions of a sequence correct?"""
 
 from typing import Any
 
@@ -13,21 +13,20 @@ from nextloc_metrics.ranking import Ranking
 
 
 class SequenceAccuracy(RankingTally):
-    r"""Sequence accuracy: the share of sequences whose first decisions are all right.
+    r"""Sequence accuracy: the share of sequences whose first decisions are all correct.
 
     The sequences are the rows of a batch of queries `[N, T]`: scores `[N, T, C]`, or lists
-    `[N, T, K]`, with a target `[N, T]`. A decision is the best candidate, of tied ones the lowest
-    id, as for [`LocationF1`][nextloc_metrics.LocationF1]. A row of scores with a NaN or nothing
-    above -inf, an empty list, and a list that begins with an id of no location decide nothing,
-    which is wrong. For several relevant locations, any of them is right.
+    `[N, T, K]`, with a target `[N, T]`. The decision is the best candidate (if tied, the lowest
+    id), as for [`LocationF1`][nextloc_metrics.LocationF1]. A row of scores with a NaN or no score
+    above -inf, an empty list, and a list whose first id is no location count as wrong decisions. If
+    a step has several relevant locations, each of them is correct.
 
-    Steps that `mask` or `ignore_index` leaves out, or that have no relevant location, are passed
-    over: the first `first` of the other steps count. A sequence with fewer than `first` of them is
-    judged by those that it has, and a sequence with none is left out. To leave short sequences out,
-    mask them.
+    Steps that `mask` or `ignore_index` leaves out, and steps without a relevant location, are
+    skipped: the first `first` of the other steps count. If a sequence has fewer, all of them count;
+    if it has none, it is left out. To leave short sequences out, mask them.
 
     Args:
-        first: how many decisions must be right; None for all of a sequence.
+        first: number of decisions that must be correct; None for all of a sequence.
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
@@ -37,8 +36,8 @@ class SequenceAccuracy(RankingTally):
     Example:
         >>> from torch import tensor
         >>> decided = tensor([[[0], [1], [2]], [[0], [1], [1]]])  # lists of one id
-        >>> went_to = tensor([[0, 1, 2], [0, 1, 2]])
-        >>> SequenceAccuracy()(decided, went_to), SequenceAccuracy(first=2)(decided, went_to)
+        >>> target = tensor([[0, 1, 2], [0, 1, 2]])
+        >>> SequenceAccuracy()(decided, target), SequenceAccuracy(first=2)(decided, target)
         (tensor(0.5000), tensor(1.))
     """
 
@@ -56,16 +55,16 @@ class SequenceAccuracy(RankingTally):
 
     @property
     def best_only(self) -> bool:
-        """A tie for rank 1 is decided, for the lowest id."""
+        """Of candidates tied at rank 1, the lowest id is the decision."""
         return True
 
     @property
     def plot_label(self) -> str:
-        """How many decisions must be right."""
+        """The number of decisions that must be correct."""
         return "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where the queries are no sequences."""
+        """Raise if the queries are not sequences."""
         super().check(ranking)
         if len(ranking.shape) < 2:
             raise ValueError(
@@ -74,11 +73,11 @@ class SequenceAccuracy(RankingTally):
             )
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for the right sequences, twice, and the number of sequences."""
+        """Return zeros: sum and sum of squares of the scores 0 and 1, and number of sequences."""
         return torch.zeros(3, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count the sequences, and those whose first decisions are right."""
+        """Count the sequences, and the sequences whose first decisions are correct."""
         is_target = (ranking.relevant == ranking.best[:, None]) & (ranking.relevant >= 0)
         sequences = ranking.shape[:-1].numel(), ranking.shape[-1]
         right, counted = is_target.any(1).view(sequences), ranking.answerable.view(sequences)
@@ -94,14 +93,14 @@ class SequenceAccuracy(RankingTally):
 
     @property
     def averages_scores(self) -> bool:
-        """The mean over sequences of 0 and 1."""
+        """True: the value is the mean over sequences of 0 and 1."""
         return True
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean over sequences taken as independent, and how sure it is."""
+        """Return the mean and its standard error, for independent sequences."""
         return intervals.of_queries(self.state)
 
     @property
     def num_queries(self) -> int:
-        """How many sequences this process has counted."""
+        """The number of sequences that this process has counted."""
         return int(self.state[2])

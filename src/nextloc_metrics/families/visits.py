@@ -1,4 +1,4 @@
-"""New or visited before: who returns to a known place, and who explores."""
+"""Exploration and return: visits to new locations and to locations visited before."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from nextloc_metrics.metrics import AccuracyAtK
 from nextloc_metrics.options import describe_option
 from nextloc_metrics.ranking import Ranking
 
-#: the groups of `previously_visited`: False and True
+#: numbers of the groups of `previously_visited`: False and True
 EXPLORATION, RETURN = 0, 1
 
 
 class Visits:
-    """Which users have been where, and since which check-in.
+    """The locations that each user has visited, and the first check-in at each.
 
     Args:
-        user: every check-in's user, integers or text `[N]`, in the order of time.
-        location: every check-in's location, integers `[N]`.
+        user: the user of each check-in, integers or text `[N]`, in the order of time.
+        location: the location of each check-in, integers `[N]`.
 
     Raises:
-        TypeError: locations are no integers.
+        TypeError: `location` holds no integers, or `user` neither integers nor text.
         ValueError: lengths differ, or a location is negative.
 
     Example:
@@ -41,39 +41,38 @@ class Visits:
     """
 
     def __init__(self, user: Array, location: Array) -> None:
-        users, places = _read_check_ins(user, location)
+        users, locations = _read_check_ins(user, location)
         self._user = _number(users)
-        pairs, self._width = _pairs(self._user, places)
-        # the pairs of users and locations that there are, and the first check-in of each
+        pairs, self._width = _pairs(self._user, locations)
+        # distinct pairs of user and location, and the first check-in of each pair
         self._pairs, self._first = np.unique(pairs, return_index=True)
 
     def before(self, check_in: Array, location: Array) -> Tensor:
-        """Return whether users had been at locations before a check-in of theirs, bool.
+        """Return whether the user of a check-in visited a location before it, bool `[M]`.
 
         Args:
-            check_in: integer `[M]`, numbers of check-ins; each stands for its user and its time.
-            location: integer `[M]`; -1 and locations that nobody visited give False.
+            check_in: integer `[M]`, numbers of check-ins from 0; each gives a user and a time.
+            location: integer `[M]`; -1 and locations without a visit give False.
 
         Raises:
-            ValueError: there is no such check-in.
+            ValueError: a number in `check_in` is out of range.
         """
         rows = as_tensor("check_in", check_in).cpu().numpy()
-        places = as_tensor("location", location).cpu().numpy()
+        locations = as_tensor("location", location).cpu().numpy()
         if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
             wrong = rows.min() if rows.min() < 0 else rows.max()
             raise ValueError(
-                f"`check_in` must be from 0 to {len(self) - 1}, the number of a check-in, got "
-                f"{wrong}."
+                f"`check_in` must hold numbers of check-ins, 0 to {len(self) - 1}, got {wrong}."
             )
         if not len(self._pairs):
             return torch.zeros(rows.shape, dtype=torch.bool)
-        wanted = self._user[rows] * self._width + places
-        place = np.searchsorted(self._pairs, wanted).clip(max=len(self._pairs) - 1)
-        known = (self._pairs[place] == wanted) & (places >= 0) & (places < self._width)
-        return torch.from_numpy(np.asarray(known & (self._first[place] < rows)))
+        wanted = self._user[rows] * self._width + locations
+        index = np.searchsorted(self._pairs, wanted).clip(max=len(self._pairs) - 1)
+        known = (self._pairs[index] == wanted) & (locations >= 0) & (locations < self._width)
+        return torch.from_numpy(np.asarray(known & (self._first[index] < rows)))
 
     def state_key(self) -> str:
-        """Return what tells histories apart in the names of states."""
+        """Return the content as text, for the names of states."""
         return describe_option([self._user, self._pairs, self._first])
 
     def __len__(self) -> int:
@@ -87,21 +86,22 @@ class Visits:
 def previously_visited(
     user: Array, location: Array, history: tuple[Array, Array] | None = None
 ) -> Tensor:
-    """Tell which check-ins are returns: the user has been at the location before.
+    """Return which check-ins are returns: the user has visited the location before.
 
-    Use it as groups, `groups={"visited": previously_visited(user, location)}`.
+    Use the result as groups, `groups={"visited": previously_visited(user, location)}`.
 
     Args:
-        user: every check-in's user, integers or text `[N]`.
-        location: every check-in's location, integers `[N]`.
-        history: users and locations of the check-ins that count as before, such as the training
-            data; None for those before each check-in in the order given.
+        user: the user of each check-in, integers or text `[N]`.
+        location: the location of each check-in, integers `[N]`.
+        history: users and locations of the check-ins that count as earlier visits, such as the
+            training data; None for the check-ins before each one in the given order.
 
     Returns:
-        bool `[N]`, in the order given.
+        bool `[N]`, in the given order.
 
     Raises:
-        TypeError: locations are no integers.
+        TypeError: as for [`Visits`][nextloc_metrics.Visits]; or the users of `history` are text
+            and the others integers, or the reverse.
         ValueError: lengths differ, or a location is negative.
 
     Example:
@@ -110,36 +110,36 @@ def previously_visited(
         >>> previously_visited(["ann", "bob"], [5, 5], history=(["bob"], [5]))
         tensor([False,  True])
     """
-    users, places = _read_check_ins(user, location)
+    users, locations = _read_check_ins(user, location)
     if history is None:
-        first = _first_rows(_number(users), places)
-        return torch.from_numpy(first < np.arange(len(places)))
-    old_users, old_places = _read_check_ins(*history)
+        first = _first_rows(_number(users), locations)
+        return torch.from_numpy(first < np.arange(len(locations)))
+    old_users, old_locations = _read_check_ins(*history)
     if len(old_users) and len(users) and old_users.dtype.hasobject != users.dtype.hasobject:
         raise TypeError(
-            "`user` and those of `history` must both be integers or both be text, got "
+            "`user` and the users of `history` must both be integers or both be text, got "
             f"{describe(user)} and {describe(history[0])}."
         )
     both = _number(np.concatenate([old_users, users]))
-    first = _first_rows(both, np.concatenate([old_places, places]))
-    return torch.from_numpy(first[len(old_places) :] < len(old_places))
+    first = _first_rows(both, np.concatenate([old_locations, locations]))
+    return torch.from_numpy(first[len(old_locations) :] < len(old_locations))
 
 
 class NewDecision(RankingMetric):
-    r"""The share of queries whose decision is a place where the user has not been before.
+    r"""The share of queries whose decision is a new location: the user has not visited it before.
 
-    The decision is the best candidate, of tied ones the lowest id. A query without a decision, such
-    as a row with a NaN, proposes nothing new and counts 0.
+    The decision is the best candidate (if tied, the lowest id). A query without a decision, such as
+    a row with a NaN, counts 0.
 
     Args:
-        visits: the check-ins; `update` needs the number of every query's check-in among them, as
+        visits: all check-ins; `update` needs the number of each query's check-in among them, as
             `groups={"check_in": ...}`.
         kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
             keyword arguments.
 
     Raises:
-        TypeError: `visits` are none.
-        ValueError: in `update`, there are no check-ins among the groups.
+        TypeError: `visits` is not of class `Visits`.
+        ValueError: in `update`, the groups lack `"check_in"`.
 
     Example:
         >>> from torch import tensor
@@ -168,16 +168,16 @@ class NewDecision(RankingMetric):
 
     @property
     def best_only(self) -> bool:
-        """A tie for rank 1 is decided, for the lowest id."""
+        """Of candidates tied at rank 1, the lowest id is the decision."""
         return True
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where a query's check-in is not known."""
+        """Raise if the check-in of a query is missing or out of range."""
         super().check(ranking)
         self._is_new(ranking)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return 1 where the decision is new, and 0 otherwise."""
+        """Return 1 if the decision is a new location, and 0 otherwise."""
         return self._is_new(ranking).double()
 
     def _is_new(self, ranking: Ranking) -> Tensor:
@@ -191,12 +191,12 @@ class GroupShare(RankingMetric):
 
     Args:
         group: the number of the group.
-        by: the name of the kind of groups.
+        by: the name of the groups, a key of `groups` in `update`.
         kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
             keyword arguments.
 
     Raises:
-        ValueError: `group` is no integer of at least 0; in `update`, there are no such groups.
+        ValueError: `group` is not an integer of at least 0; in `update`, the groups lack `by`.
 
     Example:
         >>> from torch import tensor
@@ -218,12 +218,12 @@ class GroupShare(RankingMetric):
     by: str
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where the groups are not known."""
+        """Raise if the groups are missing."""
         super().check(ranking)
         ranking.group_of(self.by)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return 1 in the group, and 0 otherwise."""
+        """Return 1 for a query in the group, and 0 otherwise."""
         return (ranking.group_of(self.by) == self.group).double()
 
 
@@ -236,19 +236,19 @@ def exploration_metrics(
     postfix: str | None = None,
     **kwargs: Any,
 ) -> RankingCollection:
-    """Collect the accuracies on returns and on explorations, and how many queries are which.
+    """Make a collection: accuracy on returns and on explorations, and the exploration share.
 
-    A return is a visit to a location where the user has been before, an exploration one to a new
-    location. `update` needs `groups={"visited": previously_visited(user, location)}`; with `visits`
-    also `"check_in"`, the numbers of the queries' check-ins there.
+    A return is a visit to a location that the user has visited before; an exploration is a visit to
+    a new location. `update` needs `groups={"visited": previously_visited(user, location)}`. With
+    `visits` it also needs `"check_in"`, the number of each query's check-in in `visits`.
 
     Args:
-        k: one or several numbers of ranks for the accuracy.
-        visits: the check-ins. They add the share of decisions that are new to the user: where a new
-            place is due (`new_on_explorations`), and where none is (`new_on_returns`).
-        separator: between a metric's name and k.
-        prefix: in front of every key, such as `"val/"`.
-        postfix: behind every key.
+        k: one or several cut-offs of the accuracy.
+        visits: all check-ins. They add the share of decisions that are a new location: of queries
+            with a new target (`new_on_explorations`) and of the others (`new_on_returns`).
+        separator: text between a metric's name and k.
+        prefix: text before each key, such as `"val/"`.
+        postfix: text after each key.
         kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
@@ -296,36 +296,36 @@ def exploration_metrics(
 
 def _read_check_ins(user: Array, location: Array) -> tuple[Any, Any]:
     """Read users, integers or text, and locations as arrays of one length."""
-    places = as_tensor("location", location)
-    if not is_integer(places) or places.ndim != 1:
-        raise TypeError(f"`location` must be one row of integers, got {describe(places)}.")
-    if len(places) and int(places.min()) < 0:
-        raise ValueError(f"`location` must hold ids of at least 0, got {int(places.min())}.")
+    locations = as_tensor("location", location)
+    if not is_integer(locations) or locations.ndim != 1:
+        raise TypeError(f"`location` must be one row of integers, got {describe(locations)}.")
+    if len(locations) and int(locations.min()) < 0:
+        raise ValueError(f"`location` must hold ids of at least 0, got {int(locations.min())}.")
     names = as_tensor_or_text("user", user)
     if isinstance(names, Tensor) and (names.ndim != 1 or not is_integer(names)):
         raise TypeError(f"`user` must be one row of integers or text, got {describe(names)}.")
-    if len(names) != len(places):
+    if len(names) != len(locations):
         raise ValueError(
-            "`user` and `location` must have an entry for every check-in, got "
-            f"{len(names)} and {len(places)}."
+            "`user` and `location` must have one entry per check-in, got "
+            f"{len(names)} and {len(locations)}."
         )
     users = names.cpu().numpy() if isinstance(names, Tensor) else np.asarray(names, dtype=object)
-    return users, places.cpu().numpy().astype(np.int64)
+    return users, locations.cpu().numpy().astype(np.int64)
 
 
 def _number(users: Any) -> Any:
-    """Number distinct users from 0."""
+    """Replace users by their numbers from 0."""
     return np.unique(users, return_inverse=True)[1].reshape(-1)
 
 
-def _pairs(users: Any, places: Any) -> tuple[Any, int]:
-    """Write every user and location as one number."""
-    width = int(places.max(initial=-1)) + 1
-    return users * width + places, width
+def _pairs(users: Any, locations: Any) -> tuple[Any, int]:
+    """Write each pair of user and location as one number; return also the factor of the user."""
+    width = int(locations.max(initial=-1)) + 1
+    return users * width + locations, width
 
 
-def _first_rows(users: Any, places: Any) -> Any:
-    """Return the first row with the same user and location as each."""
-    pairs, _ = _pairs(users, places)
+def _first_rows(users: Any, locations: Any) -> Any:
+    """Return for each row the first row with the same user and location."""
+    pairs, _ = _pairs(users, locations)
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     return first[inverse.reshape(-1)]

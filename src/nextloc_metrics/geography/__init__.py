@@ -1,4 +1,4 @@
-"""How far off a prediction is on the ground."""
+"""Metrics of the distance between prediction and target."""
 
 from nextloc_metrics.geography.distances import AccuracyWithin, DistanceError
 from nextloc_metrics.geography.locations import Locations

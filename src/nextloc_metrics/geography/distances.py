@@ -1,4 +1,4 @@
-"""Metrics in km: is a candidate near the target, and how far is the decision from it?"""
+"""Metrics of distance: accuracy within d km, and distance error of the decision in km."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from nextloc_metrics.scoring import any_of_block
 
 Undecided = Literal["largest", "skip"]
 
-# Distances are counted in bins: 0 alone, then from 1 cm on each bin 1 % wide.
+# Bins of the histogram of distances: 0 alone, below 1 cm, then each bin is 1 % wide.
 _SMALLEST_KM = 1e-5
 _GROWTH = 1.01
 
-# Neighbours that are looked up at once.
+# Scores that are searched for a crossing block at once.
 _AT_ONCE = 1 << 20
 
 
 class _Block(NamedTuple):
-    """Tied candidates of every query, int64 `[N]` each."""
+    """A tied block for each query, int64 `[N]` each."""
 
-    start: Tensor  #: how many candidates are above
-    tied: Tensor
-    near: Tensor  #: how many of them are near the target
+    start: Tensor  #: number of candidates above the block
+    tied: Tensor  #: size of the block
+    near: Tensor  #: number of candidates of the block near the target
 
 
 class _NearTarget(RankingMetric):
-    """What metrics share that know where locations are."""
+    """Base class of the metrics with coordinates."""
 
     locations: Locations
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where a location has no coordinates."""
+        """Raise if a location has no coordinates."""
         super().check(ranking)
         known = len(self.locations)
         if ranking.num_candidates is not None and ranking.num_candidates > known:
@@ -58,7 +58,7 @@ class _NearTarget(RankingMetric):
                 raise ValueError(f"`target` must be below the {known} locations, got {highest}.")
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
-        """Return how far candidates `[N, T]` are from the nearest of `[N, M]`, km; inf for none."""
+        """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
         outside = (ids < 0) | (ids >= len(self.locations))
         first = ids.masked_fill(outside, 0)
         nearest = torch.full(ids.shape, torch.inf, dtype=torch.float64, device=ids.device)
@@ -73,27 +73,27 @@ class AccuracyWithin(_NearTarget):
     r"""Accuracy within the first k ranks and d km: is one of the first k near the target?
 
     The share of queries with at least one of the first `k` candidates at most `km` from the target
-    (`<=`). It equals `AccuracyAtK(k)` with all locations within d km as relevant ones, and needs no
-    list of these: distances are taken to the first k candidates only.
+    (`<=`). It equals `AccuracyAtK(k)` with all locations within `km` as relevant locations, but
+    computes distances to the first k candidates only.
 
-    Expectation under ties: where a block of `e` tied candidates, `r` of them near, is the first
-    with a near one, and `m` of its ranks are within `k`, a query counts
-    1 - C(e - r, m) / C(e, m). Where the block crosses rank k, the target's neighbours are looked
-    up, which needs SciPy and the scores of all candidates.
+    Expectation under ties: let the first tied block with a near candidate have `e` candidates, `r`
+    of them near, and `m` of its ranks within `k`. The query scores 1 - C(e - r, m) / C(e, m). If
+    the block crosses rank k, the metric finds the target's neighbours, which needs SciPy and the
+    scores of all candidates.
 
-    A candidate scored NaN is never near and takes a rank, as in every metric here. An id of a list
-    that is no location takes a rank, too. For several relevant locations the nearest counts.
-    To see where blocks cross, an update waits for its device.
+    A candidate scored NaN takes a rank and is never near. The same holds for an id of a list that
+    is no location. With several relevant locations, the distance to the nearest counts. `update`
+    waits for its device to find the blocks that cross rank k.
 
     Args:
         locations: the coordinates.
-        km: how far the candidate may be away.
-        k: how many ranks count.
+        km: largest distance of a near candidate.
+        k: number of ranks that count.
         kwargs: `ties`, `empty_target_action` of [`RankingMetric`][nextloc_metrics.RankingMetric],
             `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
-        TypeError: `locations` are none.
+        TypeError: `locations` is not of class `Locations`.
         ValueError: `km` or `k` is out of range; in `update`, there are more candidates than
             locations, or a tied block crosses rank k in a `Ranking` without scores.
 
@@ -106,8 +106,8 @@ class AccuracyWithin(_NearTarget):
         >>> accuracy.compute()
         tensor(0.5000)
 
-    Source: the share within 1, 25, 200 km is usual in image geolocation: T. Weyand, I. Kostrikov
-    and J. Philbin, "PlaNet - photo geolocation with convolutional neural networks", ECCV 2016.
+    Source: image geolocation reports the share within 1, 25 and 200 km: T. Weyand, I. Kostrikov and
+    J. Philbin, "PlaNet - photo geolocation with convolutional neural networks", ECCV 2016.
     """
 
     def __init__(self, locations: Locations, km: float, k: int, **kwargs: Any) -> None:
@@ -123,21 +123,21 @@ class AccuracyWithin(_NearTarget):
 
     @property
     def top(self) -> int:
-        """The first k ranks, and one at least beyond the best."""
+        """The number of ranks to read: k, and at least 2."""
         return max(2, self.k)
 
     @property
     def keeps_scores(self) -> bool:
-        """Of a block that crosses rank k, the near ones are found by their scores."""
+        """Scores are needed to find the near candidates of a block that crosses rank k."""
         return True
 
     @property
     def plot_label(self) -> str:
-        """Within which rank and distance."""
+        """The cut-off and the distance."""
         return f"Accuracy@{self.k} within {self.km:g} km"
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where a tied block crosses rank k whose candidates nobody knows."""
+        """Raise if a tied block crosses rank k and the ranking holds no scores."""
         super().check(ranking)
         if ranking.scores is None and self._crossing(ranking).numel():
             raise ValueError(
@@ -146,12 +146,12 @@ class AccuracyWithin(_NearTarget):
             )
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the chance that one of the first k is near."""
+        """Return the probability that one of the first k is near."""
         return self._score_block(self._first_near(ranking))
 
     @staticmethod
     def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        """Look for what is near once for metrics that differ in k alone."""
+        """Count a batch for several metrics; those that differ only in k share the search."""
         largest: dict[Any, Any] = {}
         for metric in sorted(metrics, key=lambda metric: metric.k):
             largest[id(metric.locations), metric.km] = metric
@@ -163,7 +163,7 @@ class AccuracyWithin(_NearTarget):
         return sums
 
     def _score_block(self, block: _Block) -> Tensor:
-        """Return the chance that a near one of a tied block takes one of the first k ranks."""
+        """Return the probability that a near candidate of the block is among the first k."""
         start, tied, near = block
         if self.ties == "pessimistic":
             start = start + (tied - near)
@@ -172,11 +172,8 @@ class AccuracyWithin(_NearTarget):
         return any_of_block(tied, near, (self.k - start).clamp(min=0).minimum(tied))
 
     def _first_near(self, ranking: Ranking) -> _Block:
-        """Find the first tied block with a near candidate; one that starts beyond k may be missed.
-
-        It is the same for every k.
-        """
-        assert ranking.first is not None  # as `check` found
+        """Find the first tied block with a near candidate; a block beyond rank k may be missed."""
+        assert ranking.first is not None  # `check` has passed
         ids, above = ranking.first.ids, ranking.first.above
         is_near = self._distances(ids, ranking.relevant) <= self.km
         is_near &= ranking.first.known
@@ -184,14 +181,14 @@ class AccuracyWithin(_NearTarget):
         in_block = above == start[:, None]
         tied, near = (in_block & (ids >= 0)).sum(1), (in_block & is_near).sum(1)
         rows = self._crossing(ranking)
-        rows = rows[start[rows] == UNRETRIEVED]  # one that is near before decides
+        rows = rows[start[rows] == UNRETRIEVED]  # only queries without a near candidate so far
         at_once = max(1, _AT_ONCE // (ranking.num_candidates or 1))
         for part in torch.split(rows, at_once) if len(rows) else ():
             start[part], tied[part], near[part] = self._block_that_crosses(ranking, part)
         return _Block(start, tied, near)
 
     def _crossing(self, ranking: Ranking) -> Tensor:
-        """Return the queries in which a tied block crosses the ranks that were kept."""
+        """Return the queries in which a tied block crosses rank k."""
         if ranking.num_candidates is None or ranking.first is None:
             return ranking.num_relevant.new_empty(0)
         kept = (ranking.first.ids >= 0).sum(1)
@@ -199,9 +196,9 @@ class AccuracyWithin(_NearTarget):
         return (crosses & ranking.answerable).nonzero()[:, 0]
 
     def _block_that_crosses(self, ranking: Ranking, rows: Tensor) -> _Block:
-        """Find the block that crosses the ranks that were kept, in some queries."""
+        """Find the block that crosses rank k, in some queries."""
         assert ranking.first is not None
-        assert ranking.scores is not None  # as `check` found
+        assert ranking.scores is not None  # `check` has passed
         scores = ranking.scores[rows]
         start = (ranking.first.ids[rows] >= 0).sum(1)
         first, _ = choose(scores).first(scores, int(start.max()) + 1)
@@ -213,30 +210,31 @@ class AccuracyWithin(_NearTarget):
 
 
 class DistanceError(_NearTarget):
-    r"""How far the decision is from the target: mean, median or another quantile, in km.
+    r"""Distance between decision and target in km: mean, median or another quantile.
 
-    The decision is the best candidate, of tied ones the lowest id, as for
-    [`LocationF1`][nextloc_metrics.LocationF1]; `num_tied` counts how many decisions were tied. A
-    row with a NaN, an empty list or an invented id decides nothing: it counts the largest distance
-    (20,015.2 km on the Earth), and `num_undecided` counts how many there are.
+    The decision is the best candidate (if tied, the lowest id), as for
+    [`LocationF1`][nextloc_metrics.LocationF1]; `num_tied` counts the tied decisions. A row with a
+    NaN, an empty list or a first id that is no location has no decision: it counts as the largest
+    distance (20,015.2 km on the Earth), and `num_undecided` counts these rows.
 
-    The mean is summed up exactly, in steps of 5 mm on the Earth. It has an interval, and it is the
-    `metric` of `Grouped` and `PerQueryScores`, whose scores are fractions of the largest distance.
-    A quantile is that of a histogram: 0 is a bin of its own, and every other bin is 1 % wide, so
-    that the value is right within 0.5 %. All statistics share one state in a collection.
+    The sum for the mean is exact, with distances in steps of 5 mm on the Earth. The mean has a
+    confidence interval. `Grouped` and `PerQueryScores` accept it as `metric`; their scores are
+    fractions of the largest distance. A quantile is read from a histogram with a bin for 0 and bins
+    that are 1 % wide, so its error is at most 0.5 %. In a collection all statistics share one
+    state.
 
-    For several relevant locations the distance to the nearest counts.
+    With several relevant locations, the distance to the nearest counts.
 
     Args:
         locations: the coordinates.
         statistic: `"mean"`, `"median"`, or a quantile between 0 and 1, such as 0.9.
-        undecided: what a query without a decision counts: `"largest"`, the largest distance;
-            `"skip"` leaves it out.
+        undecided: for a query without a decision: `"largest"` counts the largest distance;
+            `"skip"` leaves the query out.
         kwargs: `empty_target_action`, `"skip"` or `"error"`; `ignore_index`, `validate_args`, and
             TorchMetrics' own keyword arguments.
 
     Raises:
-        TypeError: `locations` are none.
+        TypeError: `locations` is not of class `Locations`.
         ValueError: an option is out of range; in `update`, there are more candidates than
             locations.
 
@@ -271,8 +269,8 @@ class DistanceError(_NearTarget):
         check_choice("undecided", undecided, Undecided)
         if kwargs.get("empty_target_action", "skip") not in ("skip", "error"):
             raise ValueError(
-                "`empty_target_action` must be 'skip' or 'error' where there is no distance "
-                f"without a target, got {short(kwargs['empty_target_action'])}."
+                "`empty_target_action` must be 'skip' or 'error', as there is no distance without "
+                f"a target, got {short(kwargs['empty_target_action'])}."
             )
         super().__init__(
             locations=check_locations(locations),
@@ -291,45 +289,45 @@ class DistanceError(_NearTarget):
 
     @property
     def unit(self) -> str:
-        """Distances are in km."""
+        """The unit of values, km."""
         return "km"
 
     @property
     def scale(self) -> float:
-        """A score of 1 is the largest distance."""
+        """The largest distance in km, which has the score 1."""
         return self.locations.largest
 
     @property
     def plot_label(self) -> str:
-        """Which statistic, and the unit."""
+        """The statistic and the unit."""
         name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
         return f"distance error, {name} (km)"
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the distance as a fraction of the largest; 1 where there is no decision."""
+        """Return the distance as a fraction of the largest distance; 1 without a decision."""
         distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
         return (distance / self.scale).clamp(max=1)
 
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
+        """Return scores, float64 `[N]`, 0 if left out, and which queries count, bool `[N]`."""
         scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
         if self.undecided == "skip":
             counted = counted & self._decided(ranking)
         return scores[0].masked_fill(~counted, 0), counted
 
     def empty_tally(self) -> Tensor:
-        """Return zeros: sum, sum of squares, number; undecided, tied; and the histogram."""
+        """Return zeros: sum, sum of squares, number of queries, undecided, tied; histogram."""
         return torch.zeros(5 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum up the distances of a batch, and count them in bins."""
+        """Sum the distances of a batch and count them in bins."""
         scores, counted = self.score_queries(ranking)
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
         km = scores * self.scale
-        place = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
-        bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), place)
+        bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
+        bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)
         numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
         empty = torch.zeros(self._num_bins, dtype=torch.int64, device=bins.device)
         histogram = empty.index_add_(0, bins.clamp(max=self._num_bins - 1), counted.long())
@@ -345,16 +343,16 @@ class DistanceError(_NearTarget):
         if not int(counts[-1]):
             return torch.tensor(torch.nan, device=self.state.device)
         wanted = max(1, math.ceil(share * int(counts[-1])))
-        place = int(torch.searchsorted(counts, wanted))
-        km = 0.0 if place == 0 else _SMALLEST_KM * _GROWTH ** (place - 0.5)
+        bin_number = int(torch.searchsorted(counts, wanted))
+        km = 0.0 if bin_number == 0 else _SMALLEST_KM * _GROWTH ** (bin_number - 0.5)
         return torch.tensor(km, dtype=torch.float32, device=self.state.device)
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
-        """Return which share of the queries is at most how far off, over all processes.
+        """Return the cumulative distribution of distances over the queries of all processes.
 
         Returns:
-            The upper ends of the bins up to the last that is not empty, km, float64, and the shares
-            of the queries up to there, float64.
+            The upper ends of the bins up to the last bin with a query, km, float64, and the share
+            of queries up to each end, float64.
         """
         counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
@@ -363,21 +361,21 @@ class DistanceError(_NearTarget):
 
     @property
     def averages_scores(self) -> bool:
-        """The mean is one of scores; a quantile is none."""
+        """Whether the statistic is the mean; a quantile is not a mean of scores."""
         return self.statistic == "mean"
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean as a fraction of the largest distance, and how sure it is."""
+        """Return the mean as a fraction of the largest distance, and its standard error."""
         return intervals.of_queries(self.state[:3]) if self.averages_scores else super().estimate()
 
     @property
     def num_undecided(self) -> int:
-        """For how many queries of this process there was no decision."""
+        """The number of queries in this process without a decision."""
         return int(self.state[3])
 
     @property
     def num_tied(self) -> int:
-        """How many decisions of this process were the lowest of several best ids."""
+        """The number of decisions in this process with several best candidates."""
         return int(self.state[4])
 
     @property

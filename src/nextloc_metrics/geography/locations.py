@@ -1,4 +1,4 @@
-"""Where locations are on the ground: distances between them, and who is near whom."""
+"""Coordinates of locations: distances and neighbours."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from nextloc_metrics.options import describe_option
 #: mean radius of the Earth in km
 EARTH_RADIUS = 6371.0088
 
-# Half of the Earth's circumference, rounded up: no distance is larger.
+# Half of the Earth's circumference in km, rounded up: the largest distance.
 _LARGEST_ON_EARTH = 20_015.2
 
-# The index may round otherwise: it is asked for a little more than is kept.
+# The tree may round differently: search a little farther, then filter by `distance`.
 _MARGIN = 1 + 1e-9
 
-# Distances that are computed at once while neighbours are looked for.
+# Distances that are computed at once in the search for neighbours.
 _AT_ONCE = 1 << 22
 
 
 class Locations(torch.nn.Module):
     r"""The coordinates of all locations, one entry per id.
 
-    Distances on the Earth are those of the haversine formula on a sphere with the mean radius
+    The distance on the Earth is the haversine formula on a sphere with the mean radius
     R = 6371.0088 km: 2 R asin(c / 2), where c is the length of the straight line between two points
-    on a sphere of radius 1. The largest is 20,015.2 km. They are at most 0.6 % from those on the
-    ellipsoid. On a plane, distances are Euclid's.
+    on a sphere of radius 1. It differs by at most 0.6 % from the distance on the ellipsoid. The
+    largest is 20,015.2 km. On a plane, distances are Euclidean.
 
     The coordinates move with `.to(device)` and are not part of a `state_dict`.
 
@@ -42,12 +42,12 @@ class Locations(torch.nn.Module):
 
     Attributes:
         points: float64 `[C, D]`, in three dimensions on a sphere of radius 1, or in km on a plane.
-        is_plane: whether distances are Euclid's.
-        largest: km, no distance is larger.
+        is_plane: whether distances are Euclidean.
+        largest: the largest distance in km.
 
     Raises:
-        TypeError: coordinates are no numbers.
-        ValueError: they differ in length, are not finite, or out of range.
+        TypeError: coordinates are not numbers.
+        ValueError: coordinates differ in length, are not finite, or are out of range.
 
     Example:
         >>> from torch import tensor
@@ -85,15 +85,15 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_metres(cls, x: Array, y: Array) -> Locations:
-        """Take coordinates on a plane, such as those of UTM.
+        """Make locations from coordinates on a plane, such as UTM.
 
         Args:
             x: metres `[C]`.
             y: metres `[C]`.
 
         Raises:
-            TypeError: coordinates are no numbers.
-            ValueError: they differ in length or are not finite.
+            TypeError: coordinates are not numbers.
+            ValueError: coordinates differ in length or are not finite.
 
         Example:
             >>> from torch import tensor
@@ -107,7 +107,7 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_points(cls, points: Tensor) -> Locations:
-        """Take the attribute `points` of other locations.
+        """Make locations from the attribute `points` of other locations.
 
         Args:
             points: float64, `[C, 3]` on a sphere of radius 1, or `[C, 2]` in km on a plane.
@@ -118,27 +118,26 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_cells(cls, column: Array, row: Array, size: float) -> Locations:
-        """Take the cells of a grid; distances are those between their middles.
+        """Make locations from the cells of a grid; distances are between the centers of cells.
 
         Args:
-            column: which column of the grid, `[C]`.
-            row: which row of the grid, `[C]`.
-            size: metres, the length of a cell's side.
+            column: the column of each cell, `[C]`.
+            row: the row of each cell, `[C]`.
+            size: the side of a cell in metres.
 
         Raises:
-            TypeError: coordinates are no numbers.
-            ValueError: they differ in length or are not finite, or `size` is not positive.
+            TypeError: coordinates are not numbers.
+            ValueError: coordinates differ in length or are not finite, or `size` is not positive.
         """
         size = check_number("size", size)
         cells = _read_columns(column=column, row=row) * size
         return cls.from_metres(cells[:, 0], cells[:, 1])
 
     def project(self) -> Tensor:
-        """Return coordinates in km on a plane, `[C, 2]`, on which areas are those on the ground.
+        """Return coordinates in km on a plane, `[C, 2]`, which keep areas.
 
-        The Earth is projected on a cylinder that touches it where the locations are (Lambert's
-        equal-area projection with the mean latitude as its standard parallel): near there, shapes
-        are right, too.
+        The projection is Lambert's cylindrical equal-area projection with the mean latitude as its
+        standard parallel. Near that latitude it keeps shapes, too.
         """
         if self.is_plane:
             return self.points
@@ -163,19 +162,19 @@ class Locations(torch.nn.Module):
         return 2 * EARTH_RADIUS * (apart / 2).clamp(max=1).asin()
 
     def within(self, km: float, target: Array) -> Tensor:
-        """Return all locations near targets, which any metric takes as several relevant ones.
+        """Return all locations near each target, as several relevant locations for any metric.
 
         Args:
-            km: how far they may be away, at most.
+            km: the largest distance.
             target: integer `[N]`, one location per query, or `[N, M]`, several padded with -1.
 
         Returns:
-            int64 `[N, L]`, the targets included, in rising order, padded with -1.
+            int64 `[N, L]`, the ids in rising order with the targets, padded with -1.
 
         Raises:
             ModuleNotFoundError: SciPy is not installed.
             TypeError: `target` holds no integers.
-            ValueError: `km` is no number of at least 0, or a target is no location.
+            ValueError: `km` is not a number of at least 0, or a target is no location.
         """
         ids = as_tensor("target", target)
         if ids.is_floating_point() or ids.dtype == torch.bool:
@@ -191,13 +190,13 @@ class Locations(torch.nn.Module):
         first = starts[flat.clamp(min=0)]
         sizes = (starts[flat.clamp(min=0) + 1] - first).masked_fill(flat < 0, 0)
         width = int(sizes.max()) if len(sizes) else 0
-        place = torch.arange(width, device=flat.device)
-        inside = place < sizes[:, None]
-        rows = near[torch.where(inside, first[:, None] + place, 0)].masked_fill(~inside, -1)
+        column = torch.arange(width, device=flat.device)
+        inside = column < sizes[:, None]
+        rows = near[torch.where(inside, first[:, None] + column, 0)].masked_fill(~inside, -1)
         rows = rows.view(len(ids), -1)
         if several.shape[1] == 1:
             return rows
-        # of several targets, each neighbour once, and padding behind
+        # remove repeated neighbours of several targets; padding goes last
         rows = torch.where(rows < 0, len(self), rows).sort(dim=1).values
         rows[:, 1:][rows[:, 1:] == rows[:, :-1]] = len(self)
         rows = rows.sort(dim=1).values
@@ -205,18 +204,18 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return which locations are near each, as rows one behind the other; found once.
+        """Return the neighbours of each location as concatenated rows; cached per `km`.
 
         Args:
-            km: how far they may be away, at most.
+            km: the largest distance.
 
         Returns:
-            Where each location's row starts, int64 `[C + 1]`, and the rows, int64 `[L]`: ids in
-            rising order, the location itself included.
+            The start of each location's row, int64 `[C + 1]`, and the rows, int64 `[L]`: ids in
+            rising order, with the location itself.
 
         Raises:
             ModuleNotFoundError: SciPy is not installed.
-            ValueError: `km` is no number of at least 0.
+            ValueError: `km` is not a number of at least 0.
         """
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
@@ -227,7 +226,7 @@ class Locations(torch.nn.Module):
         return self._near[km]
 
     def _find_neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Look for neighbours by a tree, and keep those that `distance` has near."""
+        """Find neighbours with a tree, and keep those within `km` by `distance`."""
         try:
             from scipy.spatial import cKDTree
         except ModuleNotFoundError as error:
@@ -250,13 +249,13 @@ class Locations(torch.nn.Module):
         return starts, second[order]
 
     def _apply(self, fn: Any, recurse: bool = True) -> Locations:
-        """Move to a device; coordinates keep their digits where a module becomes half precision."""
+        """Move to a device; coordinates stay float64 if a module is converted to half precision."""
         device = fn(torch.empty(0, device=self.points.device)).device
         self.points = self.points.to(device)
         return self
 
     def state_key(self) -> str:
-        """Return what tells locations apart in the names of states."""
+        """Return the content as text, for the names of states."""
         return f"is_plane={self.is_plane}, points={describe_option(self.points)}"
 
     def __len__(self) -> int:
@@ -267,12 +266,12 @@ class Locations(torch.nn.Module):
         return f"Locations({len(self)} {'on a plane' if self.is_plane else 'on the Earth'})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy is made of; it finds neighbours anew."""
+        """Return the content without the cached neighbours."""
         return {**self.__dict__, "_near": {}}
 
 
 def check_locations(locations: object) -> Locations:
-    """Return coordinates, raise for anything else."""
+    """Return `locations`; raise if the class is not `Locations`."""
     if not isinstance(locations, Locations):
         raise TypeError(
             "`locations` must be `geography.Locations(latitude, longitude)`, got "
@@ -292,14 +291,13 @@ def _read_columns(**columns: Array) -> Tensor:
         if not found[name].isfinite().all():
             row = int((~found[name].isfinite()).nonzero()[0])
             raise ValueError(
-                f"`{name}` must be finite, got {float(found[name][row])} for location {row}; an id "
-                "without a place, such as padding, may be given that of any other."
+                f"`{name}` must be finite, got {float(found[name][row])} for location {row}; give "
+                "an id without coordinates, such as padding, those of any other id."
             )
     (first, x), (second, y) = found.items()
     if len(x) != len(y):
         raise ValueError(
-            f"`{first}` and `{second}` must have an entry for every location, got {len(x)} and "
-            f"{len(y)}."
+            f"`{first}` and `{second}` must have one entry per location, got {len(x)} and {len(y)}."
         )
     return torch.stack([x, y], dim=1)
 

@@ -1,1 +1,1 @@
-"""Adapters for other tools, one module per tool; the rest of the library does not import them."""
+"""Adapters for other tools, one module per tool; no other module imports them."""

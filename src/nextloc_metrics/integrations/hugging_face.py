@@ -12,12 +12,12 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.messages import describe
 from nextloc_metrics.metric import RankingTally
 
-#: what the Trainer pads labels, logits and ids with, and what losses ignore
+#: the value with which the Trainer pads labels, logits and ids, and which losses ignore
 PADDING = -100
 
 
 class EvalPrediction(Protocol):
-    """What the Trainer passes: `transformers.EvalPrediction`, or anything with its attributes."""
+    """The Trainer's argument: `transformers.EvalPrediction`, or an object with its attributes."""
 
     @property
     def predictions(self) -> Any:
@@ -29,24 +29,24 @@ class EvalPrediction(Protocol):
 
 
 class TrainerMetrics:
-    """A `compute_metrics` for `transformers.Trainer`, for whole evaluations and for batches.
+    """A `compute_metrics` function for `transformers.Trainer`, for one call or batch by batch.
 
     Without `batch_eval_metrics` the Trainer keeps all logits of an evaluation in memory and calls
-    this once. With `TrainingArguments(batch_eval_metrics=True)` it calls this for every batch, and
-    with `compute_result=True` for the last one. The values are the same bits. The metrics are
-    reset after the last batch and after an error, so one object serves any number of evaluations,
-    one after the other.
+    the object once. With `TrainingArguments(batch_eval_metrics=True)` the Trainer calls it for each
+    batch, with `compute_result=True` for the last one. The values have the same bits. The metrics
+    are reset after the last batch and after an error, so one object serves any number of
+    evaluations in turn.
 
-    Labels of -100 are left out, whether the model sets them or the Trainer pads with them. Of a
-    tuple of predictions, such as logits and hidden states, the first is ranked.
+    Labels of -100 are left out: labels that the model sets, and the Trainer's padding. Of a tuple
+    of predictions, such as logits and hidden states, the first is ranked.
 
-    The Trainer gathers predictions from all processes before it calls this, so the metrics are not
-    synchronised again.
+    The Trainer gathers predictions from all processes before the call, so the metrics do not
+    synchronise.
 
     Args:
-        metrics: a collection, or one metric. It is copied, and the copy is updated.
-        causal: the logits of a step predict the label of the next step, as those of a causal
-            language model do: the last step's logits and the first step's label are left out.
+        metrics: a collection or one metric. The object updates a copy.
+        causal: whether the logits of a step predict the label of the next step, as in a causal
+            language model: the logits of the last step and the label of the first are left out.
 
     Raises:
         TypeError: `metrics` is neither a `RankingCollection` nor a metric of this library.
@@ -89,15 +89,14 @@ class TrainerMetrics:
         """Add a batch, and return the values if it is the last one.
 
         Args:
-            prediction: logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`, as
-                `predictions`; and as `label_ids` one id per query `[N]` or `[N, T]`, or several
-                ids per query `[N, M]`. Arrays of NumPy, tensors, or lists of batches, which
-                `eval_do_concat_batches=False` makes.
+            prediction: as `predictions`, logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`;
+                as `label_ids`, one id per query `[N]` or `[N, T]`, or several `[N, M]`. NumPy
+                arrays, tensors, or lists of batches (from `eval_do_concat_batches=False`).
             compute_result: whether this is the last batch.
 
         Returns:
-            The values as floats by the names of the metrics, or a list of floats for a metric with
-            several values, such as `LocationF1(average=None)`; an empty dict before the last batch.
+            The values as floats by metric name, or a list of floats for a metric with several
+            values, such as `LocationF1(average=None)`; an empty dict before the last batch.
         """
         is_over = True
         try:
@@ -119,7 +118,7 @@ class TrainerMetrics:
         if self.causal:
             preds, labels = preds[:, :-1], labels[:, 1:]
         if is_integer(preds):
-            preds = preds.masked_fill(preds == PADDING, -1)  # lists of different lengths
+            preds = preds.masked_fill(preds == PADDING, -1)
         if labels.ndim == preds.ndim - 1:
             self.metrics.update(preds, labels, mask=labels != PADDING)
         elif is_integer(labels):  # several ids per query

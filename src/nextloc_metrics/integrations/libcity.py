@@ -25,20 +25,20 @@ class Config(Protocol):
 
 
 class ExactEvaluator:
-    """Evaluates LibCity's models with exact ties, in place of its `TrajLocPredEvaluator`.
+    """An evaluator for LibCity with exact ties, in place of its `TrajLocPredEvaluator`.
 
-    Options, batches, keys of the result and the file are LibCity's; the values are those of
-    [`libcity_metrics`][nextloc_metrics.libcity_metrics]. `collection.table(intervals=True)` shows
-    them with intervals.
+    Options, batches, result keys and the result file are as in LibCity; the values are those of
+    [`libcity_metrics`][nextloc_metrics.libcity_metrics]. `collection.table(intervals=True)` adds
+    confidence intervals.
 
     Args:
         config: `config["metrics"]`, a list of `"Precision"`, `"Recall"`, `"F1"`, `"MRR"`, `"MAP"`
-            and `"NDCG"`; `config["topk"]`, an integer or a list of them; and
-            `config["evaluate_method"]`, `"popularity"` for scores of all locations, or another
-            name where the first candidate is the target and the others are sampled.
+            and `"NDCG"`; `config["topk"]`, an integer or a list of integers; and
+            `config["evaluate_method"]`: `"popularity"` for scores of all locations, or another
+            name if the first candidate is the target and the others are sampled.
 
     Attributes:
-        collection: the metrics, updated with all batches since the last `clear`.
+        collection: the metrics, with all batches since the last `clear`.
 
     Raises:
         TypeError: `config["metrics"]` is not a list.
@@ -69,8 +69,8 @@ class ExactEvaluator:
         Args:
             batch: `loc_pred`, the scores `[N, C]` as nested lists or an array; `loc_true`, the id
                 of each target. Other keys, such as `uid`, are not read. With sampled candidates
-                `loc_true` may be longer than `loc_pred`: LibCity's executor makes it as long as a
-                full batch, and what is beyond the last query is not counted.
+                `loc_true` may be longer than `loc_pred`, as LibCity's executor pads it to a full
+                batch; ids beyond the last query are not counted.
 
         Raises:
             ValueError: a target is not among the candidates, or lengths differ.
@@ -82,7 +82,7 @@ class ExactEvaluator:
         self.collection.update(scores, target)
 
     def evaluate(self) -> dict[str, float]:
-        """Return the values of all batches since the last `clear`, NaN without one."""
+        """Return the values of all batches since the last `clear`, NaN without a batch."""
         return {
             name: float(value)
             for name, value in self.collection.compute().items()
@@ -90,11 +90,11 @@ class ExactEvaluator:
         }
 
     def save_result(self, save_path: str, filename: str | None = None) -> None:
-        """Write the values to a file of JSON.
+        """Write the values to a JSON file.
 
         Args:
-            save_path: the folder, made where there is none.
-            filename: the name without `.json`; None for the time.
+            save_path: the folder, created if it does not exist.
+            filename: the name without `.json`; None for the current time.
         """
         result = self.evaluate()
         _log.info("evaluate result is %s", json.dumps(result, indent=1))
@@ -104,5 +104,5 @@ class ExactEvaluator:
         (folder / f"{name}.json").write_text(json.dumps(result))
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Remove all batches."""
         self.collection.reset()

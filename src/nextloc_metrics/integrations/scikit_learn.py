@@ -1,4 +1,4 @@
-"""Ranking metrics as scores of scikit-learn's classifiers, whose classes are the locations."""
+"""Ranking metrics as scorers for scikit-learn classifiers, whose classes are the locations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,30 +24,31 @@ def score(
     labels: Sequence[Any],
     threshold: float = 0.5,
 ) -> Score:
-    """Rank the labels by a classifier's scores, and return the metric of the true ones.
+    """Rank the labels by a classifier's scores, and return the metric of the true labels.
 
-    The function is ready for `sklearn.metrics.make_scorer`. It needs the labels of the columns,
-    which scikit-learn does not pass; where they differ between folds use
-    [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer], which asks the
-    classifier.
+    Pass the function to `sklearn.metrics.make_scorer`. It needs the labels of the columns, which
+    scikit-learn does not pass. If they differ between folds, use
+    [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer], which reads them
+    from the classifier.
 
-    A true label that is not among `labels` is a miss: no classifier could have found it. It has the
-    id `len(labels)`, so `LocationF1` needs `num_locations=len(labels) + 1`.
+    A true label that is not among `labels` is a miss, as the classifier cannot predict it. It gets
+    the id `len(labels)`, so `LocationF1` needs `num_locations=len(labels) + 1`.
 
     Args:
         y_true: the true labels `[N]`, numbers or text.
-        y_score: a score for each label, `[N, C]`; or, as scikit-learn gives for two labels, the
-            score of the second one `[N]`.
-        metric: a metric, or a `RankingCollection`. It is copied, and not updated itself.
+        y_score: a score for each label, `[N, C]`; or, as scikit-learn returns for two labels, the
+            score of the second label `[N]`.
+        metric: a metric or a `RankingCollection`. The function updates a copy.
         labels: the labels of the columns, such as `classifier.classes_`.
-        threshold: of a score `[N]`, where the second label ranks before the first: 0.5 for
+        threshold: for scores `[N]`, the score above which the second label ranks first: 0.5 for
             `predict_proba`, 0 for `decision_function`.
 
     Returns:
-        The value; of a collection, the values by name.
+        The value; for a collection, the values by name.
 
     Raises:
-        ValueError: `labels` repeat, or they are not as many as the columns of `y_score`.
+        TypeError: a metric has several values.
+        ValueError: `labels` repeat, or their number differs from the columns of `y_score`.
 
     Example:
         >>> from sklearn.metrics import make_scorer
@@ -66,13 +67,13 @@ def score(
     known = np.asarray(labels).tolist()
     column = {label: number for number, label in enumerate(known)}
     if len(column) != len(known):
-        raise ValueError(f"`labels` must be different from each other, got {short(known)}.")
+        raise ValueError(f"`labels` must be distinct, got {short(known)}.")
     if scores.ndim != 2 or scores.shape[1] != len(known):
         raise ValueError(
             f"`y_score` must have a column for each of the {len(known)} labels, got "
-            f"{describe(scores)}; where folds have different labels, use RankingScorer."
+            f"{describe(scores)}; if labels differ between folds, use RankingScorer."
         )
-    unknown = len(known)  # a column of its own, which no metric counts as found
+    unknown = len(known)  # the id of an extra column scored -inf: always a miss
     target = [column.get(label, unknown) for label in np.asarray(y_true).tolist()]
     never = scores.new_full((len(scores), 1), -torch.inf)
     fresh = metric.clone()
@@ -85,11 +86,11 @@ def score(
 
 
 def _single(name: str, value: Tensor) -> float:
-    """Return one value, raise for a metric with one per group."""
+    """Return one value; raise for a metric with several values."""
     if value.ndim:
         raise TypeError(
-            f"`{name}` must have one value, as scikit-learn compares them, got {len(value)}; give "
-            "it an `average`."
+            f"`{name}` must have one value, as scikit-learn compares values, got {len(value)}; "
+            "pass `average` to the metric."
         )
     return float(value)
 
@@ -98,13 +99,13 @@ def _single(name: str, value: Tensor) -> float:
 class RankingScorer:
     """A scorer for `cross_val_score`, `cross_validate` and `GridSearchCV`: pass it as `scoring`.
 
-    It ranks `estimator.classes_` by `predict_proba` or, without one, by `decision_function`. A
-    true label of the test fold that the classifier has never seen is a miss, not an error.
-    A collection gives a dict of values, which `cross_validate` and, with `refit="mrr"`,
-    `GridSearchCV` accept.
+    It ranks `estimator.classes_` by `predict_proba` or, if the estimator has none, by
+    `decision_function`. A true label of the test fold that is not in the training fold is a miss,
+    not an error. For a collection it returns a dict of values, which `cross_validate` and, with
+    `refit="mrr"`, `GridSearchCV` accept.
 
     Args:
-        metric: a metric, or a `RankingCollection`. It is copied for every call.
+        metric: a metric or a `RankingCollection`. Each call updates a copy.
 
     Example:
         >>> from sklearn.dummy import DummyClassifier
@@ -124,10 +125,10 @@ class RankingScorer:
         Args:
             estimator: a fitted classifier, or a pipeline that ends in one.
             features: the samples.
-            y_true: their labels.
+            y_true: the labels of the samples.
 
         Raises:
-            ValueError: `decision_function` has no column per class, such as that of
+            ValueError: `decision_function` does not have one column per class, as in
                 `SVC(decision_function_shape="ovo")`.
         """
         scores_of = getattr(estimator, "predict_proba", None) or estimator.decision_function
@@ -136,5 +137,5 @@ class RankingScorer:
             scores_of(features),
             metric=self.metric,
             labels=estimator.classes_,
-            threshold=0.0,  # of two classes, `decision_function` has the second one's score alone
+            threshold=0.0,  # for two classes, `decision_function` returns one score per sample
         )

@@ -1,6 +1,6 @@
-"""What other codebases would print for these predictions, and the exact values beside it.
+"""The values that other codebases would print for your predictions, next to the exact values.
 
-A protocol is data: which queries, which candidates, which order, which average.
+A protocol is data: it names the queries, the candidates, the order and the average.
 """
 
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit

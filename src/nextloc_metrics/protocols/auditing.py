@@ -1,4 +1,4 @@
-"""One model, or several, under every protocol that applies, with the exact values beside."""
+"""One or several models under every protocol that applies, next to the exact values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nextloc_metrics.ranking import Ranking
 # Scores that are ranked at once.
 _NUMBERS = 1 << 22
 
-# Values that differ by less are equal: float64 has summed them in another order.
+# Smaller differences are rounding: float64 sums depend on their order.
 _EQUAL = 1e-9
 
 
@@ -32,13 +32,13 @@ class Finding:
     """One value of one model under one protocol.
 
     Attributes:
-        model: the name of the model; "" where there is one.
+        model: the name of the model; "" if there is only one.
         protocol: the name of the protocol.
-        metric: what reports it.
-        value: what the code would print, as a fraction.
-        exact: the exact mean over all queries, among all candidates.
-        bounds: the range over the orders that the code leaves open.
-        why: in a few words, what makes the difference.
+        metric: the metric of the codebase.
+        value: the value that the code would print, as a fraction.
+        exact: the exact mean over all queries, ranked among all candidates.
+        bounds: the lowest and highest value over the orders that the code leaves open.
+        why: the causes of the difference, in a few words.
     """
 
     model: str
@@ -51,18 +51,18 @@ class Finding:
 
     @property
     def difference(self) -> float:
-        """The value less the exact one; 0 where rounding of sums alone is between them."""
+        """The value minus the exact value; 0 if they differ only by the rounding of sums."""
         difference = self.value - self.exact
         return 0.0 if abs(difference) < _EQUAL else difference
 
 
 @dataclass(repr=False)
 class Audit:
-    """What `audit` has found; `print` it for the table.
+    """The result of `audit`; `print` shows it as a table.
 
     Attributes:
-        findings: a value each.
-        notes: what was not given, and which protocols did not apply.
+        findings: one per value.
+        notes: missing arguments, and protocols that do not apply.
     """
 
     findings: tuple[Finding, ...]
@@ -91,9 +91,9 @@ class Audit:
         return Table(names, rows, ["values in percent", *self.notes], records)
 
     def to_pandas(self) -> Any:
-        """Return the findings as a `pandas.DataFrame`, values as fractions.
+        """Return the findings as a `pandas.DataFrame`, with values as fractions.
 
-        Its columns are protocol, metric, value, exact, difference and why; of several models,
+        Its columns are protocol, metric, value, exact, difference and why; with several models,
         model comes first.
 
         Raises:
@@ -105,30 +105,30 @@ class Audit:
         return pandas.DataFrame(table.records, columns=list(table.header))
 
     def to_markdown(self) -> str:
-        """Write the table for a page in Markdown."""
+        """Return the table as Markdown."""
         return str(self.table.to_markdown())
 
     def plot(self, k: int = 1, ax: Any = None) -> Any:
-        """Draw the accuracy within the first k ranks: a dot per protocol, a line for the exact one.
+        """Draw the accuracy within the first k ranks: a dot per protocol, a line for `exact`.
 
-        A thin line spans the range that ties leave open.
+        A thin line shows the range that ties leave open.
 
         Args:
             k: the cut-off.
-            ax: the matplotlib axes to draw on; None makes a figure.
+            ax: the matplotlib axes to draw on; None for a new figure.
 
         Returns:
             The figure and its axes.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
-            ValueError: no protocol reports that accuracy.
+            ValueError: no finding is the accuracy at `k`.
         """
         from nextloc_metrics.report.drawing import draw_audit
 
         kept = [one for one in self.findings if (one.metric.kind, one.metric.k) == ("hit", k)]
         if not kept:
-            raise ValueError(f"`k` must be a cut-off of an accuracy that was audited, got {k}.")
+            raise ValueError(f"`k` must be a cut-off of an accuracy in the audit, got {k}.")
         models: dict[str, dict[str, tuple[float, float, float]]] = {}
         for one in kept:
             models.setdefault(one.model, {})[one.protocol] = (one.value, *one.bounds)
@@ -152,24 +152,24 @@ def audit(
     protocols: Sequence[Protocol] | None = None,
     **given: Array | None,
 ) -> Audit:
-    """Evaluate predictions under every protocol that applies, beside the exact values.
+    """Evaluate predictions under every protocol that applies, next to the exact values.
 
-    The exact value of a metric is the mean over all queries, among all candidates, over a random
-    order of ties; a target scored NaN is a miss.
+    The exact value of a metric is the mean over all queries, ranked among all candidates, expected
+    over random orders of ties; a target scored NaN is a miss.
 
     Args:
-        preds: as for `Protocol.evaluate`; or several models' by name.
+        preds: as for `Protocol.evaluate`; or a dict with the predictions of several models.
         target: as for `Protocol.evaluate`.
         users: as for `Protocol.evaluate`.
         times: as for `Protocol.evaluate`.
-        k: the cut-offs; metrics with others are left out.
+        k: the cut-offs; metrics with other cut-offs are left out.
         seed: for protocols that draw candidates or shuffle.
-        protocols: which ones; None for all of this module that differ from each other.
-        given: what some protocols need besides, as for `Protocol.evaluate`.
+        protocols: the protocols; None for all protocols here that differ from each other.
+        given: further arguments of some protocols, as for `Protocol.evaluate`.
 
     Raises:
-        TypeError: an argument cannot be read.
-        ValueError: shapes do not fit.
+        TypeError: an argument has the wrong type.
+        ValueError: shapes do not fit, or there is no model.
 
     Example:
         >>> import torch
@@ -209,7 +209,7 @@ def audit(
 
 
 def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:
-    """Return the protocols of this module that differ from each other; STAN needs sorted rows."""
+    """Return the protocols that differ from each other, except STAN, which needs sorted rows."""
     return [
         profiles.libcity(k),
         profiles.mie_lab(),
@@ -231,7 +231,7 @@ def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:
 
 
 class _Exact:
-    """The exact values: of all queries, among all candidates, over a random order of ties."""
+    """The exact values: all queries, all candidates, expected over random orders of ties."""
 
     def __init__(self, given: Given) -> None:
         self.target = given.target
@@ -252,11 +252,11 @@ class _Exact:
         self.has_inf = not given.is_list and bool(given.preds.isneginf().any())
 
     def all_found(self, rank: int) -> bool:
-        """Tell whether every target is certainly before a rank."""
+        """Return whether every target is above a rank in any order of ties."""
         return bool((self.ranking.above + self.ranking.tied < rank).all())
 
     def value(self, metric: Metric) -> float:
-        """Return the exact value of what a metric means to measure."""
+        """Return the exact value of a metric."""
         if metric.kind == "weighted f1":
             return measures.weighted_f1(self.best, self.target)
         plain = replace(metric, missed=None)
@@ -266,19 +266,19 @@ class _Exact:
 def _findings(
     model: str, protocol: Protocol, given: Given, exact: _Exact, cuts: Sequence[int]
 ) -> list[Finding]:
-    """Evaluate one model under one protocol; a number that it reports twice is shown once."""
+    """Evaluate one model under one protocol; list a value that it reports twice only once."""
     arguments: dict[str, Any] = dict(vars(given))
     values, bounds = protocol.evaluate(**arguments), protocol.bounds(**arguments)
     reasons = _reasons(protocol, given)
     shown = set()
     found = []
     for metric in sorted(protocol.metrics, key=lambda one: one.kind != "hit"):
-        # of one rank, all kinds are the same number
-        what = "hit" if metric.k == 1 else metric.kind, metric.k, metric.order
+        # at k = 1 all kinds of metrics are equal
+        value_of = "hit" if metric.k == 1 else metric.kind, metric.k, metric.order
         is_cut = metric.k is None or metric.k in cuts
-        if metric.key not in values or metric.summed or not is_cut or what in shown:
+        if metric.key not in values or metric.summed or not is_cut or value_of in shown:
             continue
-        shown.add(what)
+        shown.add(value_of)
         low, high = (end / metric.scale for end in bounds[metric.key])
         finding = Finding(
             model, protocol.name, metric, values[metric.key] / metric.scale, exact.value(metric),
@@ -293,7 +293,7 @@ def _findings(
 
 
 def _reasons(protocol: Protocol, given: Given) -> list[str]:
-    """Name the queries, the candidates and the average, where they differ from the exact ones."""
+    """Name the queries, candidates and average that differ from those of the exact value."""
     rows = protocol.choose(given)
     reasons = []
     if len(rows) < len(given.target):
@@ -318,7 +318,7 @@ def _reasons(protocol: Protocol, given: Given) -> list[str]:
 
 
 def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
-    """Name ties and NaN, where there are any."""
+    """Name ties and NaN, if there are any."""
     order, (low, high) = finding.metric.order, finding.bounds
     reasons = []
     if high - low > _EQUAL:
@@ -332,23 +332,23 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     if finding.metric.missed is not None and not exact.all_found(finding.metric.missed):
         reasons.append(f"ranks beyond count as {finding.metric.missed:,}")
     if finding.metric.over == "answered":
-        reasons.append("divided by what was answered")
+        reasons.append("divided by answered queries")
     return reasons
 
 
 def _are_unequal(users: Tensor | None) -> bool:
-    """Tell whether users have different numbers of queries."""
+    """Return whether users have different numbers of queries."""
     sizes = torch.unique(users, return_counts=True)[1] if users is not None else torch.ones(1)
     return bool((sizes != sizes[0]).any())
 
 
 def _notes(chosen: Sequence[Protocol], given: Given) -> list[str]:
-    """Say what was taken for granted."""
+    """Return notes on missing arguments and on lists."""
     notes = []
     for name, queries in (("users", "last of each user"), ("sequences", "last of each sequence")):
         names = [one.name for one in chosen if one.queries == queries]
         if names and getattr(given, name) is None:
             notes.append(f"without `{name}`, every row counts for {', '.join(names)}")
     if given.is_list:
-        notes.append("of lists, metrics that look beyond their length are left out")
+        notes.append("for lists, metrics with ranks beyond the list length are left out")
     return [short(note) if len(note) > 300 else note for note in notes]

@@ -1,4 +1,4 @@
-"""More protocols of published codebases, none of which needs an operation of its own."""
+"""More protocols of published codebases."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ STAN = Source(
 
 
 def stan(first: int | None = 100) -> Protocol:
-    """STAN: the first 100 users, one query of each, `torch.topk` for each k.
+    """STAN: the first 100 users, one query per user, `torch.topk` for each k.
 
     Its loader sorts the users by length, longest first, and its test target is the third location
-    from the end. Give the rows in that order.
+    from the end. Pass the rows in that order.
 
     Args:
-        first: how many users count.
+        first: number of users that count.
     """
     return Protocol("stan", STAN, at("Recall@{k}", "hit", CUTS), first=first)
 
@@ -37,8 +37,8 @@ LSTPM = Source(
 def lstpm() -> Protocol:
     """LSTPM: all queries, `torch.topk` of ten candidates; a target 0 ends its session.
 
-    What comes after it in the session is no hit and stays in the divisor. The code prints the six
-    values in this order, without names.
+    This query and the later ones of its session are no hits and stay in the divisor. The code
+    prints the six values in this order, without names.
     """
     cuts = (1, 5, 10)
     metrics = (*at("Acc@{k}", "hit", cuts, depth=10), *at("NDCG@{k}", "ndcg", cuts, depth=10))
@@ -54,13 +54,13 @@ CSLSL = Source(
 
 
 def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
-    """CSLSL: shuffled queries, whole batches of them; `torch.topk` of twenty candidates.
+    """CSLSL: shuffled queries, full batches only; `torch.topk` of twenty candidates.
 
-    The rows beyond whole batches are left out at each evaluation. A target 0 is never a hit and
+    Each evaluation leaves out the rows of the last, partial batch. A target 0 is never a hit and
     stays in the divisor.
 
     Args:
-        batch_size: the queries of a batch: 64 in evaluate.py, 128 in train_test.py.
+        batch_size: the queries per batch: 64 in evaluate.py, 128 in train_test.py.
         seed: of Python's `random.shuffle`.
     """
     return Protocol(
@@ -85,7 +85,7 @@ STHGCN = Source(
 def sthgcn() -> Protocol:
     """STHGCN: the last step of each trajectory, one `torch.sort` for all metrics.
 
-    MAP@k is a reciprocal rank cut at k. Sums are in float32, so that the last digits differ.
+    MAP@k is the reciprocal rank cut at k. The code sums in float32, so the last digits differ.
     """
     metrics = (
         *at("Recall@{k}", "hit", CUTS, "sort"),
@@ -107,12 +107,12 @@ HSTU = Source(
 def hstu(masks_seen: bool = False) -> Protocol:
     """HSTU: the last query of each user; a target beyond rank 2,500 counts as rank 2,501.
 
-    Locations that the user visited before are left out, the target too where it is one of them.
-    The code removes them behind `torch.topk`, and here they are masked before it: tied candidates
-    may fall otherwise, within the bounds. Sums are in float32, so that the last digits differ.
+    The code leaves out the visited locations of the user, also if the target is one of them. It
+    removes them after `torch.topk`; this protocol masks them before it, so the order of ties may
+    differ, within the bounds. The code sums in float32, so the last digits differ.
 
     Args:
-        masks_seen: whether `seen` is left out, as in that code.
+        masks_seen: whether the locations in `seen` are left out, as in that code.
     """
     cuts, longer = (1, 10, 50, 100, 200), (1, 10, 50, 100, 200, 500, 1000)
     metrics = (
@@ -163,8 +163,8 @@ AGENTMOVE = Source(
 def agentmove() -> Protocol:
     """AgentMove: lists of any length, values in percent, two divisors.
 
-    Accuracies are divided by the answers that could be read (`answered`), MRR, MAP and NDCG by all
-    rows. MAP is the same number as MRR, and none of the three is cut.
+    Accuracies are divided by the number of readable answers (`answered`); MRR, MAP and NDCG by the
+    number of rows. MAP equals MRR, and none of the three has a cut-off.
     """
     accuracies = [
         Metric(f"Top-{k} Accuracy", "hit", k, "list", scale=100.0, over="answered")
@@ -188,7 +188,7 @@ MASSIVE_STEPS = Source(
 def massive_steps() -> Protocol:
     """Massive-STEPS: lists of five ids, for one trajectory of each of 200 users.
 
-    The code draws the users and their trajectories; the rows are those that it asks.
+    The code draws the users and their trajectories; pass the rows that it draws.
     """
     metrics = (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
     return Protocol("massive_steps", MASSIVE_STEPS, metrics)

@@ -1,4 +1,4 @@
-"""What codebases report, and how the values are made of ranks."""
+"""The metrics of codebases, and their values computed from ranks."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Metric:
     """One number that a codebase reports.
 
     Attributes:
-        key: its name there.
-        kind: `"hit"`, the target is within k; `"precision"`, that over k; `"f1"`, the harmonic
-            mean of both averages; `"reciprocal"`, 1 / rank; `"ndcg"`, 1 / log2(rank + 1);
-            `"weighted f1"` of the first candidate; `"count"`, 1.
+        key: its name in the codebase.
+        kind: `"hit"`, 1 if the target is within k; `"precision"`, the hit divided by k; `"f1"`, the
+            harmonic mean of the averages of both; `"reciprocal"`, 1 / rank; `"ndcg"`,
+            1 / log2(rank + 1); `"weighted f1"` of the first candidate; `"count"`, 1.
         k: the last rank that counts; None for no cut-off.
         order: the operation that orders the candidates.
-        depth: how many candidates that operation is asked for; None for k.
-        scale: 100 for percent.
+        depth: the number of candidates that the operation returns; None for k.
+        scale: the factor of the value, 100 for percent.
         summed: whether the code reports the sum over the queries.
-        over: the divisor: the queries that count, or those that were answered.
-        missed: the rank that a target beyond `depth` is given; None for a score of 0.
+        over: the divisor: the number of queries that count, or of answered queries.
+        missed: the rank of a target beyond `depth`; None for a score of 0.
     """
 
     key: str
@@ -50,24 +50,24 @@ class Metric:
 
 @dataclass
 class Case:
-    """The queries that count, with the scores of their candidates or with their lists."""
+    """The queries that count, with scores of their candidates or with lists of ids."""
 
     scores: Tensor
     is_list: bool
     target: Tensor  # columns of `scores`, or ids
     ids: Tensor  # of the targets
-    alive: Tensor  # bool, False where the target cannot be a hit
+    can_hit: Tensor  # bool, whether the target can be a hit
     weights: Tensor
     answered: Tensor | None
     clipped: bool
 
     @property
     def best(self) -> Tensor:
-        """The first candidates, by `torch.topk` or of the lists."""
+        """The first candidate of each query, by `torch.topk` or from the list."""
         return self.scores[:, 0] if self.is_list else self.scores.topk(1, dim=1).indices[:, 0]
 
     def depth_of(self, metric: Metric) -> int | None:
-        """Return how many candidates `torch.topk` is asked for; None for other operations."""
+        """Return the number of candidates for `torch.topk`; None for other operations."""
         depth = metric.depth or metric.k
         if metric.order != "topk" or depth is None:
             return None
@@ -75,26 +75,26 @@ class Case:
 
 
 def ranks(case: Case, order: Order, depth: int | None) -> Tensor:
-    """Rank by the operation, or read ranks off the lists."""
+    """Rank the targets by the operation, or by the lists."""
     if case.is_list:
         return _list_blocks(case).above + 1
     return find_ranks(order, case.scores, case.target, depth)
 
 
 def blocks(case: Case, order: Order) -> Blocks:
-    """Count what is before and around each target, or read it off the lists."""
+    """Count the candidates above and tied with each target, by the operation or the lists."""
     return _list_blocks(case) if case.is_list else find_blocks(order, case.scores, case.target)
 
 
 def _list_blocks(case: Case) -> Blocks:
-    """Find the targets in lists, at their first ranks; -1 where they are not."""
+    """Find each target's first rank in its list; `above` is -1 if it is not there."""
     is_hit = case.scores == case.target[:, None]
     above = torch.where(is_hit.any(1), is_hit.byte().argmax(1), -1)
     return Blocks(above, torch.ones_like(above))
 
 
 def score(metric: Metric, ranking: Ranking, last: Tensor | None) -> Tensor:
-    """Score every query, float64 `[N]`; ranks beyond `last` are misses."""
+    """Score each query, float64 `[N]`; ranks beyond `last` are misses."""
     if metric.kind == "count":
         return torch.ones(len(ranking), dtype=torch.float64)
     if last is not None and bool((last < (metric.k or 0)).any()):
@@ -115,7 +115,7 @@ def _formula(metric: Metric, ranking: Ranking, k: int | None) -> Tensor:
     scores = scoring.evaluate(ranking, [scoring.Formula(weight, k, "first", "1")])[0]
     if metric.kind == "precision":
         return scores / (metric.k or 1)
-    if metric.kind == "f1":  # of hits / (N k) and hits / N
+    if metric.kind == "f1":  # harmonic mean of hits / (N k) and hits / N
         return scores * 2 / ((metric.k or 1) + 1)
     if metric.missed is not None:
         return scores + (1 - scoring.accuracy(ranking, metric.missed - 1)) / metric.missed
@@ -123,8 +123,8 @@ def _formula(metric: Metric, ranking: Ranking, k: int | None) -> Tensor:
 
 
 def average(metric: Metric, scores: Tensor, case: Case) -> float:
-    """Sum up the weighted scores; a target that cannot be a hit scores 0."""
-    scores = scores.masked_fill(~case.alive, 0) if metric.kind != "count" else scores
+    """Sum the weighted scores; a target that cannot be a hit scores 0."""
+    scores = scores.masked_fill(~case.can_hit, 0) if metric.kind != "count" else scores
     if metric.summed:
         return metric.scale * float(scores.sum())
     if metric.over == "answered" and case.answered is not None:
@@ -134,7 +134,7 @@ def average(metric: Metric, scores: Tensor, case: Case) -> float:
 
 
 def weighted_f1(best: Tensor, target: Tensor) -> float:
-    """Weigh the F1 of every location by how often it is the target.
+    """Return the mean F1 of the locations, weighted by the number of queries with each as target.
 
     Example:
         >>> weighted_f1(torch.tensor([4, 4, 7]), torch.tensor([4, 9, 9]))  # 1/3 * 2 * 1 / (1 + 2)
@@ -144,7 +144,7 @@ def weighted_f1(best: Tensor, target: Tensor) -> float:
 
 
 def _weigh_f1(right: Tensor, target: Tensor, predicted: Tensor) -> float:
-    """Weigh F1 = 2 right / (predicted + true), from how often each location was predicted."""
+    """Return the weighted mean of F1 = 2 right / (predicted + true); `predicted` is a count."""
     size = max(int(target.max()) + 1, len(predicted))
     true = torch.bincount(target, minlength=size).double()
     hits = torch.bincount(right, minlength=size).double()
@@ -153,7 +153,7 @@ def _weigh_f1(right: Tensor, target: Tensor, predicted: Tensor) -> float:
 
 
 def bound_f1(case: Case, ties: Ties) -> float:
-    """Bound weighted F1 where candidates are tied for rank 1: all of them right, or all wrong."""
+    """Bound weighted F1 if candidates are tied for rank 1: all ties right, or all wrong."""
     if case.is_list:
         return weighted_f1(case.scores[:, 0], case.ids)
     nan = case.scores.isnan()

@@ -1,7 +1,7 @@
-"""The operations by which codebases order scores, and what each leaves open.
+"""The operations by which codebases order scores, and the ranks that each leaves open.
 
-`find_ranks` calls the operation itself, so that ties and NaN fall as they do in that code on this
-machine. `find_blocks` says between which ranks any implementation of it may put the target.
+`find_ranks` calls the operation, so ties and NaN get the ranks that the code gives them on this
+machine. `find_blocks` returns the range of ranks that any implementation may give the target.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Order = Literal[
     "topk", "sort", "reversed", "partition", "above", "numpy places", "torch places", "list"
 ]
 
-#: What each operation is, in the words of a table.
+#: The names of the operations in a table.
 NAMES: dict[Order, str] = {
     "topk": "topk",
     "sort": "torch.sort",
@@ -27,7 +27,7 @@ NAMES: dict[Order, str] = {
     "list": "list",
 }
 
-#: Where each puts NaN; "partition" takes it into its ten, behind the finite ones.
+#: The position of NaN; "partition" keeps NaN among its ten, after the finite scores.
 NAN: dict[Order, str] = {
     "topk": "first",
     "sort": "first",
@@ -39,7 +39,7 @@ NAN: dict[Order, str] = {
     "list": "-",
 }
 
-# How many candidates `np.argpartition` keeps.
+# The number of candidates that `np.argpartition` keeps.
 _TEN = 10
 
 # Scores that are sorted at once.
@@ -50,9 +50,9 @@ class Blocks(NamedTuple):
     """The ranks that an operation leaves open for each target.
 
     Attributes:
-        above: int64 `[N]`, how many candidates are certainly before the target.
-        tied: int64 `[N]`, how many may change places with it, itself included.
-        last: int64 `[N]`, the last rank that is a hit; None where none is lost.
+        above: int64 `[N]`, the number of candidates above the target in any order.
+        tied: int64 `[N]`, the number of candidates tied with the target, itself included.
+        last: int64 `[N]`, the last rank that is a hit; None if every rank is.
     """
 
     above: Tensor
@@ -61,19 +61,19 @@ class Blocks(NamedTuple):
 
 
 def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
-    """Rank the targets by the operation itself.
+    """Rank the targets by calling the operation.
 
     Args:
         order: the operation.
         scores: floating `[N, C]`.
         target: int64 `[N]`, columns.
-        depth: how many candidates the operation is asked for, where it is asked for some.
+        depth: the number of candidates that the operation returns; None for all.
 
     Returns:
-        int64 `[N]`, from 1; 0 for a target that is not among those asked for.
+        int64 `[N]`, from 1; 0 for a target that the operation does not return.
 
     Raises:
-        ValueError: there are fewer candidates than the operation is asked for.
+        ValueError: there are fewer candidates than the operation must return.
 
     Example:
         >>> find_ranks("above", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]), None)
@@ -83,8 +83,7 @@ def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) 
     needed = _TEN if order == "partition" else depth if order == "topk" else 1
     if needed is not None and needed > width:
         raise ValueError(
-            f"`preds` must have at least the {needed} candidates that {NAMES[order]} is asked for, "
-            f"got {width}."
+            f"`preds` must have at least {needed} candidates for {NAMES[order]}, got {width}."
         )
     step = max(1, _NUMBERS // max(1, width))
     parts = [
@@ -96,9 +95,9 @@ def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) 
 
 def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
     if order == "topk":
-        return _look_up(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
+        return _rank_in(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
     if order == "sort":
-        return _look_up(torch.sort(scores, dim=1, descending=True).indices, target)
+        return _rank_in(torch.sort(scores, dim=1, descending=True).indices, target)
     if order == "torch places":
         return (
             torch.argsort(torch.argsort(-scores, dim=1), dim=1).gather(1, target[:, None])[:, 0] + 1
@@ -107,28 +106,28 @@ def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Te
         return (scores > scores.gather(1, target[:, None])).sum(1) + 1
     rows: Any = _to_numpy(scores)
     if order == "numpy places":
-        places = (-rows).argsort(axis=1).argsort(axis=1)
-        return torch.from_numpy(places).gather(1, target[:, None])[:, 0] + 1
+        above = (-rows).argsort(axis=1).argsort(axis=1)
+        return torch.from_numpy(above).gather(1, target[:, None])[:, 0] + 1
     if order == "reversed":
-        return _look_up(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
+        return _rank_in(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
     ten = torch.from_numpy(rows.argpartition(-_TEN, axis=1)[:, -_TEN:])
     own = _to_numpy(scores.gather(1, ten))
-    return _look_up(ten.gather(1, torch.from_numpy((-own).argsort(axis=1))), target)
+    return _rank_in(ten.gather(1, torch.from_numpy((-own).argsort(axis=1))), target)
 
 
 def _to_numpy(scores: Tensor) -> Any:
-    """Return an array; NumPy has no bfloat16."""
+    """Return scores as an array; bfloat16 as float32, as NumPy has no bfloat16."""
     return (scores.float() if scores.dtype == torch.bfloat16 else scores).numpy()
 
 
-def _look_up(ids: Tensor, target: Tensor) -> Tensor:
-    """Return the first rank at which the target stands, 0 where it does not."""
+def _rank_in(ids: Tensor, target: Tensor) -> Tensor:
+    """Return the first rank of the target in `ids`, 0 if it is not there."""
     found = ids == target[:, None]
     return torch.where(found.any(1), found.byte().argmax(1) + 1, 0)
 
 
 def find_blocks(order: Order, scores: Tensor, target: Tensor) -> Blocks:
-    """Count what is certainly before each target, and what an order of ties could put there.
+    """Count the candidates above each target in any order, and those tied with it.
 
     Example:
         >>> find_blocks("topk", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]))

@@ -1,4 +1,4 @@
-"""The protocols of published codebases, read at the commits that their sources name."""
+"""The protocols of published codebases, at the commits in their sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CUTS = (1, 5, 10, 20)
 def at(
     keys: str, kind: Kind, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
 ) -> tuple[Metric, ...]:
-    """Make a metric for every cut-off; `{k}` in the key is the cut-off."""
+    """Make one metric per cut-off; `{k}` in the key is the cut-off."""
     return tuple(Metric(keys.format(k=k), kind, k, order, depth) for k in cuts)
 
 
@@ -41,15 +41,15 @@ def libcity(
 ) -> Protocol:
     """LibCity: all queries, `torch.topk` for each k, sums over all queries.
 
-    MAP@k is the same number as MRR@k there, and F1@k is made of the averages of precision and
-    recall. With `sampled`, the target is ranked among 100 locations drawn by their visits, of which
-    it may be one; the divisor is the number of batches times `batch_size`.
+    MAP@k equals MRR@k in LibCity, and F1@k is computed from the averages of precision and recall.
+    With `sampled`, the target is ranked among 100 locations drawn by their visits; the target may
+    be drawn, too. The divisor is then the number of batches times `batch_size`.
 
     Args:
         k: the cut-offs.
         sampled: whether candidates are drawn.
-        batch_size: with `sampled`, the queries of a batch.
-        seed: with `sampled`, of NumPy's draws, unless `evaluate` is given `negatives`.
+        batch_size: with `sampled`, the queries per batch.
+        seed: with `sampled`, the seed of NumPy's draws; not needed if `evaluate` gets `negatives`.
 
     Example:
         >>> import torch
@@ -95,8 +95,8 @@ MIE_LAB = Source(
 def mie_lab() -> Protocol:
     """mie-lab/location-prediction: all queries, two orders of ties, values in percent.
 
-    Accuracy is by `torch.topk` for each k, MRR (uncut) and NDCG (within 10) by `torch.argsort`.
-    Its sums are in float32, so that the last digits differ. `f1` is a fraction.
+    Accuracy uses `torch.topk` for each k; MRR (no cut-off) and NDCG@10 use `torch.argsort`. The
+    code sums in float32, so the last digits differ. `f1` is a fraction.
 
     Example:
         >>> import torch
@@ -131,12 +131,12 @@ GETNEXT = Source(
 def getnext(batch_size: int | None = 20) -> Protocol:
     """GETNext and ROTAN: the last step of each trajectory, means of batch means.
 
-    The order is `argsort()[::-1]` of NumPy. The code names these values val_top1_acc, val_mAP20
-    and val_mrr. mAP@20 is a reciprocal rank cut at 20. Give `sequences`, the trajectories, to keep
-    their last steps; otherwise every row is one.
+    The order is NumPy's `argsort()[::-1]`. The code names these values val_top1_acc, val_mAP20 and
+    val_mrr. mAP@20 is the reciprocal rank cut at 20. Pass the trajectories as `sequences` to keep
+    their last steps; without `sequences` every row is a last step.
 
     Args:
-        batch_size: the queries of a batch, 20 there by default, 128 in the scripts of ROTAN.
+        batch_size: the queries per batch, by default 20 in GETNext; 128 in the scripts of ROTAN.
 
     Example:
         >>> import torch
@@ -169,10 +169,10 @@ ROTAN = Source(
 
 
 def rotan(batch_size: int | None = 128) -> Protocol:
-    """ROTAN: what GETNext computes, in batches of 128 by its scripts.
+    """ROTAN: the protocol of GETNext, with batches of 128 in its scripts.
 
     Args:
-        batch_size: the queries of a batch.
+        batch_size: the queries per batch.
     """
     return replace(getnext(batch_size), name="rotan", source=ROTAN)
 
@@ -186,13 +186,13 @@ DCHL = Source(
 
 
 def dchl(batch_size: int | None = 200) -> Protocol:
-    """DCHL: one query of each user, `torch.topk` for each k, means of batch means.
+    """DCHL: one query per user, `torch.topk` for each k, means of batch means.
 
-    The code shuffles the queries, so that the short last batch holds others at each epoch, and
-    reports the maximum over epochs for each metric by itself. Both are left out here.
+    The code shuffles the queries, so the short last batch differs between epochs, and reports the
+    maximum over epochs of each metric. This protocol does neither.
 
     Args:
-        batch_size: the queries of a batch, 200 there.
+        batch_size: the queries per batch, 200 in the code.
     """
     return Protocol(
         "dchl",
@@ -215,11 +215,11 @@ FLASHBACK = Source(
 
 
 def flashback() -> Protocol:
-    """Flashback, Graph-Flashback and LoTNext: all queries, two rules of order in one row.
+    """Flashback, Graph-Flashback and LoTNext: all queries, two operations for the order.
 
-    Recall is by `np.argpartition` of ten candidates, MAP, a reciprocal rank without a cut-off, by
-    `scores > own`: tied candidates and NaN are never above, so that the MAP of a constant model
-    is 1.
+    Recall uses `np.argpartition` of ten candidates. MAP, the reciprocal rank without a cut-off,
+    uses `scores > own`: tied candidates and NaN are never above, so the MAP of a constant model is
+    1.
 
     Example:
         >>> import torch
@@ -241,7 +241,7 @@ GRAPH_FLASHBACK = Source(
 
 
 def graph_flashback() -> Protocol:
-    """Graph-Flashback: what Flashback computes."""
+    """Graph-Flashback: the protocol of Flashback."""
     return replace(flashback(), name="graph_flashback", source=GRAPH_FLASHBACK)
 
 
@@ -256,8 +256,8 @@ DEEPMOVE = Source(
 def deepmove() -> Protocol:
     """DeepMove: all queries, `torch.topk` of ten candidates, the mean over users of their means.
 
-    A target 0 is never a hit and stays in the divisor. The code reports acc@1; it counts the hits
-    within 5 and 10 too and does not use them, so that those two are averaged here as acc@1 is.
+    A target 0 is never a hit and stays in the divisor. The code reports acc@1. It also counts hits
+    within 5 and 10 but does not use them; this protocol averages them as acc@1.
 
     Example:
         >>> import torch
@@ -287,12 +287,12 @@ SASREC_TORCH = Source(
 def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
     """SASRec: the last query of each user, ranked among 100 locations drawn with replacement.
 
-    They are drawn uniformly from id 1 on, again where they are in `seen`, the user's training
-    locations. The target may be drawn, and then ties with itself. The code sets no seed.
+    Locations are drawn uniformly from id 1 on, and drawn again if they are in `seen`, the user's
+    training locations. A target that is drawn ties with itself. The code sets no seed.
 
     Args:
-        seed: of NumPy's draws, users in rising order.
-        torch: the order of PyTorch in pmixer/SASRec.pytorch; False for that of NumPy in
+        seed: the seed of NumPy's draws, users in rising order.
+        torch: whether to order by PyTorch, as pmixer/SASRec.pytorch, or by NumPy, as
             kang205/SASRec.
     """
     order: Order = "torch places" if torch else "numpy places"
@@ -318,12 +318,12 @@ RECBOLE = Source(
 def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
     """RecBole: all queries, `torch.topk` of max(k) candidates, rounded to four decimals.
 
-    Id 0, the padding, is no candidate. Sequential models rank all other locations; general models
-    leave out those that the user visited before, the target apart.
+    Id 0, the padding, is no candidate. Sequential models rank all other locations. General models
+    leave out the visited locations of the user, except the target.
 
     Args:
         k: the cut-offs.
-        masks_seen: whether `seen` is left out, as for general models.
+        masks_seen: whether the locations in `seen` are left out, as for general models.
     """
     kinds: dict[str, Kind] = {
         "recall": "hit",

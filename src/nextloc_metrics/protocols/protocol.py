@@ -1,4 +1,4 @@
-"""A protocol as data: which queries, which candidates, which order, which average."""
+"""A protocol as data: its queries, candidates, order and average."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from nextloc_metrics.record import Ties
 
 @dataclass(frozen=True)
 class Source:
-    """Where a protocol was read.
+    """The source code of a protocol.
 
     Attributes:
         paper: author, title or venue, and year.
         repository: owner and name on GitHub.
-        commit: the one that was read.
-        lines: files, and lines of them at that commit.
-        same: other repositories whose code computes the same.
+        commit: the commit that the protocol follows.
+        lines: the files and lines at that commit.
+        same: other repositories with the same protocol.
     """
 
     paper: str
@@ -40,32 +40,33 @@ class Source:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a codebase evaluates: which queries, which candidates, which order, which average.
+    """The evaluation of a codebase: its queries, candidates, order and average.
 
     Make one with a function of this module, such as `libcity()`, or describe your own.
 
     Attributes:
-        name: a short one.
-        source: where it was read.
-        metrics: what it reports.
-        queries: which count: all; the last one of every user; the last one of every sequence.
-            Without `users` or `sequences`, the rows are these queries already.
-        first: how many queries count, from the first on; None for all.
-        drops_remainder: whether rows beyond whole batches are left out, after a shuffle.
-        num_negatives: how many candidates are ranked beside the target; None for all locations.
-        drawn: how they are drawn: uniformly from id 1 on, with replacement, not from `seen`; or
-            without replacement by visits.
+        name: a short name.
+        source: the source code that it follows.
+        metrics: the metrics that the code reports.
+        queries: the queries that count: all; the last of each user; the last of each sequence.
+            Without `users` or `sequences`, every row counts.
+        first: the number of queries that count, from the first on; None for all.
+        drops_remainder: whether the code shuffles the rows and leaves out the last, partial batch.
+        num_negatives: the number of candidates in addition to the target; None for all locations.
+        drawn: how candidates are drawn: uniformly from id 1 on, with replacement, without those in
+            `seen`; or without replacement by visits.
         never: ids that are no candidates.
-        masks_seen: whether visited locations are no candidates: kept, masked unless they are the
-            target, or masked even then.
-        zero: what a target 0 is: a location; never a hit; or the end of its sequence.
-        average: the mean over queries; over users and then users; over batches and then batches;
-            or over batches as if each were full.
-        batch_size: how many queries a batch has.
-        seed: of the random numbers.
-        single: whether scores are rounded to float32 first.
-        clipped: whether an operation asked for more candidates than there are takes all of them.
-        decimals: to which the code rounds what it reports; None where it keeps all digits.
+        masks_seen: whether visited locations are masked: no; yes, except the target; or yes, also
+            the target.
+        zero: the meaning of a target 0: a location; never a hit; or the end of its sequence.
+        average: the mean over queries; the mean of the users' means; the mean of the batches'
+            means; or the sum over queries divided by the number of batches times `batch_size`.
+        batch_size: the number of queries per batch.
+        seed: the seed of the random numbers.
+        single: whether scores are first rounded to float32.
+        clipped: whether `torch.topk` returns all candidates if there are fewer than its depth;
+            otherwise that is an error.
+        decimals: the number of decimals that the code reports; None for all digits.
     """
 
     name: str
@@ -94,28 +95,28 @@ class Protocol:
         times: Array | None = None,
         **given: Array | None,
     ) -> dict[str, float]:
-        """Return what the code would print for these predictions, on this machine.
+        """Return the values that the code would print for these predictions, on this machine.
 
-        Tied candidates and NaN are where the code's own operation puts them. Lists have an order;
-        metrics that look beyond their length are left out.
+        The code's own operation orders tied candidates and NaN. Lists have an order; metrics with
+        ranks beyond the list length are left out.
 
         Args:
             preds: floating `[N, C]`, scores of all locations; or integer `[N, K]`, lists of ids,
                 best first, padded with -1.
-            target: integer `[N]`, the visited locations.
+            target: integer `[N]`, the true locations.
             users: `[N]`, numbers or names.
-            times: `[N]`, numbers by which queries are in order; None for the order of the rows.
-            given: what some protocols need besides: `sequences` `[N]`, numbers of trajectories;
+            times: `[N]`, numbers that order the queries; None for the order of the rows.
+            given: further arguments of some protocols: `sequences` `[N]`, numbers of trajectories;
                 `seen` `[N, E]`, ids visited before, padded with -1; `train_counts` `[C]`, visits
-                of every location; `negatives` `[N, M]`, ids drawn elsewhere; `answered` bool
-                `[N]`, False where an answer could not be read.
+                of each location; `negatives` `[N, M]`, ids that you draw; `answered` bool `[N]`,
+                False for an unreadable answer.
 
         Returns:
-            The values, by the names they have in that code.
+            The values, by their names in that code.
 
         Raises:
-            TypeError: an argument cannot be read.
-            ValueError: shapes do not fit, an argument is missing that the protocol needs, or its
+            TypeError: an argument has the wrong type or name.
+            ValueError: shapes do not fit, an argument that the protocol needs is missing, or its
                 operation needs more candidates.
 
         Example:
@@ -150,8 +151,8 @@ class Protocol:
     ) -> dict[str, tuple[float, float]]:
         """Return the lowest and highest values over the orders that the code leaves open.
 
-        These are the orders of tied candidates and of several NaN. Arguments and errors are those
-        of `evaluate`. The range of weighted F1 may be wider than what orders can reach.
+        These are the orders of tied candidates and of several NaN. Arguments and errors are as for
+        `evaluate`. The range of weighted F1 may be wider than any order can reach.
 
         Example:
             >>> import torch
@@ -172,9 +173,9 @@ class Protocol:
         times: Array | None = None,
         **given: Array | None,
     ) -> dict[str, float]:
-        """Return the exact means over random orders of tied candidates, not rounded.
+        """Return the exact expected values over random orders of tied candidates, not rounded.
 
-        Arguments and errors are those of `evaluate`. Weighted F1 is NaN where ties decide it.
+        Arguments and errors are as for `evaluate`. Weighted F1 is NaN if it depends on ties.
 
         Example:
             >>> import torch
@@ -186,7 +187,7 @@ class Protocol:
         return self._over_orders(case, metrics, "expected")
 
     def _over_orders(self, case: Case, metrics: tuple[Metric, ...], ties: Ties) -> dict[str, float]:
-        """Average every metric over the orders that are left open, or at their best or worst."""
+        """Return all values, expected over the orders left open, or for the best or worst order."""
         blocks: dict[Order, Blocks] = {}
         values = {}
         for metric in metrics:
@@ -238,7 +239,7 @@ class Protocol:
             given.is_list,
             columns,
             given.target,
-            self._alive(given),
+            self._can_hit(given),
             self._weigh(given),
             answered,
             self.clipped,
@@ -247,7 +248,7 @@ class Protocol:
 
     @property
     def reads_lists(self) -> bool:
-        """Whether the code reads lists of ids, and no scores."""
+        """Whether the code reads lists of ids, not scores."""
         return any(one.order == "list" for one in self.metrics)
 
     def _check_lists(self) -> None:
@@ -255,7 +256,7 @@ class Protocol:
             raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
 
     def choose(self, given: Given) -> Tensor:
-        """Return the rows that count, in the order in which the code meets them."""
+        """Return the rows that count, in the order of the code."""
         groups = {"last of each user": given.users, "last of each sequence": given.sequences}
         group = groups.get(self.queries)
         number = len(given.target)
@@ -273,7 +274,7 @@ class Protocol:
         return rows[: self.first]
 
     def _candidates(self, given: Given) -> tuple[Tensor, Tensor]:
-        """Return the scores of the candidates, and the targets' columns among them."""
+        """Return the scores of the candidates, and the columns of the targets."""
         scores = given.preds.float() if self.single else given.preds
         if self.num_negatives is not None:
             ids = torch.cat([given.target[:, None], self._negatives(given)], 1)
@@ -294,7 +295,7 @@ class Protocol:
         return scores, given.target
 
     def _negatives(self, given: Given) -> Tensor:
-        """Return the ids that are ranked beside the target."""
+        """Return the ids that are ranked with the target."""
         assert self.num_negatives is not None
         number, width = given.preds.shape
         if given.negatives is not None:
@@ -309,18 +310,18 @@ class Protocol:
         seed = self._need_seed("draws candidates")
         return queries.draw_popular(number, counts, self.num_negatives, seed)
 
-    def _alive(self, given: Given) -> Tensor:
+    def _can_hit(self, given: Given) -> Tensor:
         """Mark the queries whose target can be a hit."""
         is_zero = given.target == 0
         if self.zero == "never a hit":
             return ~is_zero
         if self.zero == "ends its sequence" and bool(is_zero.any()):
-            why = "a target 0 ends the sequence it is in"
+            why = "a target 0 ends its sequence"
             return ~queries.ended(given.target, given.need("sequences", self.name, why))
         return torch.ones_like(is_zero)
 
     def _weigh(self, given: Given) -> Tensor:
-        """Return each query's weight: a value is the weighted sum of the queries' scores."""
+        """Return the weights of the queries: a value is the weighted sum of their scores."""
         number = len(given.target)
         if self.average == "users":
             users = given.need("users", self.name, "it averages over the users")
@@ -332,7 +333,7 @@ class Protocol:
 
     def _need_batch_size(self) -> int:
         if self.batch_size is None:
-            raise ValueError(f"`batch_size` must be given for {self.name}: it reads batches.")
+            raise ValueError(f"`batch_size` must be given for {self.name}: it uses batches.")
         return self.batch_size
 
     def _need_seed(self, why: str) -> int:

@@ -1,4 +1,4 @@
-"""Which queries a protocol counts, which candidates they have, and what each query weighs."""
+"""The queries that a protocol counts, their candidates and their weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nextloc_metrics.messages import describe, short
 
 @dataclass(eq=False)
 class Given:
-    """What a protocol may be told of the queries; `Protocol.evaluate` describes it."""
+    """The arguments of `Protocol.evaluate` as tensors."""
 
     preds: Tensor
     target: Tensor
@@ -31,7 +31,7 @@ class Given:
 
     @classmethod
     def read(cls, preds: Array, target: Array, **others: Array | None) -> Given:
-        """Make tensors of arrays, on the CPU, and check their shapes."""
+        """Convert arrays to tensors on the CPU, and check their shapes."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(others) - known)
         if unknown:
@@ -58,7 +58,7 @@ class Given:
         return given
 
     def _check_target(self) -> None:
-        """Raise where a target is no candidate."""
+        """Raise if a target is no candidate."""
         low, high = int(self.target.min()), int(self.target.max())
         if low < 0 or (high >= self.preds.shape[1] and not self.is_list):
             of = "" if self.is_list else f" of the {self.preds.shape[1]} candidates"
@@ -66,18 +66,18 @@ class Given:
 
     @property
     def is_list(self) -> bool:
-        """Whether `preds` are lists of ids."""
+        """Whether `preds` holds lists of ids."""
         return is_integer(self.preds)
 
     def need(self, name: str, who: str, why: str) -> Tensor:
-        """Return an argument, or raise and say what it is needed for."""
+        """Return an argument, or raise with the reason why the protocol `who` needs it."""
         value: Tensor | None = getattr(self, name)
         if value is None:
             raise ValueError(f"`{name}` must be given for {who}: {why}.")
         return value
 
     def take(self, rows: Tensor) -> Given:
-        """Keep some of the queries."""
+        """Return the given rows of all arguments."""
         kept: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         for name, value in kept.items():
             if value is not None and name != "train_counts":
@@ -86,7 +86,7 @@ class Given:
 
 
 def _number(name: str, value: Array) -> Tensor:
-    """Read integers, numbers, or names of users, which are numbered in alphabetical order."""
+    """Return numbers as a tensor; text is numbered in alphabetical order."""
     found = as_tensor_or_text(name, value)
     if isinstance(found, Tensor):
         return found.cpu()
@@ -95,7 +95,7 @@ def _number(name: str, value: Array) -> Tensor:
 
 
 def check_ids(name: str, ids: Tensor, width: int) -> None:
-    """Raise where ids are not those of candidates; -1 pads."""
+    """Raise if an id is no candidate; -1 is padding, except in `negatives`."""
     if not is_integer(ids) or ids.ndim != 2:
         raise ValueError(f"`{name}` must be ids [N, M], one row per query, got {describe(ids)}.")
     lowest = 0 if name == "negatives" else -1
@@ -105,9 +105,9 @@ def check_ids(name: str, ids: Tensor, width: int) -> None:
 
 
 def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
-    """Return the row of each group's last query, groups in rising order.
+    """Return the row of the last query of each group, groups in rising order.
 
-    Of queries at the same time, and without times, the one in the last row is the last.
+    Among queries at the same time, and without times, the last row is the last query.
 
     Example:
         >>> last_of_each(torch.tensor([7, 3, 7]), None)
@@ -116,23 +116,23 @@ def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
     order = torch.arange(len(groups)) if times is None else times.argsort(stable=True)
     _, numbers = torch.unique(groups, return_inverse=True)
     last = torch.zeros(int(numbers.max()) + 1, dtype=torch.int64)
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
-    last.scatter_reduce_(0, numbers, place, "amax", include_self=False)
+    position = torch.empty_like(order).scatter_(0, order, torch.arange(len(order)))
+    last.scatter_reduce_(0, numbers, position, "amax", include_self=False)
     return order[last]
 
 
 def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int) -> Tensor:
-    """Shuffle the rows, user after user, by Python's `random`, and keep whole batches."""
+    """Group the rows by user, shuffle them by Python's `random`, and keep full batches."""
     rows = list(range(number))
     if users is not None:
-        first = {user: place for place, user in reversed(list(enumerate(users.tolist())))}
+        first = {user: row for row, user in reversed(list(enumerate(users.tolist())))}
         rows.sort(key=lambda row: first[int(users[row])])
     random.Random(seed).shuffle(rows)
     return torch.tensor(rows[: number // batch_size * batch_size], dtype=torch.int64)
 
 
 def ended(target: Tensor, sequences: Tensor) -> Tensor:
-    """Mark in each sequence its first target 0 and what comes after it.
+    """Mark in each sequence the first target 0 and all later targets.
 
     Example:
         >>> ended(torch.tensor([5, 0, 6, 7]), torch.tensor([1, 1, 1, 2]))
@@ -147,16 +147,16 @@ def ended(target: Tensor, sequences: Tensor) -> Tensor:
 
 
 def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed: int) -> Tensor:
-    """Draw ids from 1 on, one at a time and again where they are in `seen`, by NumPy.
+    """Draw ids from 1 on uniformly by NumPy, with replacement; draw again if an id is in `seen`.
 
-    The same id may be drawn twice, and so may the target.
+    The target may be drawn, too.
     """
     draw = np.random.RandomState(seed)
     drawn = np.empty((number, count), np.int64)
     for row in range(number):
         known = set() if seen is None else set(seen[row].tolist())
         if known.issuperset(range(1, width)):
-            raise ValueError(f"`seen` must leave an id to be drawn, row {row} holds all of them.")
+            raise ValueError(f"`seen` must leave an id to draw, got all {width - 1} in row {row}.")
         for column in range(count):
             one = draw.randint(1, width)
             while one in known:
@@ -166,12 +166,12 @@ def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed:
 
 
 def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:
-    """Draw distinct ids for each query by their visits, by NumPy; the target may be among them."""
+    """Draw distinct ids per query with probability by visits, by NumPy; maybe the target, too."""
     ids = counts.argsort(descending=True, stable=True)
     ids = ids[counts[ids] > 0]
     if len(ids) < count:
         raise ValueError(
-            f"`train_counts` must have visits of {count} locations at least, to draw from, got "
+            f"`train_counts` must have at least {count} visited locations to draw from, got "
             f"{len(ids)}."
         )
     draw, share = np.random.RandomState(seed), (counts[ids].double() / counts.sum()).numpy()
@@ -180,7 +180,7 @@ def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:
 
 
 def weigh_batches(number: int, batch_size: int) -> Tensor:
-    """Weigh the queries so that their sum is the mean of the batches' means.
+    """Return the weights of queries whose weighted sum is the mean of the batch means.
 
     Example:
         >>> weigh_batches(3, 2)  # batches of 2 and 1
@@ -191,7 +191,7 @@ def weigh_batches(number: int, batch_size: int) -> Tensor:
 
 
 def weigh_groups(groups: Tensor) -> Tensor:
-    """Weigh the queries so that their sum is the mean of the groups' means.
+    """Return the weights of queries whose weighted sum is the mean of the group means.
 
     Example:
         >>> weigh_groups(torch.tensor([8, 8, 5]))

@@ -1,4 +1,4 @@
-"""What people look at: an evaluation in one call, tables, pictures."""
+"""Reports for people: an evaluation in one call, tables, pictures."""
 
 from nextloc_metrics.report.comparing import Comparisons, compare
 from nextloc_metrics.report.evaluation import Evaluation, evaluate, merge

@@ -1,4 +1,4 @@
-"""The command line: `nextloc-metrics score FILE` prints what `report.evaluate` finds."""
+"""The command line: `nextloc-metrics score FILE` prints the result of `report.evaluate`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Give a command several options, in this order."""
+    """Return a decorator that adds several options to a command, in this order."""
 
     def decorate(command: Command) -> Command:
         for option in reversed(options):
@@ -41,37 +41,49 @@ _FILES = _options(
         "--target",
         default="target",
         show_default=True,
-        help="Column of what was relevant; for PATH .npy or .run, the file of it.",
+        help="Column of the targets; for a PATH of .npy or .run, the file of the targets.",
     ),
     click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be repeated."),
-    click.option("--padding", multiple=True, type=int, help="A negative number for nothing."),
+    click.option(
+        "--padding",
+        multiple=True,
+        type=int,
+        help="A negative number that pads lists; may be repeated.",
+    ),
     click.option(
         "--vocabulary",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         callback=lambda _context, _option, path: _read_words(path),
-        help="File with the text of an id a line.",
+        help="File with the text of each id, one per line.",
     ),
     click.option(
         "--on-error",
         type=click.Choice(["raise", "miss"]),
         default="raise",
         show_default=True,
-        help="What a broken answer is.",
+        help="Treat an unreadable answer as an error or as a miss.",
     ),
 )
 _READING = _options(
     _FILES,
     click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated."),
-    click.option("--cluster", help="Column of the group whose queries depend on each other."),
-    click.option("--num-locations", type=int, help="How many locations there are."),
-    click.option("--confidence", type=float, default=0.95, show_default=True),
+    click.option("--cluster", help="Column of groups; queries of one group are not independent."),
+    click.option("--num-locations", type=int, help="Number of locations."),
+    click.option(
+        "--confidence", type=float, default=0.95, show_default=True, help="Level of the intervals."
+    ),
 )
 _FORMAT = click.option(
-    "--format", "kind", type=click.Choice(FORMATS), default="text", show_default=True
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Format of the output.",
 )
-_INTERVALS = click.option("--intervals", is_flag=True, help="Write the bounds in JSON.")
-_OUT = click.option("--out", type=click.Path(path_type=Path), help="File to write to.")
-_FORCE = click.option("--force", is_flag=True, help="Write over a file.")
+_INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
+_OUT = click.option("--out", type=click.Path(path_type=Path), help="Output file.")
+_FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
 @click.group()
@@ -88,7 +100,7 @@ def main() -> None:
 @_FORMAT
 @_INTERVALS
 @_OUT
-@click.option("--save", type=click.Path(path_type=Path), help="File of counts for `merge`.")
+@click.option("--save", type=click.Path(path_type=Path), help="File of counts; `merge` reads it.")
 @_FORCE
 def score(
     path: str,
@@ -111,11 +123,11 @@ def score(
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @click.argument("path")
 @_READING
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write to.")
-@click.option("--title", help="Title of the page; the name of the file otherwise.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Output file.")
+@click.option("--title", help="Title of the page; by default the file name.")
 @_FORCE
 def report(path: str, out: Path, title: str | None, force: bool, **reading: Any) -> None:
-    """Write one page of HTML about the predictions in PATH."""
+    """Write an HTML page with the evaluation of the predictions in PATH."""
     _check_new(force, out)
     with _explained():
         _write(_evaluate(path, **reading).to_html(title or Path(path).name), out)
@@ -130,7 +142,7 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
 def merge(
     paths: tuple[str, ...], kind: str, intervals: bool, out: Path | None, force: bool
 ) -> None:
-    """Add up what `score --save` wrote for different queries; `--out` ending in .html is a page."""
+    """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     _check_new(force, out)
     with _explained():
         result = merge_shards(paths)
@@ -143,7 +155,7 @@ def merge(
 @_READING
 @_FORMAT
 def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
-    """Compare predictions of the same queries in PATHS with those in the first."""
+    """Compare the predictions in PATHS with the first file; all files have the same queries."""
     with _explained():
         found = _read_same(paths, **reading)
         first = found[paths[0]]
@@ -172,8 +184,8 @@ def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
 @click.argument("paths", nargs=-1, required=True)
 @_FILES
 @click.option("--users", help="Column of the users.")
-@click.option("--times", help="Column of numbers by which queries are in order.")
-@click.option("--sequences", help="Column of the trajectories, numbered.")
+@click.option("--times", help="Column of numbers that order the queries.")
+@click.option("--sequences", help="Column of the numbers of trajectories.")
 @click.option("--seed", type=int, help="For protocols that draw candidates or shuffle.")
 @_FORMAT
 def audit(
@@ -185,7 +197,7 @@ def audit(
     seed: int | None,
     **reading: Any,
 ) -> None:
-    """Say what other codebases would print for the predictions in PATHS."""
+    """Print the values that other codebases would report for the predictions in PATHS."""
     columns = {"users": users, "times": times, "sequences": sequences}
     named = {name: column for name, column in columns.items() if column is not None}
     with _explained():
@@ -214,7 +226,7 @@ def _read_same(paths: Sequence[str], **reading: Any) -> dict[str, Predictions]:
     found = {path: _read(path, **reading) for path in paths}
     for path, one in found.items():
         if not torch.equal(one.target, found[paths[0]].target):
-            raise ValueError(f"the targets in {path} are not those in {paths[0]}.")
+            raise ValueError(f"the targets in {path} must equal those in {paths[0]}.")
     return found
 
 
@@ -229,7 +241,7 @@ def _read(
     on_error: Any,
     **_: Any,
 ) -> Predictions:
-    """Read a file as the options say; targets beside it are a file of their own."""
+    """Read a file with the given options; files without columns have a separate target file."""
     has_columns = suffix_of(Path(path)) not in (".npy", ".run", ".trec")
     return read(
         path,
@@ -244,7 +256,7 @@ def _read(
 
 
 def _evaluate(path: str, **reading: Any) -> Evaluation:
-    """Read a file and evaluate it, as the options say."""
+    """Read a file and evaluate it, with the given options."""
     found = _read(path, **reading)
     words, size = reading["vocabulary"], reading["num_locations"]
     return evaluate(
@@ -261,22 +273,22 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
 
 
 def _read_words(vocabulary: Path | None) -> list[str] | None:
-    """Read the text of every id, a line each."""
+    """Read the text of each id, one per line."""
     return None if vocabulary is None else vocabulary.read_text(encoding="utf-8-sig").splitlines()
 
 
 def _check_new(force: bool, *paths: Path | None) -> None:
-    """Raise where a file would be written over."""
+    """Raise if a file would be overwritten, or its folder does not exist."""
     for path in paths:
         if path is not None and path.exists() and not force:
-            raise click.ClickException(f"{path} exists; write over it by --force.")
+            raise click.ClickException(f"{path} exists; overwrite it with --force.")
         if path is not None and not path.parent.is_dir():
-            raise click.ClickException(f"{path.parent} must be a folder, and is none.")
+            raise click.ClickException(f"{path.parent} must be an existing folder.")
 
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Print an error of the data or the options without its traceback, and exit with 1."""
+    """Print an error of the data or the options without a traceback, and exit with 1."""
     try:
         yield
     except (ImportError, OSError, TypeError, ValueError) as error:

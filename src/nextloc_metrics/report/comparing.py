@@ -26,13 +26,13 @@ from nextloc_metrics.report.tables import Table, side_by_side
 
 @dataclass(repr=False)
 class Comparisons:
-    """What `compare` has found; `print` it for the table.
+    """The result of `compare`; `print` shows it as a table.
 
     Attributes:
-        values: every model's values, fractions.
-        comparisons: of every model but the first with the first, by metric: a positive difference
-            is one in favour of the other model.
-        table: the values side by side, with marks where two models are compared.
+        values: the values of each model, as fractions.
+        comparisons: for each model but the first, its comparison with the first, by metric; a
+            positive difference is in favour of this model.
+        table: the values side by side, with marks of significance if there are two models.
     """
 
     values: dict[str, dict[str, float]]
@@ -66,23 +66,24 @@ def compare(
     """Compare the predictions of several models for the same queries.
 
     Args:
-        models: by their names, predictions as for `evaluate`; all are compared with the first.
+        models: predictions as for `evaluate`, by model name; each is compared with the first.
         target: as for `evaluate`.
         k: as for `evaluate`.
         mask: as for `evaluate`.
         groups: as for `evaluate`.
-        cluster: of which groups the queries depend on each other: whole groups are then drawn.
+        cluster: the key of the groups whose queries are not independent; test and intervals then
+            take groups, not queries, as independent.
         exclude: as for `evaluate`.
         exempt_target: as for `evaluate`.
         num_locations: as for `evaluate`.
-        confidence: how often the intervals hold the true difference.
+        confidence: the confidence level of the intervals.
         test: as for `analysis.compare`.
-        seed: of the random numbers.
+        seed: the seed of the random numbers.
 
     Raises:
-        TypeError: an argument cannot be read.
-        ValueError: there are fewer than two models, shapes do not fit, or `cluster` names no
-            groups.
+        TypeError: an argument has the wrong type.
+        ValueError: there are fewer than two models, shapes do not fit, or `cluster` is not a key
+            of `groups`.
 
     Example:
         >>> from nextloc_metrics import report
@@ -101,7 +102,7 @@ def compare(
         * p < 0.05, ** p < 0.01, *** p < 0.001
     """
     if len(models) < 2:
-        raise ValueError(f"`models` must be at least two, got {short(list(models))}.")
+        raise ValueError(f"`models` must hold at least two models, got {short(list(models))}.")
     first, *others = models
     options = {"mask": mask, "exclude": exclude}
     read = {
@@ -142,7 +143,7 @@ def compare(
 def _score_queries(
     collection: RankingCollection, data: Data, exempt_target: bool
 ) -> dict[str, Tensor]:
-    """Update a collection, and return every query's scores by its means, NaN where left out."""
+    """Update a collection, and return the scores of queries by metric, NaN if left out."""
     scores: dict[str, list[Tensor]] = {}
     for batch in data.chunks():
         ranking = collection.rank(

@@ -1,4 +1,4 @@
-"""What `evaluate` counts: integers that add up over chunks of a file, and over files."""
+"""The counts of `evaluate`: integers that add up over chunks of a file and over files."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels
 
-# The kind of groups that are the targets.
+# The name of the groups by target.
 _TARGET = "target location"
 
-# Of the files that `Counted.save` writes.
+# Version of the files that `Counted.save` writes.
 _VERSION = 1
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How predictions are evaluated. Counts of one setting add up.
+    """The options of an evaluation. Counts with equal settings add up.
 
     Attributes:
         k: the cut-offs.
-        num_locations: the number of ids for F1; None where several locations may be relevant.
-        known_locations: the number of ids, where the user gave it.
-        candidates: how many scores a row has; None for lists.
-        groups: the kinds of groups.
-        cluster: the kind of groups whose queries depend on each other.
-        confidence: of the intervals.
-        exclude: which candidates are left out: "none", "targets too" or "not targets".
+        num_locations: the number of ids for F1; None if several locations may be relevant.
+        known_locations: the number of ids, if the user passed it.
+        candidates: the number of scores per row; None for lists.
+        groups: the names of the groups, such as "user".
+        cluster: the name of the groups whose queries are not independent.
+        confidence: the confidence level of the intervals.
+        exclude: the excluded candidates: "none", "given ids" or "given ids, but not the targets".
         bins: a digest of the bins, "" for none.
         train_counts: a digest of the training counts, "" for none.
-        vocabulary: a digest of the text of every id, "" for none.
+        vocabulary: a digest of the text of all ids, "" for none.
         locations: a digest of the coordinates, "" for none.
-        km: how far a candidate may be away to be near.
+        km: the largest distance of a near candidate.
     """
 
     k: tuple[int, ...]
@@ -72,7 +72,7 @@ class Setting:
 
     @property
     def chance_varies(self) -> bool:
-        """Whether queries differ in how many candidates or relevant locations they have."""
+        """Whether queries differ in their number of candidates or relevant locations."""
         return self.exclude != "none" or self.num_locations is None
 
 
@@ -80,10 +80,10 @@ class Counted:
     """The states of all metrics of an evaluation, and the counts of its card.
 
     Args:
-        setting: how predictions are evaluated.
-        labels: the names of the groups, by kind.
-        bins: every location's popularity bin, or None.
-        train_counts: every location's visits in the training data, or None.
+        setting: the options of the evaluation.
+        labels: the labels of the groups, by their name.
+        bins: the popularity bin of each location, or None.
+        train_counts: the visits of each location in the training data, or None.
         locations: the coordinates, or None.
     """
 
@@ -101,13 +101,13 @@ class Counted:
         self.shards: tuple[str, ...] = ()
         self._digest = blake2b(digest_size=16)
         self.headline = make_headline(setting.num_locations, setting.k, locations, setting.km)
-        # one row of scores that everybody is given, by what the values are called
+        # one row of scores for all queries, by the title of the column of values
         self._rows: dict[str, Tensor] = {}
         if train_counts is not None:
             self._rows["most frequent"] = analysis.most_frequent(train_counts, 1)
         if setting.chance_varies and setting.candidates is not None:
             self._rows["chance"] = torch.zeros(1, setting.candidates)
-        self.beside = {name: deepcopy(self.headline) for name in self._rows}
+        self.references = {name: deepcopy(self.headline) for name in self._rows}
         self.parts = {"": self.headline, **_make_parts(self.headline, self.labels, setting.cluster)}
         if locations is not None and setting.num_locations is not None:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
@@ -117,7 +117,7 @@ class Counted:
         self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
 
     def add(self, batch: Batch, exempt_target: bool) -> None:
-        """Count in the queries of one batch."""
+        """Count the queries of one batch."""
         ranking = self._plan.rank(
             batch.preds,
             batch.target,
@@ -130,7 +130,7 @@ class Counted:
             part.update(ranking)
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
-            self.beside[name].update(
+            self.references[name].update(
                 scores, batch.target, **batch.options, exempt_target=exempt_target
             )
         self.card.update(self._describe(batch, ranking))
@@ -145,17 +145,17 @@ class Counted:
         self._digest.update(torch.cat([x.long() for x in columns], 1).numpy().tobytes())
 
     def _groups(self, batch: Batch) -> dict[str, Tensor]:
-        """Group the queries by their targets, too, where a map asks for it."""
+        """Return the groups of the queries, with groups by target for the map."""
         return {**batch.groups, **({_TARGET: batch.target} if "map" in self.parts else {})}
 
     def finish(self) -> None:
-        """Give the queries added so far a digest, by which they are known as a shard."""
+        """Store a digest of all queries, which identifies this shard."""
         labels = {kind: names.names for kind, names in self.labels.items()}
         self._digest.update(json.dumps(labels).encode())
         self.shards = (self._digest.hexdigest(),) if self.card["queries"] else ()
 
     def _describe(self, batch: Batch, ranking: Ranking) -> dict[str, int]:
-        """Count the queries of every kind that a reader should know of."""
+        """Count the queries of each kind that the card lists."""
         preds, target, counted = batch.preds, batch.target, ranking.counted
         found = {
             "queries": torch.ones_like(counted),
@@ -187,9 +187,9 @@ class Counted:
         dirt = {name: number for name, number in self.card.items() if name != "queries"}
         shards = {"shards": len(self.shards)} if len(self.shards) > 1 else {}
         excluded = {} if setting.exclude == "none" else {"excluded": setting.exclude}
-        sure = "queries independent"
+        sample = "queries independent"
         if setting.cluster is not None:
-            sure = f"clustered by {setting.cluster}"
+            sample = f"clustered by {setting.cluster}"
         return {
             "queries": self.card["queries"],
             "candidates": setting.candidates,
@@ -197,12 +197,12 @@ class Counted:
             **dirt,
             **shards,
             "averaged_over": "queries",
-            "intervals": f"{100 * setting.confidence:g} %, {sure}",
+            "intervals": f"{100 * setting.confidence:g} %, {sample}",
             "ties": "expected value over random orders",
         }
 
     def save(self, path: Path) -> None:
-        """Write integers and names alone; nothing in the file can be run."""
+        """Write integers and names only; the file holds no pickled code."""
         header = {
             "version": _VERSION,
             "setting": asdict(self.setting),
@@ -219,7 +219,7 @@ class Counted:
             arrays["train_counts"] = self.train_counts.numpy()
         if self.locations is not None:
             arrays["points"] = self.locations.points.numpy()
-        # a process that dies leaves no half of a file under the name
+        # an interrupted process leaves no partial file at `path`
         part = path.with_name(f".{path.name}.part")
         with part.open("wb") as file:
             np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
@@ -227,7 +227,7 @@ class Counted:
 
     @classmethod
     def load(cls, path: Path) -> Counted:
-        """Read what `save` wrote."""
+        """Read a file that `save` wrote."""
         try:
             with np.load(path, allow_pickle=False) as packed:
                 header = json.loads(str(packed["header"]))
@@ -238,7 +238,7 @@ class Counted:
             raise
         except Exception as error:
             raise ValueError(
-                f"{path} must be a file that `Evaluation.save` wrote, and cannot be read: {error}."
+                f"{path} must be a file that `Evaluation.save` wrote; reading it failed: {error}."
             ) from error
         setting: dict[str, Any] = header["setting"]
         setting |= {name: tuple(setting[name]) for name in ("k", "groups")}
@@ -257,19 +257,19 @@ class Counted:
     def _members(self) -> dict[str, Any]:
         return {
             f"{part}/{name}": member
-            for part, collection in {**self.parts, **self.beside}.items()
+            for part, collection in {**self.parts, **self.references}.items()
             for name, member in collection.named_members()
         }
 
 
 def _add(member: Any, state: Tensor) -> None:
-    """Add integers to those of a metric."""
+    """Add a state to the state of a metric."""
     member.merge_state({member.state_name: state})
-    member._update_count += 1  # there is something to compute
+    member._update_count += 1  # without this, TorchMetrics warns in `compute`
 
 
 def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = False) -> Counted:
-    """Add up shards, with the names that messages have for them; groups meet by label."""
+    """Add up shards, given with their names for messages; groups with equal labels are merged."""
     shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
     (first_name, first), *others = shards
     for name, other in others:
@@ -279,9 +279,9 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
         for digest in one.shards:
             if digest in seen and not allow_equal:
                 raise ValueError(
-                    "every shard must be merged once, and the same queries, groups and ranks are "
-                    f"in {seen[digest]} and in {name}; leave one of them out, or add up equal "
-                    "shards by `allow_equal=True`."
+                    "every shard must be merged once, got equal queries, groups and ranks in "
+                    f"{seen[digest]} and {name}; leave one of them out, or merge equal shards "
+                    "with `allow_equal=True`."
                 )
             seen[digest] = name
     labels = {
@@ -304,13 +304,13 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
 
 
 def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
-    """Raise where two shards were not evaluated alike."""
+    """Raise if two shards have different settings."""
     for field in fields(Setting):
         a, b = getattr(first, field.name), getattr(other, field.name)
         if a != b:
             remedy = ""
             if field.name == "num_locations":
-                remedy = "; give all of them the same `num_locations`"
+                remedy = "; pass the same `num_locations` to all of them"
             if field.name == "vocabulary":
                 remedy = "; read all of them with the same `vocabulary`"
             raise ValueError(
@@ -320,7 +320,7 @@ def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> 
 
 
 def digest(*values: Any) -> str:
-    """Return a short text that differs where the values do."""
+    """Return a short hash of the values."""
     found = blake2b(digest_size=8)
     for value in values:
         found.update(repr(value).encode())
@@ -330,7 +330,7 @@ def digest(*values: Any) -> str:
 def _make_parts(
     headline: RankingCollection, labels: Mapping[str, GroupLabels], cluster: str | None
 ) -> dict[str, RankingCollection]:
-    """Make what is counted beside the headline, of the same means of scores."""
+    """Make the collections next to the headline, from those of its metrics that average scores."""
     means = {
         name: member
         for name, member in headline.named_members()

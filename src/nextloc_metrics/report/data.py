@@ -1,4 +1,4 @@
-"""Predictions as `evaluate` and `compare` take them, read in chunks."""
+"""The arguments of `evaluate` and `compare`, read in chunks."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.messages import describe, short
 from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
 
-# Numbers of a batch that are looked at together: few enough for any memory.
+# Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20
 
 
 class Kind(NamedTuple):
-    """One kind of groups: every query's number, and the groups' names."""
+    """One kind of groups: the group number of each query, and the names of the groups."""
 
     numbers: Tensor
     labels: GroupLabels
 
 
 class Batch(NamedTuple):
-    """Some of the rows."""
+    """A chunk of the rows."""
 
     preds: Tensor
     target: Tensor
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The arguments, of which rows can be taken."""
+    """The arguments, with a row per query."""
 
     preds: Any
     target: Tensor
@@ -48,7 +48,7 @@ class Data(NamedTuple):
     options: dict[str, Tensor]
 
     def chunks(self) -> Iterator[Batch]:
-        """Take as many rows at a time as fit into any memory; at least one time."""
+        """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
         step = max(1, _CHUNK // max(1, self.width))
         for start in _track(range(0, max(1, len(self.target)), step)):
             rows = slice(start, start + step)
@@ -61,7 +61,7 @@ class Data(NamedTuple):
 
 
 def _track(starts: range) -> Iterable[int]:
-    """Show a progress bar where it takes long, on a terminal, and where tqdm is installed."""
+    """Show a progress bar after 2 seconds, on a terminal and with tqdm installed."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
@@ -75,14 +75,14 @@ def read_data(
     groups: Mapping[str, Array] | None,
     options: Mapping[str, Array | None],
 ) -> Data:
-    """Read the arguments; an array of scores stays where it is, on a disk maybe."""
+    """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
     rows: Any = preds
     if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", target)
     if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
         raise ValueError(
-            "`preds` and `target` must have a row for every query, got "
+            "`preds` and `target` must have one row per query, got "
             f"{describe(preds)} and {describe(target)}."
         )
     if not is_integer(target):
@@ -100,7 +100,7 @@ def read_data(
 
 
 def _read_kind(name: str, values: Array, number: int) -> Kind:
-    """Number the distinct values of a kind of groups, text or integers, in rising order."""
+    """Number the distinct values of groups, text or integers, in rising order."""
     found = as_tensor_or_text("groups", values)
     if not isinstance(found, Tensor):
         labels = sort_labels(found)
@@ -119,7 +119,7 @@ def _read_kind(name: str, values: Array, number: int) -> Kind:
 
 
 def check_cluster(cluster: str | None, data: Data) -> None:
-    """Raise where the groups that depend on each other were not given."""
+    """Raise if `cluster` is not a key of `groups`."""
     if cluster is not None and cluster not in data.kinds:
         raise ValueError(
             f"`cluster` must be one of `groups`, {short(list(data.kinds))}, got {short(cluster)}."
@@ -127,7 +127,7 @@ def check_cluster(cluster: str | None, data: Data) -> None:
 
 
 def count_locations(data: Data, given: int | None, train_counts: Tensor | None) -> int | None:
-    """Return the number of ids that F1 needs; None where several locations may be relevant."""
+    """Return the number of ids for F1; None if several locations may be relevant."""
     if data.target.ndim == 2 or given is not None:
         return given if data.target.ndim == 1 else None
     if data.is_scores:
@@ -143,14 +143,14 @@ def make_headline(
     locations: Locations | None = None,
     km: float = 1.0,
 ) -> RankingCollection:
-    """Make the preset for targets of one location each, or of several."""
+    """Make the preset for one relevant location per query, or for several."""
     if num_locations is None:
         return recommendation_metrics(k=k)
     return next_location_metrics(num_locations, k, locations=locations, km=km)
 
 
 def sort_labels(names: Iterable[str]) -> GroupLabels:
-    """Sort the distinct names of groups; as numbers where all of them are."""
+    """Sort the distinct names of groups, as numbers if all of them are numbers."""
     distinct = set(names)
     are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
     return GroupLabels(sorted(distinct, key=lambda name: (int(name) if are_numbers else 0, name)))

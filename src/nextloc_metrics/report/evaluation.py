@@ -1,4 +1,4 @@
-"""One call from predictions to the numbers that a paper reports, and to how they came about."""
+"""One call from predictions to the numbers that a paper reports, and to their protocol."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Interval = tuple[float, float]
 
 @dataclass(repr=False)
 class Evaluation:
-    """What `evaluate` has found; `print` it for the headline.
+    """The result of `evaluate`; `print` shows the headline.
 
     Attributes:
-        values: every metric's value, a fraction.
-        intervals: the bounds around every mean of scores.
-        chance: the expected value for a random ranking, where all candidates are ranked.
-        baseline: the values of ranking everybody by the visits in the training data.
-        skill: how far a value is on the way from that baseline to perfect.
-        ties: the values where tied relevant locations come last, and where they come first.
-        groups: of every kind of groups, the values, intervals and sizes as a table.
+        values: the value of each metric, as a fraction.
+        intervals: the confidence interval of each mean of scores.
+        chance: the chance level: the expected values of a random ranking, if `preds` holds scores.
+        baseline: the values if all queries rank locations by visits in the training data.
+        skill: the value on a scale where the baseline is 0 and a perfect ranking is 1.
+        ties: the values if tied relevant locations come last, and if they come first.
+        groups: a table of values, intervals and sizes for each kind of groups.
         deciles: the decile metrics, as a table.
-        card: how the numbers came about: a dict of what was counted, and of what was left out.
+        card: the protocol card: the options, and the numbers of queries counted and left out.
         table: the headline.
         columns: the numbers of the headline, by column and row.
     """
@@ -56,26 +56,26 @@ class Evaluation:
     _counted: Any = None
 
     def save(self, path: str | Path, force: bool = False) -> None:
-        """Write the counts to a file, from which `merge` adds them to those of other queries.
+        """Write the counts to a file; `merge` adds up such files of different queries.
 
         Args:
-            path: the file, `.npz`; it is there whole or not at all.
-            force: write over a file.
+            path: the file, `.npz`; an interrupted call leaves no partial file.
+            force: overwrite an existing file.
 
         Raises:
             FileExistsError: the file exists, and `force` is False.
         """
         path = Path(path)
         if path.exists() and not force:
-            raise FileExistsError(f"`path` must be a new file, and {path} exists; `force=True`.")
+            raise FileExistsError(f"{path} exists; overwrite it with `force=True`.")
         self._counted.save(path)
 
     def to_pandas(self) -> Any:
-        """Return the headline as a `pandas.DataFrame`, a row for every metric."""
+        """Return the headline as a `pandas.DataFrame`, one row per metric."""
         return self.table.to_pandas()
 
     def to_markdown(self) -> str:
-        """Write the headline, every table, and the card for a page in Markdown."""
+        """Return the headline, all tables and the card as Markdown."""
         parts = [self.table.to_markdown()]
         parts += [f"By {name}:\n\n{table.to_markdown()}" for name, table in self.groups.items()]
         if self.deciles is not None:
@@ -84,11 +84,11 @@ class Evaluation:
         return "\n\n".join([*parts, Table(["protocol", ""], rows).to_markdown()])
 
     def to_html(self, title: str = "Evaluation", audit: Audit | None = None) -> str:
-        """Write all of it as one page, with pictures, that needs nothing from elsewhere.
+        """Return all results as one HTML page with pictures, without links to other files.
 
         Args:
-            title: of the page.
-            audit: what `protocols.audit` found, to be shown on the page.
+            title: the title of the page.
+            audit: the result of `protocols.audit`, to show on the page.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
@@ -121,33 +121,34 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
 
-    They are read in chunks, so that a memory-mapped array of scores is never in memory whole.
+    Predictions are read in chunks, so a memory-mapped array of scores is not loaded at once.
 
     Args:
         preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids.
         target: integer `[N]`, one relevant location per query, or `[N, M]`, several.
         k: the cut-offs.
         mask: bool `[N]`, False leaves a query out.
-        groups: by name, every query's group, numbers or text: `{"user": users}`.
-        cluster: of which of these groups the queries depend on each other; intervals are then
-            those of groups drawn at random, and of queries otherwise.
-        bins: every location's popularity bin, for the decile metrics; None makes ten of
-            `train_counts`, where these are given.
-        train_counts: integer `[C]`, the visits of every location in the training data.
+        groups: the group of each query, numbers or text, by name: `{"user": users}`.
+        cluster: the key of the groups whose queries are not independent; intervals then take
+            groups, not queries, as independent.
+        bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
+            `train_counts`, if given.
+        train_counts: integer `[C]`, the visits of each location in the training data.
         exclude: as for `RankingMetric.update`.
         exempt_target: as for `RankingMetric.update`.
-        num_locations: how many ids there are; None for the candidates of scores, and for lists the
-            largest target, which leaves weighted F1 the same.
-        vocabulary: the text of every id, so that evaluations with others cannot be merged.
+        num_locations: number of location ids; None takes the number of scores per row, and for
+            lists the largest id in `target` or `train_counts`; weighted F1 does not depend on it.
+        vocabulary: the text of each id; evaluations with different vocabularies cannot be merged.
         locations: the coordinates, for the distance metrics and a map; see
             `next_location_metrics`.
-        km: how far a candidate may be away to be near.
-        missed: how many answers could not be read and count as misses, for the card.
-        confidence: how often the intervals hold the true mean.
+        km: largest distance of a near candidate.
+        missed: number of unreadable answers, which count as misses, for the card.
+        confidence: the confidence level of the intervals.
 
     Raises:
-        TypeError: an argument cannot be read.
-        ValueError: shapes do not fit, a value is out of range, or `cluster` names no groups.
+        TypeError: an argument has the wrong type.
+        ValueError: shapes do not fit, a value is out of range, or `cluster` is not a key of
+            `groups`.
 
     Example:
         >>> import numpy as np
@@ -174,8 +175,8 @@ def evaluate(
         bins = PopularityBins.from_counts(counts)
     if locations is not None and data.target.ndim == 2:
         raise ValueError(
-            "`locations` must be None where a query may have several relevant locations, got "
-            f"{describe(target)} as `target`; `geography.AccuracyWithin` takes several."
+            "`locations` must be None if a query may have several relevant locations, got "
+            f"{describe(target)} as `target`; `geography.AccuracyWithin` accepts several."
         )
     targets_too = "given ids" if not exempt_target else "given ids, but not the targets"
     setting = Setting(
@@ -204,15 +205,15 @@ def evaluate(
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
-    """Add up evaluations of different queries, to the same bits as one evaluation of all.
+    """Merge evaluations of different queries; values equal one evaluation of all, to the bit.
 
     Args:
         shards: files that `Evaluation.save` wrote, or evaluations.
-        allow_equal: add up shards, too, in which queries, groups and ranks are the same.
+        allow_equal: whether shards with equal queries, groups and ranks are allowed.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: there is no shard, one is there twice, or they were evaluated differently.
+        FileNotFoundError: a file does not exist.
+        ValueError: there is no shard, a shard is repeated, or shards have different settings.
 
     Example:
         >>> from nextloc_metrics import report
@@ -234,7 +235,7 @@ def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = Fals
 
 
 def _evaluation(counted: Counted) -> Evaluation:
-    """Read what was counted."""
+    """Compute values and tables from the counts."""
     setting, parts, confidence = counted.setting, counted.parts, counted.setting.confidence
     headline = counted.headline
     results = headline.results(confidence)
@@ -243,25 +244,25 @@ def _evaluation(counted: Counted) -> Evaluation:
         results = results._replace(intervals={**results.intervals, **intervals})
     values = {name: float(value) for name, value in results.values.items()}
     columns = {"value": read_results(headline, results, False, False)}
-    beside = {
+    references = {
         title: {name: float(value) for name, value in collection.compute().items()}
-        for title, collection in counted.beside.items()
+        for title, collection in counted.references.items()
     }
-    if "chance" in beside:  # which decisions have none
+    if "chance" in references:  # without the metrics of decisions, which have no chance level
         known = analysis.chance(headline, setting.candidates or 1)
-        beside["chance"] = {name: beside["chance"][name] for name in known}
+        references["chance"] = {name: references["chance"][name] for name in known}
     if setting.candidates is not None and not setting.chance_varies:
-        beside["chance"] = analysis.chance(headline, setting.candidates)
+        references["chance"] = analysis.chance(headline, setting.candidates)
     for title in ("chance", "most frequent"):
-        if title in beside:
-            columns[title] = _column(columns["value"], beside[title])
+        if title in references:
+            columns[title] = _column(columns["value"], references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
         name.removeprefix("by "): part.table(intervals=True, confidence=confidence)
         for name, part in parts.items()
         if name.startswith("by ")
     }
-    baseline = beside.get("most frequent", {})
+    baseline = references.get("most frequent", {})
     return Evaluation(
         values=values,
         intervals={
@@ -269,7 +270,7 @@ def _evaluation(counted: Counted) -> Evaluation:
         },
         card=counted.describe(),
         table=of_readings(columns, confidence),
-        chance=beside.get("chance", {}),
+        chance=references.get("chance", {}),
         baseline=baseline,
         skill={
             name: analysis.skill(values[name], x)

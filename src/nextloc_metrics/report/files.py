@@ -1,7 +1,7 @@
-"""Files of predictions: NumPy, tables and runs of TREC, read into what `evaluate` takes.
+"""Files of predictions: NumPy, tables and TREC runs, read into arguments of `evaluate`.
 
-Nothing is unpickled, and nothing is left out silently: what cannot be read is an error that names
-the file, the row and the value, or is counted.
+No file is unpickled, and no row is left out silently: a cell that is not readable is counted, or
+raises an error that names the file, the row and the value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _KINDS = (".npy", ".npz", ".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parque
 
 @dataclass
 class Predictions:
-    """What a file holds.
+    """The content of a file of predictions.
 
     Attributes:
-        preds: scores `[N, C]`, memory-mapped where the file allows it, or lists of ids `[N, K]`.
+        preds: scores `[N, C]`, memory-mapped if the file allows it, or lists of ids `[N, K]`.
         target: the relevant ids, int64 `[N]` or `[N, M]`.
-        groups: the columns that were asked for, by name.
-        missed: how many answers could not be read and count as misses.
-        vocabulary: the text of every id, where ids are text.
+        groups: the columns named in `groups`, by name.
+        missed: the number of unreadable answers, which count as misses.
+        vocabulary: the text of each id, if ids are text.
     """
 
     preds: Any
@@ -50,23 +50,24 @@ class Predictions:
         name: str = "nextloc-metrics",
         force: bool = False,
     ) -> None:
-        """Write a run and its judgements for trec_eval and programs that read its files.
+        """Write a run and its judgements in the format of trec_eval.
 
-        Queries are numbered from 0. Of scores, the best 1,000 of every query are written. An id
-        that is repeated in a list is written once, at its first rank.
+        Queries are numbered from 0. For scores, the best 1,000 candidates of each query are
+        written. A repeated id of a list is written once, at its first rank.
 
         Args:
             run: the file for the answers.
-            qrels: the file for what was relevant.
+            qrels: the file for the relevant ids.
             name: the name of the run, its last column.
-            force: write over files.
+            force: overwrite existing files.
 
         Raises:
             FileExistsError: a file exists, and `force` is False.
+            ValueError: an id holds a space.
         """
         for path in map(Path, (run, qrels)):
             if path.exists() and not force:
-                raise FileExistsError(f"{path} exists; write over it by `force=True`.")
+                raise FileExistsError(f"{path} exists; overwrite it with `force=True`.")
         write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name)
 
 
@@ -81,29 +82,29 @@ def read(
     vocabulary: Sequence[str] | None = None,
     on_error: OnError = "raise",
 ) -> Predictions:
-    r"""Read predictions and what was relevant.
+    r"""Read predictions and targets.
 
-    In a table, a list is an array or text such as `"[3, 5]"` or `"3 5"`; ids are numbers, `"373.0"`
-    included, or text, which gets a vocabulary.
+    In a table, a list is an array or text such as `"[3, 5]"` or `"3 5"`. Ids are numbers, such as
+    `"373.0"`, or text, which gets numbers by a vocabulary.
 
     Args:
         path: `.npy` of scores or lists, `.npz`, `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet`;
-            a folder or a pattern such as `"part-*.parquet"` of these, in the order of names; or
-            `.run` or `.trec`, a run of TREC.
-        preds: the name of the column, or of the array in `.npz`.
-        target: the same of what was relevant.
-        groups: names of columns of groups.
-        targets: a file of what was relevant: `.npy` for a `.npy` of predictions, and the
+            a folder of these or a pattern such as `"part-*.parquet"`, in the order of names; or
+            `.run` or `.trec`, a TREC run.
+        preds: the column of the predictions, or the array in `.npz`.
+        target: the column of the relevant ids, or the array in `.npz`.
+        groups: the columns of groups.
+        targets: the file of the relevant ids: `.npy` for a `.npy` of predictions, and the
             judgements ("qrels") for a run.
-        padding: other negative numbers than -1 that stand for nothing.
-        vocabulary: the text of every id, where several files must number them alike; None takes
-            the targets in alphabetical order. A target must be in it; an answer that is not gets
-            the next number, and is a miss.
-        on_error: `"miss"` counts an answer that cannot be read as one without a hit.
+        padding: negative numbers that pad lists, in addition to -1.
+        vocabulary: the text of each id, for the same numbers in several files; None takes the
+            targets in alphabetical order. A target must be in the vocabulary; an answer that is not
+            gets the next number, and is a miss.
+        on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a file is of another kind, has no such column, or a row cannot be read.
+        ValueError: the format is unknown, a column is missing, or a row is not readable.
 
     Example:
         >>> import pathlib, tempfile
@@ -118,7 +119,7 @@ def read(
     files = _files(path)
     if files[0].suffix in (".npy", ".npz"):
         if len(files) > 1 or (groups and files[0].suffix == ".npy"):
-            raise ValueError(f"`path` must be one file of NumPy without groups, got {short(path)}.")
+            raise ValueError(f"`path` must be one NumPy file without groups, got {short(path)}.")
         found = _read_numpy(files[0], preds, target, groups, targets)
         if found.preds.dtype.kind in "iu":
             checked = check_ids(str(files[0]), found.preds, padding, on_error)
@@ -136,7 +137,7 @@ def read(
         )
     else:
         table = _read_tables(files, [preds, target, *groups])
-    # beside real lists, text without brackets is one id, commas included
+    # if predictions are real lists, target text without brackets is one id, commas included
     is_one = any(isinstance(cell, list | np.ndarray) for cell in table[preds][:1])
     words = Words.of(vocabulary, table[target], is_one, padding)
     relevant = read_targets(name, table[target], padding, words, is_one, may_be_empty=is_run)
@@ -148,15 +149,15 @@ def read(
 
 def _files(path: str | Path) -> list[Path]:
     """List the files of a path, a folder or a pattern."""
-    whole = Path(path)
-    if whole.is_dir():
-        files = [x for x in sorted(whole.iterdir()) if suffix_of(x) in _KINDS]
-    elif whole.exists():
-        files = [whole]
+    given = Path(path)
+    if given.is_dir():
+        files = [x for x in sorted(given.iterdir()) if suffix_of(x) in _KINDS]
+    elif given.exists():
+        files = [given]
     else:
-        files = sorted(whole.parent.glob(whole.name)) if any(c in whole.name for c in "*?[") else []
+        files = sorted(given.parent.glob(given.name)) if any(c in given.name for c in "*?[") else []
     if not files:
-        raise FileNotFoundError(f"`path` must be a file of predictions, and {path} is none.")
+        raise FileNotFoundError(f"`path` must be an existing file of predictions, got {path}.")
     kinds = {suffix_of(file) for file in files}
     if len(kinds) > 1 or not kinds <= {*_KINDS}:
         raise ValueError(
@@ -166,7 +167,7 @@ def _files(path: str | Path) -> list[Path]:
 
 
 def suffix_of(file: Path) -> str:
-    """Return what kind of file it is; it may be compressed."""
+    """Return the suffix of a file, without the suffix of a compression."""
     packed = {".gz", ".zst", ".bz2", ".xz"}
     return (Path(file.stem) if file.suffix in packed else file).suffix
 
@@ -174,10 +175,10 @@ def suffix_of(file: Path) -> str:
 def _read_numpy(
     file: Path, preds: str, target: str, groups: Sequence[str], targets: str | Path | None
 ) -> Predictions:
-    """Read arrays; one that is not packed stays on the disk."""
+    """Read arrays; a `.npy` of predictions is memory-mapped."""
     if file.suffix == ".npy":
         if targets is None:
-            raise ValueError(f"`targets` must name a .npy of what was relevant beside {file}.")
+            raise ValueError(f"`targets` must name the .npy file of the relevant ids for {file}.")
         scores = np.load(file, mmap_mode="r", allow_pickle=False)
         relevant = as_tensor("targets", np.load(targets, allow_pickle=False))
         return Predictions(scores, relevant, {})
@@ -188,7 +189,7 @@ def _read_numpy(
 
 
 def _read_tables(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
-    """Read columns of tables, one table below the other."""
+    """Read columns of tables, and concatenate the tables."""
     names = list(dict.fromkeys(names))
     read = _read_parquet if suffix_of(files[0]) == ".parquet" else _read_text
     parts = []
@@ -203,7 +204,7 @@ def _read_tables(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _join(parts: Sequence[Any]) -> Any:
-    """Put parts of a column below each other."""
+    """Concatenate the parts of a column."""
     import pandas
 
     if not all(isinstance(part, np.ndarray) for part in parts):
@@ -221,7 +222,7 @@ def _join(parts: Sequence[Any]) -> Any:
 
 
 def _read_text(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
-    """Read CSV or JSON, and name the columns that there are."""
+    """Read columns of CSV or JSON; return also the names of all columns."""
     import pandas
 
     kind = suffix_of(file)
@@ -230,7 +231,7 @@ def _read_text(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
         separator = "\t" if kind == ".tsv" else ","
         table = pandas.read_csv(file, sep=separator, keep_default_na=False, dtype=str)
     else:
-        # unlike pandas, json leaves text as it is: "01" is no 1, and a day no moment
+        # unlike pandas, json keeps text: "01" does not become 1, nor a date a timestamp
         with open_text(file) as opened:
             lines = (line for line in opened if line.strip())
             rows = json.load(opened) if kind == ".json" else list(map(json.loads, lines))
@@ -240,7 +241,7 @@ def _read_text(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
 
 
 def _read_parquet(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
-    """Read Parquet in batches, and name the columns that there are."""
+    """Read columns of Parquet in batches; return also the names of all columns."""
     from pyarrow.parquet import ParquetFile
 
     opened = ParquetFile(file)
@@ -254,14 +255,14 @@ def _read_parquet(file: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
 
 
 def _of_arrow(column: Any) -> Any:
-    """Return lists of integers as rows padded with -1, and any other column as pandas has it."""
+    """Return lists of integers as rows padded with -1, and other columns as pandas objects."""
     from pyarrow import types
 
     kind = column.type
     is_list = types.is_list(kind) or types.is_large_list(kind)
     if not is_list or not types.is_integer(kind.value_type) or column.null_count:
         return column.to_pandas(integer_object_nulls=True)
-    # no object is made for a row, of which there may be millions
+    # avoid one Python object per row: there may be millions of rows
     values, lengths = column.flatten(), np.asarray(column.value_lengths(), np.int64)
     if values.null_count:
         import pandas
@@ -275,4 +276,4 @@ def _of_arrow(column: Any) -> Any:
 def _check_columns(file: Path, have: Sequence[str], need: Sequence[str]) -> None:
     missing = [name for name in need if name not in have]
     if missing:
-        raise ValueError(f"{file} must have {short(missing)}, got {short(list(have))}.")
+        raise ValueError(f"{file} must have the columns {short(missing)}, got {short(list(have))}.")

@@ -1,4 +1,4 @@
-"""Tables in other formats, each with what it needs escaped."""
+"""Tables in Markdown, LaTeX, HTML, CSV and JSON, with special characters escaped."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ _LATEX = {
 
 
 def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
-    """Write a table of Markdown, the notes below it."""
+    """Return a Markdown table, with the notes below it."""
 
     def line(cells: Cells, row: int | None = None) -> str:
         written = [_markdown(cell.strip()) for cell in cells]
@@ -38,7 +38,7 @@ def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) 
 
 
 def to_latex(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
-    """Write a `tabular` with the rules of booktabs, the notes as its last rows."""
+    """Return a LaTeX `tabular` with booktabs rules, with the notes as its last rows."""
     lines = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
     lines.append(" & ".join(map(_latex, header)) + r" \\")
     lines.append(r"\midrule")
@@ -47,13 +47,13 @@ def to_latex(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> 
         written = [rf"\textbf{{{x}}}" if (row, i) in bold else x for i, x in enumerate(written)]
         lines.append(" & ".join(written) + r" \\")
     lines.append(r"\bottomrule")
-    whole = rf"\multicolumn{{{len(header)}}}{{l}}"
-    lines += [rf"{whole}{{\footnotesize {_latex(note)}}} \\" for note in notes]
+    full_row = rf"\multicolumn{{{len(header)}}}{{l}}"
+    lines += [rf"{full_row}{{\footnotesize {_latex(note)}}} \\" for note in notes]
     return "\n".join([*lines, r"\end{tabular}"])
 
 
 def to_html(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
-    """Write a table of HTML."""
+    """Return an HTML table, with the notes as its caption."""
 
     def line(tag: str, cells: Cells, row: int = -1) -> str:
         written = []
@@ -72,7 +72,7 @@ def to_html(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> s
 
 
 def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write comma-separated values; what is no number is empty."""
+    """Return comma-separated values; NaN is an empty cell."""
     names = list(dict.fromkeys(name for record in records for name in record))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -83,7 +83,7 @@ def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def to_json(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write an object for every row, by its first cell."""
+    """Return JSON with one object per row, by the first cell of the row; NaN is null."""
     rows = {}
     for record in records:
         (_, name), *cells = record.items()

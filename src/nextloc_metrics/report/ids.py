@@ -1,4 +1,4 @@
-"""Ids in the cells of a table: numbers, lists of them, or text."""
+"""Ids in the cells of a table: numbers, text, or lists of either."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nextloc_metrics.messages import short
 
 OnError = Literal["raise", "miss"]
 
-# Between the ids of a list that is written as text.
+# Separators of the ids in a list that is text.
 _BETWEEN = re.compile(r"[,;|]+")
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -25,8 +25,8 @@ class Words:
     """The numbers of ids that are text.
 
     Args:
-        vocabulary: the text of every id, in the order of numbers.
-        padding: numbers that stand for nothing, beside -1.
+        vocabulary: the text of each id, in the order of numbers.
+        padding: numbers that pad lists, in addition to -1.
     """
 
     def __init__(self, vocabulary: Sequence[str], padding: Sequence[int]) -> None:
@@ -40,7 +40,7 @@ class Words:
     def of(
         cls, vocabulary: Sequence[str] | None, targets: Any, is_one: bool, padding: Sequence[int]
     ) -> Words | None:
-        """Make those of a vocabulary or, where targets are text, of these; None for numbers."""
+        """Make numbers from a vocabulary, or else from targets that are text; None for numbers."""
         if vocabulary is not None:
             return cls(vocabulary, padding)
         if _integers(targets) is not None:
@@ -51,13 +51,13 @@ class Words:
         return cls(sorted(found), padding) if any(map(_is_text, found)) else None
 
     def of_targets(self, tokens: Sequence[Any]) -> list[int] | None:
-        """Return the numbers of known ids; None where one is not known."""
+        """Return the numbers of ids; None if an id is not in the vocabulary."""
         words = [str(token) for token in tokens if str(token) not in self._padding]
         known = all(word in self.numbers for word in words)
         return [self.numbers[word] for word in words] if known else None
 
     def of_answers(self, tokens: Sequence[Any]) -> list[int] | None:
-        """Return numbers; an id that is not known gets the next one. None where one is missing."""
+        """Return the numbers of ids; an unknown id gets the next number. None if one is missing."""
         if any(map(_is_missing, tokens)):
             return None
         return [
@@ -75,10 +75,10 @@ def read_targets(
     is_one: bool,
     may_be_empty: bool,
 ) -> Tensor:
-    """Read what was relevant."""
-    whole = None if words is not None else _integers(column)
-    if whole is not None and bool((whole >= 0).any(1).all()):
-        return whole[:, 0] if whole.shape[1] == 1 else whole
+    """Read the relevant ids, int64 `[N]` or `[N, M]`."""
+    integers = None if words is not None else _integers(column)
+    if integers is not None and bool((integers >= 0).any(1).all()):
+        return integers[:, 0] if integers.shape[1] == 1 else integers
     lists = []
     for row, cell in enumerate(column):
         tokens = split(cell, is_one)
@@ -94,10 +94,10 @@ def read_targets(
 def read_lists(
     file: str, column: Any, padding: Sequence[int], words: Words | None, on_error: OnError
 ) -> tuple[Tensor, int]:
-    """Read lists of ids, padded with -1, and how many were broken."""
-    whole = None if words is not None else _integers(column)
-    if whole is not None:
-        ids, missed = check_ids(file, whole.numpy(), padding, on_error)
+    """Return lists of ids, padded with -1, and the number of unreadable lists."""
+    integers = None if words is not None else _integers(column)
+    if integers is not None:
+        ids, missed = check_ids(file, integers.numpy(), padding, on_error)
         return as_tensor("preds", ids), missed
     lists, missed = [], 0
     for row, cell in enumerate(column):
@@ -113,7 +113,7 @@ def read_lists(
 
 
 def check_ids(file: str, ids: Any, padding: Sequence[int], on_error: OnError) -> tuple[Any, int]:
-    """Replace padding in ids `[N, K]` by -1, and count broken rows: other negative ids."""
+    """Replace padding in ids `[N, K]` by -1, and count rows with other negative ids as broken."""
     if padding:
         ids = np.where(np.isin(ids, list(padding)), -1, ids)
     broken = (ids < -1).any(1)
@@ -126,7 +126,7 @@ def check_ids(file: str, ids: Any, padding: Sequence[int], on_error: OnError) ->
 
 
 def _integers(column: Any) -> Tensor | None:
-    """Return a column of integers, or of arrays of them, int64 `[N, M]`; None for any other."""
+    """Return a column of integers or of integer arrays, int64 `[N, M]`; None for any other."""
     if isinstance(column, list) or not len(column):
         return None
     if column.dtype.kind not in "iu":
@@ -138,12 +138,12 @@ def _integers(column: Any) -> Tensor | None:
 
 
 def split(cell: Any, is_one: bool = False) -> list[Any]:
-    """Part a cell into ids, as numbers or as text.
+    """Split a cell into ids, which are numbers or text.
 
-    Numbers may stand between spaces. Text may hold spaces, and stands between quotes or commas.
+    Spaces separate numbers. Text may hold spaces; quotes or commas separate it.
 
     Args:
-        cell: a list, or one id, or text with a list or one id.
+        cell: a list, one id, or text with a list or one id.
         is_one: whether text without brackets is one id, commas included.
     """
     if isinstance(cell, np.ndarray | list | tuple):
@@ -164,7 +164,7 @@ def split(cell: Any, is_one: bool = False) -> list[Any]:
 
 
 def _number(tokens: Sequence[Any], padding: Sequence[int]) -> list[int] | None:
-    """Return ids, -1 for padding; None where a token is none."""
+    """Return ids, -1 for padding; None if a token is not an id."""
     numbers = []
     for token in tokens:
         number = _whole(token)
@@ -175,16 +175,16 @@ def _number(tokens: Sequence[Any], padding: Sequence[int]) -> list[int] | None:
 
 
 def _whole(token: Any) -> int | None:
-    """Return a whole number, written as a float maybe; None for anything else."""
+    """Return an integer, which may be written as a float; None for anything else."""
     if _is_text(token) or not float(token).is_integer():
         return None
-    # digits are read as they are: a float holds 53 bits of them
+    # a float holds only 53 bits, so digits are read as an integer
     is_float = isinstance(token, str) and not token.lstrip("+-").isdecimal()
     return int(float(token)) if is_float else int(token)
 
 
 def _is_text(token: Any) -> bool:
-    """Tell whether a token is no number at all."""
+    """Return whether a token is not a number."""
     if isinstance(token, str):
         return not _NUMBER.fullmatch(token)
     return not isinstance(token, int | float | np.number)
@@ -196,6 +196,6 @@ def _is_missing(cell: Any) -> bool:
 
 def _broken(file: str, row: int, value: Any) -> ValueError:
     return ValueError(
-        f"row {row} of {file} must hold ids of locations, got {short(value)}; `padding=` names "
-        "numbers that stand for nothing, and `on_error='miss'` counts broken answers as misses."
+        f"row {row} of {file} must hold ids of locations, got {short(value)}; pass numbers that "
+        "pad lists as `padding=`, or count unreadable answers as misses with `on_error='miss'`."
     )

@@ -1,4 +1,4 @@
-"""An evaluation as one page of HTML, with nothing from elsewhere."""
+"""An evaluation as one HTML page without links to other files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nextloc_metrics.report.counted import Counted
     from nextloc_metrics.report.evaluation import Evaluation
 
-# Longer tables are folded.
+# Tables with more rows are folded.
 _LONG = 12
 
 _STYLE = """
@@ -51,7 +51,7 @@ footer { margin-top: 3rem; font-size: .8rem; }
 
 
 def write_page(evaluation: Evaluation, title: str, audit: Audit | None = None) -> str:
-    """Write the page; see `Evaluation.to_html`."""
+    """Return the page; see `Evaluation.to_html`."""
     counted = evaluation._counted
     sections = [_section("Result", _headline(evaluation))]
     sections += [
@@ -59,14 +59,14 @@ def write_page(evaluation: Evaluation, title: str, audit: Audit | None = None) -
         for kind, table in evaluation.groups.items()
     ]
     if counted.locations is not None:
-        sections.append(_section("On the ground", _on_the_ground(counted)))
+        sections.append(_section("Distance", _distance(counted)))
     if evaluation.deciles is not None:
         content = _by_decile(counted.parts["deciles"]) + _table(evaluation.deciles)
-        sections.append(_section("By popularity", content))
+        sections.append(_section("By popularity of the target", content))
     sections.append(_section("Ties", _ties(evaluation)))
     sections.append(_section("Protocol", _card(evaluation.card)))
     if audit is not None:
-        sections.append(_section("Under other protocols", _audit(audit)))
+        sections.append(_section("Under the protocols of other codebases", _audit(audit)))
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -77,21 +77,21 @@ def write_page(evaluation: Evaluation, title: str, audit: Audit | None = None) -
 
 
 def _audit(audit: Audit) -> str:
-    """Show what other codebases would print, and draw the accuracy at the first cut-off."""
+    """Show the values that other codebases would report, and draw the first accuracy."""
     cuts = [one.metric.k for one in audit.findings if one.metric.kind == "hit" and one.metric.k]
     if not cuts:
         return _table(audit.table)
-    caption = f"Accuracy within {min(cuts)} under other protocols; the line is the exact value"
+    caption = f"Accuracy@{min(cuts)} under each protocol; the line is the exact value"
     return _picture(caption, audit.plot, min(cuts)) + _table(audit.table)
 
 
 def _headline(evaluation: Evaluation) -> str:
-    """Show the values, as a picture and as a table."""
+    """Show the values as a picture and as a table."""
     confidence = evaluation._counted.setting.confidence
     columns = dict(evaluation.columns)
     columns["model"] = columns.pop("value")
     picture = _picture(
-        f"Values with {100 * confidence:g} % intervals",
+        f"Values with {100 * confidence:g} % confidence intervals",
         draw_readings,
         {name: columns[name] for name in ("model", *columns)},
         confidence,
@@ -100,33 +100,33 @@ def _headline(evaluation: Evaluation) -> str:
     skill = ""
     if evaluation.skill:
         rows = [[name, f"{100 * x:.2f}"] for name, x in evaluation.skill.items()]
-        note = "0 is the ranking by visits in the training data, 100 is perfect"
+        note = "0: ranking by visits in the training data; 100: perfect ranking"
         skill = _table(Table(["skill, percent", "value"], rows, [note]))
     return picture + _table(evaluation.table) + skill
 
 
 def _by_group(kind: str, table: Table, members: RankingCollection | None) -> str:
-    """Draw the first metric for every group, and show the table of all."""
-    if members is None:  # there is no group
+    """Draw the first metric for each group, and show the table of all metrics."""
+    if members is None:
         return _table(table)
     name, member = next(iter(members.named_members()))
     return _picture(f"{name} by {kind}", plot_metric, member) + _table(table)
 
 
-def _on_the_ground(counted: Counted) -> str:
-    """Draw a map of the accuracy, and how far the decisions are off."""
+def _distance(counted: Counted) -> str:
+    """Draw a map of the accuracy, and the distribution of the distance errors."""
     if "map" not in counted.parts:
         return ""
     ((_, by_location),) = counted.parts["map"].named_members()
     if not int(by_location.numbers()[0].sum()):
         return ""
     return _picture(
-        "acc_at_1 by the target's location", error_map, by_location, counted.locations
-    ) + _picture("Distance of the decisions", distance_errors, counted.headline)
+        "acc_at_1 by target location", error_map, by_location, counted.locations
+    ) + _picture("Distance from decision to target", distance_errors, counted.headline)
 
 
 def _by_decile(members: RankingCollection) -> str:
-    """Draw precision and NDCG, whose values are fractions, for every decile of the target."""
+    """Draw precision and NDCG for each decile of the target."""
     values = members.compute()
     pictures = ""
     for title in ("precision", "ndcg"):
@@ -142,13 +142,14 @@ def _by_decile(members: RankingCollection) -> str:
 
 
 def _ties(evaluation: Evaluation) -> str:
-    """Show how much the order of tied candidates could change."""
+    """Show the range of values over the orders of tied candidates."""
     rows = [
         [name, *(f"{100 * x:.2f}" for x in (low, evaluation.values[name], high))]
         for name, (low, high) in evaluation.ties.items()
     ]
     header = ["percent", "relevant last", "expected", "relevant first"]
-    return _table(Table(header, rows, ["among candidates with equal scores"]))
+    note = "relevant last (first): the relevant location after (before) others with the same score"
+    return _table(Table(header, rows, [note]))
 
 
 def _card(card: Mapping[str, Any]) -> str:
@@ -164,7 +165,7 @@ def _section(title: str, content: str) -> str:
 
 
 def _table(table: Table) -> str:
-    """Put a table where it can be moved sideways, and fold it where it is long."""
+    """Return a table that scrolls sideways, folded if it is long."""
     html = f'<div class="wide">{table._repr_html_()}</div>\n'
     if len(table.rows) <= _LONG:
         return html
@@ -172,9 +173,9 @@ def _table(table: Table) -> str:
 
 
 def _picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
-    """Draw into the page itself."""
+    """Return a picture as SVG inside the page."""
     pyplot = import_pyplot()
-    # text of the data is no formula, and the same data make the same bytes
+    # do not parse text of the data as formulas; the same data give the same bytes
     style = {"text.parse_math": False, "svg.hashsalt": "nextloc-metrics"}
     with pyplot.rc_context(style):
         figure, _ = draw(*arguments)
@@ -189,5 +190,5 @@ def _picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
 
 
 def write_cell(value: Any) -> str:
-    """Write a number or a text of the card."""
+    """Return a value of the card as text."""
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,4 +1,4 @@
-"""Values as a table for people: aligned text, HTML, Markdown, LaTeX, CSV, JSON, a data frame."""
+"""Tables of values: aligned text, HTML, Markdown, LaTeX, CSV, JSON, a data frame."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from nextloc_metrics.comparison import Comparison
 from nextloc_metrics.messages import short
 from nextloc_metrics.report.readings import Reading, read_results
 
-# Marks of a difference that chance makes so rarely.
+# Marks of significance, by p-value.
 _MARKS = {0.001: "***", 0.01: "**", 0.05: "*"}
 
 Models = Mapping[str, Mapping[str, Reading]]
 
 
 class Table:
-    r"""Rows of text under a header, aligned: `print` it, or let a notebook show it.
+    r"""A table of text, aligned by `print` and shown as HTML in a notebook.
 
     Args:
-        header: the columns' titles.
-        rows: as many cells each.
+        header: the titles of the columns.
+        rows: the cells of each row, one per column.
         notes: lines below the rows.
-        records: the numbers of every row, by the names of columns; None for the text itself.
-        bold: which cells stand out, as (row, column).
+        records: the numbers of each row, by column name; None for the text of the cells.
+        bold: the cells in bold, as (row, column).
 
     Example:
         >>> table = Table(["percent", "value"], [["acc_at_1", "22.58"], ["mrr", "-"]])
@@ -60,7 +60,7 @@ class Table:
         self.records = texts if records is None else [dict(record) for record in records]
 
     def __str__(self) -> str:
-        """Align the first column left and the others right."""
+        """Return aligned text: the first column left, the others right."""
         lines = [self.header, *self.rows]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         text = [
@@ -72,19 +72,19 @@ class Table:
     __repr__ = __str__
 
     def to_markdown(self) -> str:
-        """Write it for a page or an issue in Markdown."""
+        """Return the table as Markdown."""
         return formats.to_markdown(self.header, self.rows, self.notes, self.bold)
 
     def to_latex(self) -> str:
-        """Write a `tabular` for LaTeX with the package booktabs; the best value is bold."""
+        """Return a LaTeX `tabular` for the package booktabs; the best value is bold."""
         return formats.to_latex(self.header, self.rows, self.notes, self.bold)
 
     def to_csv(self) -> str:
-        """Write the numbers, unrounded and as fractions, as comma-separated values."""
+        """Return the numbers, unrounded and as fractions, as comma-separated values."""
         return formats.to_csv(self.records)
 
     def to_json(self) -> str:
-        """Write the numbers, unrounded and as fractions; null where there are no data."""
+        """Return the numbers, unrounded and as fractions, as JSON; null without data."""
         return formats.to_json(self.records)
 
     def to_pandas(self) -> Any:
@@ -110,21 +110,20 @@ def side_by_side(
     confidence: float = 0.95,
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> Table:
-    """Lay out several models' collections, a column each.
+    """Make a table of the collections of several models, one column per model.
 
-    Values are summed over processes, as by `compute`: call it on all of them.
+    It sums states over processes, as `compute` does: call it on all processes.
 
     Args:
-        models: collections by the names of the models; members of one name share a row, whatever
-            the prefix.
-        percent: write fractions as percent.
-        intervals: write the bounds of every mean of scores beside it.
-        confidence: how often such intervals hold the true mean.
-        comparisons: of two models, by the names of rows, what `analysis.compare` returned: the
-            last model's values are marked where chance makes such a difference rarely.
+        models: collections by model name; members with equal names, without prefix, share a row.
+        percent: whether to write fractions as percent.
+        intervals: whether to add a column with the interval of each mean of scores.
+        confidence: the confidence level of the intervals.
+        comparisons: for two models, results of `analysis.compare` by the names of rows; they mark
+            the values of the last model by significance.
 
     Raises:
-        ValueError: there are comparisons and not two models, or one is of no row.
+        ValueError: there are comparisons and not two models, or a comparison has no row.
 
     Example:
         >>> from torch import tensor
@@ -149,21 +148,21 @@ def side_by_side(
     rows = set(chain.from_iterable(readings.values()))
     if comparisons and (len(models) != 2 or not set(marks) <= rows):
         raise ValueError(
-            "`comparisons` must be of the rows of two models, got "
+            "`comparisons` must name rows of a table of two models, got "
             f"{short(sorted(set(marks) - rows) or list(models))}."
         )
     return _lay_out(readings, percent, known, _notes(found, marks), marks)
 
 
 def of_collection(collection: RankingCollection, percent: bool, confidence: float | None) -> Table:
-    """Lay out one collection's values; see `RankingCollection.table`."""
+    """Make a table of one collection; see `RankingCollection.table`."""
     results = collection.results(confidence)
     readings = read_results(collection, results, keep_base=False, by_group=True)
     return _lay_out({"value": readings}, percent, confidence, _notes({"": results}, {}), {})
 
 
 def of_readings(columns: Models, confidence: float) -> Table:
-    """Lay out one model's values with intervals, beside others to be seen against."""
+    """Make a table of the values of one model with intervals, and of reference values."""
     return _lay_out(columns, True, confidence, (), {})
 
 
@@ -174,7 +173,7 @@ def _lay_out(
     notes: Sequence[str],
     marks: Mapping[str, str],
 ) -> Table:
-    """Lay out readings, a row for every name and a column for every model."""
+    """Make a table of readings, one row per name and one column per model."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     first = {name: next(x[name] for x in models.values() if name in x) for name in names}
     titles = {name: reading.title(name) for name, reading in first.items()}
@@ -205,7 +204,7 @@ def _lay_out(
 
 
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
-    """Return the numbers of every row."""
+    """Return the numbers of each row."""
     records = []
     measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
     alone = len(models) == 1 or len(measured) == 1
@@ -226,7 +225,7 @@ def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) ->
 
 
 def _is_best(model: str, name: str, models: Models) -> bool:
-    """Whether no other of several models has a better value."""
+    """Return whether a model has the best value among several models."""
     values = {of: x[name] for of, x in models.items() if name in x}
     known = [one.value for one in values.values() if one.value == one.value]
     if len(models) == 1 or model not in values or values[model].value not in known:
@@ -236,13 +235,13 @@ def _is_best(model: str, name: str, models: Models) -> bool:
 
 
 def _sizes(name: str, models: Models) -> str:
-    """Write how many queries a group has; of models that differ, of each."""
+    """Return the number of queries of a group; if models differ, the number for each."""
     found = [x[name].number for x in models.values() if name in x]
     return " / ".join(dict.fromkeys(f"{number:,}" for number in found if number is not None))
 
 
 def _notes(found: Mapping[str, Results], marks: Mapping[str, str]) -> list[str]:
-    """Say of how many queries the values are, for every model where they differ."""
+    """Return notes with the number of queries, for each model if models differ."""
     notes = {}
     for model, results in found.items():
         numbers = sorted({int(torch.as_tensor(x).sum()) for x in results.numbers.values()})
@@ -281,7 +280,7 @@ def _number(reading: Reading, value: float, percent: bool) -> str:
 
 
 def _intervals(readings: Sequence[Reading | None], percent: bool) -> list[str]:
-    """Write bounds around a dash that stands at one position in all rows."""
+    """Return intervals as text, aligned at the dash."""
     ends = [
         tuple(_number(reading, end, percent) for end in reading.bounds)
         if reading is not None and reading.bounds is not None

@@ -1,4 +1,4 @@
-"""Runs and relevance judgements ("qrels") in the format of TREC, read and written."""
+"""Reading and writing runs and relevance judgements ("qrels") in the TREC format."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from torch import Tensor
 
 _OPENED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
-# How many candidates of scores are written for a query, as is the custom.
+# Number of candidates per query in a run that is made from scores, as usual in TREC.
 _DEPTH = 1000
 
 
 def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]]]:
-    """Read every query's answers, best first, and the relevant ids; all of them as text.
+    """Return the answers of each query, best first, and the relevant ids, all as text.
 
-    Queries come in the order of the judgements. One without an answer has an empty list, and one
-    without a judgement nothing relevant. Answers are in the order of their scores, equal ones by id
-    from last to first, as trec_eval has it; the column of ranks is not looked at.
+    Queries are in the order of the judgements, then of the run. A query without an answer has an
+    empty list, and a query without a judgement has no relevant id. Answers are sorted by score,
+    equal scores by id in falling order, as in trec_eval; the column of ranks is not read.
     """
     relevant: dict[str, list[str]] = {}
     for row, (query, _, document, grade) in _lines(qrels, "query 0 id grade"):
@@ -38,12 +38,12 @@ def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]]]
 
 
 def open_text(path: Path) -> Any:
-    """Open a file of text, compressed maybe, with or without a mark of its encoding."""
+    """Open a text file, compressed or not, with or without a byte order mark."""
     return _OPENED.get(path.suffix, open)(path, "rt", encoding="utf-8-sig")
 
 
 def _lines(path: Path, columns: str) -> Iterator[tuple[int, list[str]]]:
-    """Part lines into columns, and number them from 1."""
+    """Split lines into columns, and number the lines from 1."""
     with open_text(path) as file:
         for row, line in enumerate(file, 1):
             cells = line.split()
@@ -71,7 +71,7 @@ def write_trec(
     qrels: Path,
     name: str,
 ) -> None:
-    """Write lists of ids, or the best of scores, and what was relevant; queries are numbered."""
+    """Write lists of ids, or the best candidates by score, and the relevant ids."""
     preds = torch.as_tensor(preds)
     if preds.is_floating_point():
         scores, ids = preds.nan_to_num(nan=-torch.inf).topk(min(_DEPTH, preds.shape[1]))
@@ -90,7 +90,7 @@ def write_trec(
         for query, row in enumerate(zip(ids.tolist(), scores.tolist(), strict=True)):
             seen: set[int] = set()
             for rank, (number, score) in enumerate(zip(*row, strict=True), 1):
-                if number >= 0 and number not in seen:  # a run holds an id once
+                if number >= 0 and number not in seen:  # a run must not repeat an id
                     file.write(f"{query} Q0 {word(number)} {rank} {score!r} {name}\n")
                     seen.add(number)
     with qrels.open("w", encoding="utf-8") as file:
