@@ -65,7 +65,7 @@ def test_ranks_in_every_form() -> None:
         (torch.tensor(3), {}, ValueError, r"shape \(N,\).*got int64 \(\)"),
         ([[[1]]], {}, ValueError, r"shape \(N,\)"),
         ([1, -1], {}, ValueError, "at least 1 .*got -1"),
-        ([0, 1], {"missing": -1}, ValueError, "at least 1 .*got 0; ranks from 0 need 1 added"),
+        ([0, 1], {"missing": -1}, ValueError, "at least 1, .*got 0; add 1 to ranks"),
         ([5], {"num_candidates": 4}, ValueError, "at most `num_candidates`, 4, got 5"),
         ([3], {"num_candidates": 4, "tied": [3]}, ValueError, "got 5"),
         ([1], {"num_candidates": 0}, ValueError, "`num_candidates` must be a positive integer"),
