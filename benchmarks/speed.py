@@ -257,7 +257,7 @@ def ranx(preds: Tensor, relevant: Tensor) -> Any:
     judged = Qrels({f"q{i}": {f"d{j}": 1 for j in row} for i, row in enumerate(relevant.tolist())})
     ranked = Run(
         {
-            f"q{i}": {f"d{j}": 10.0 - place for place, j in enumerate(row)}
+            f"q{i}": {f"d{j}": 10.0 - position for position, j in enumerate(row)}
             for i, row in enumerate(preds.tolist())
         }
     )

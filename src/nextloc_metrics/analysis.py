@@ -219,7 +219,7 @@ def skill(value: Any, chance: Any) -> Any:
 def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     """Score every location by its visits in the training data, equally for all queries.
 
-    A model that is no better has learnt which locations are popular, and nothing about users.
+    A model that is not better than this baseline has learnt only which locations are popular.
     Locations with equally many visits are tied; locations without a visit are last.
 
     Args:
@@ -247,7 +247,7 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
         raise ValueError(
             f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."
         )
-    # counts are whole numbers, up to 2^53 exact; Apple's devices have no float64
+    # float64 holds counts up to 2^53 exactly; MPS devices have no float64
     scores = scores.float() if scores.device.type == "mps" else scores.double()
     lowest, highest = (float(bound) for bound in scores.aminmax())
     if not (lowest >= 0 and highest < torch.inf):

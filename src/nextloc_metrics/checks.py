@@ -60,8 +60,8 @@ def check_candidates(preds: Tensor) -> None:
 
 def check_number(name: str, value: object, or_zero: bool = False) -> float:
     """Return the value as a float, or raise if it is not a finite positive number."""
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    if not known or not (0 < value < float("inf") or (or_zero and value == 0)):  # type: ignore[operator]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not (0 < value < float("inf") or (or_zero and value == 0)):  # type: ignore[operator]
         least = "a finite number of at least 0" if or_zero else "a finite positive number"
         raise ValueError(f"`{name}` must be {least}, got {short(value)}.")
     return float(value)  # type: ignore[arg-type]

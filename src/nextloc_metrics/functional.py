@@ -142,7 +142,7 @@ def location_f1(
     average: Average | None = "weighted",
     **options: Any,
 ) -> Tensor:
-    """F1 over locations, with the best candidate as decision; see `LocationF1`."""
+    """F1 per location, with the best candidate as decision; see `LocationF1`."""
     return _compute(LocationF1(num_locations, average, **options), preds, target, mask)
 
 
@@ -155,7 +155,7 @@ def location_precision(
     average: Average | None = "weighted",
     **options: Any,
 ) -> Tensor:
-    """Precision over locations, with the best candidate as decision; see `LocationPrecision`."""
+    """Precision per location, with the best candidate as decision; see `LocationPrecision`."""
     return _compute(LocationPrecision(num_locations, average, **options), preds, target, mask)
 
 
@@ -168,7 +168,7 @@ def location_recall(
     average: Average | None = "weighted",
     **options: Any,
 ) -> Tensor:
-    """Recall over locations, with the best candidate as decision; see `LocationRecall`."""
+    """Recall per location, with the best candidate as decision; see `LocationRecall`."""
     return _compute(LocationRecall(num_locations, average, **options), preds, target, mask)
 
 

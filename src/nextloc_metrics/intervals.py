@@ -1,9 +1,9 @@
 r"""Confidence intervals of a mean of scores in [0, 1], from integer sums.
 
-For scores in [0, 1] with the mean m, the variance is at most m (1 - m), its value for scores of 0
-and 1. A mean with standard error s so has the effective sample size n_eff = m (1 - m) / s^2: as
-many independent 0/1 scores have the same standard error. The interval is Wilson's with n_eff. For
-0/1 scores it is exactly Wilson's, for many queries about the normal one, and always in [0, 1].
+The variance of scores in [0, 1] with mean m is at most m (1 - m), which 0/1 scores have. The
+effective sample size of a mean with standard error s is n_eff = m (1 - m) / s^2, the number of
+independent 0/1 scores with the same standard error. The interval is Wilson's with n_eff. It equals
+Wilson's for 0/1 scores, approaches the normal interval for many queries, and lies in [0, 1].
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA
 22, 1927; the effective sample size: E. L. Korn and B. I. Graubard, "Confidence intervals for

@@ -56,17 +56,17 @@ _MOST_CANDIDATES = 1 << 31
 class Formula(NamedTuple):
     """The formula of a query's score: a weight per rank, a sum over locations, and a divisor.
 
-    The worth of a relevant location is the mean weight of its tied block's ranks: 1 (`"count"`),
-    1 / rank (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond rank `k`. The score is
-    the worth of the first location, the sum over all, or the sum over all in which each worth is
-    multiplied by the number of relevant locations up to its rank (`"precision"`), divided by
-    `over`.
+    A rank has the weight 1 (`"count"`), 1 / rank (`"harmonic"`) or 1 / log2(rank + 1)
+    (`"discount"`), and 0 beyond rank `k`. A relevant location has the mean weight of its tied
+    block's ranks. The score is the weight of the first location, the sum over all locations, or
+    the sum of each weight times the number of relevant locations up to its rank (`"precision"`);
+    divided by `over`.
 
     Attributes:
         weight: the weight of a rank.
         k: the last rank that counts; None for no cut-off.
         of: the relevant locations that count.
-        over: the divisor; with an ideal, each worth is multiplied by the location's gain.
+        over: the divisor; with an ideal, each weight is multiplied by the location's gain.
         gain: the gain of a grade.
     """
 
@@ -108,17 +108,17 @@ def _evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
         last = _last(formula.k, ranking.num_candidates)
         ends = once(last, partial(_ends, blocks, last))
         start, end = ends
-        worth = once((formula.weight, last), partial(between, formula.weight, start, end, last))
+        weights = once((formula.weight, last), partial(between, formula.weight, start, end, last))
         if formula.of == "first":
-            score = worth[:, 0] / tied[:, 0]
+            score = weights[:, 0] / tied[:, 0]
             if blocks.above.shape[1] > 1:
                 score = _of_first_block(blocks, ends, last, formula.weight, score)
         elif formula.of == "precision" and blocks.above.shape[1] > 1:
             slope = (blocks.relevant_tied - 1).double() / (blocks.tied - 1).clamp(min=1)
-            value = (blocks.relevant_above + 1 - slope * (blocks.above + 1)) * worth
+            value = (blocks.relevant_above + 1 - slope * (blocks.above + 1)) * weights
             score = row_sum((value + slope * (end - start)) / tied)
         else:
-            value = worth / tied
+            value = weights / tied
             if ranking.grades is not None and formula.over in ("ideal", "full ideal"):
                 gains = once(formula.gain, partial(_gains, ranking, formula.gain))
                 value = gains[:, : value.shape[1]] * value

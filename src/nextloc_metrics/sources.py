@@ -296,7 +296,7 @@ def _exchange_scores(
     columns = [own, is_here]
     if top:
         _, _, best_here = survey(scores, scores[:, :0], find_best=True)
-        assert best_here is not None  # asked for
+        assert best_here is not None  # `find_best` is True
         best, first = highest(scores, best_here, top).numbered_from(offset)
         columns += [part[:, None] for part in best]
         if first is not None:
