@@ -163,7 +163,7 @@ class RankingCollection(MetricCollection):
             return super().forward(ranking)
 
     def compute(self) -> dict[str, Any]:
-        """Return every member's value; one all-reduce sums all states over the processes."""
+        """Return every member's value; all states are summed over the processes together."""
         with self.summed_at_once():
             return super().compute()
 
@@ -171,7 +171,7 @@ class RankingCollection(MetricCollection):
         """Return every member's value and, for means of scores, its confidence interval.
 
         The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
-        `_high`. One all-reduce sums all states over the processes.
+        `_high`. All states are summed over the processes together.
 
         Args:
             confidence: the confidence level.
@@ -379,7 +379,7 @@ def _check_group(members: list[Any]) -> None:
     for member in members[1:]:
         if member.state_name != members[0].state_name:
             raise ValueError(
-                "the members of a compute group must have equal states, got "
+                "the members of a compute group must need the same state, got "
                 f"{short(members[0])} and {short(member)}; omit `compute_groups`."
             )
 

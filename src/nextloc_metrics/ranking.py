@@ -71,13 +71,13 @@ class Ranking(Ranks):
             target: the relevant locations. Integer `[...]`, one id per query; integer `[..., M]`,
                 ids padded with -1; bool `[..., C]`; or floating `[..., C]`, graded (relevant
                 where > 0). The form follows from dtype and shape, never from the values.
-            mask: bool `[...]`; a query is skipped, and its target not read, where False.
+            mask: bool `[...]`; False skips the query, whose target is then not read.
             ignore_index: an id that is never relevant; a query with only ignored ids is skipped.
             validate_args: read the target's values and raise where they are out of range. The
                 check waits for the device.
             top: the number of first ranks whose ids are kept.
             depth: the number of first ranks that matter; None for all. Relevant locations beyond
-                may be missing or unretrieved: faster where queries have several.
+                may be missing or unretrieved, which is faster for several per query.
             best_only: with `top=1`, keep `best` but no `top_candidates`, which is faster.
             keep_scores: keep the scores, without a copy.
             exclude: candidates that are not ranked, such as visited locations: integer
