@@ -1,4 +1,4 @@
-"""How long ranking takes on a CUDA device, beside one read of the scores, and its peak memory.
+"""Measure the time and peak memory of ranking on a CUDA device, and one read of the scores.
 
 python benchmarks/cuda_device.py [--json results.json] [--seconds 3]
 
@@ -28,7 +28,7 @@ Run = Callable[[], object]
 
 
 def waited_for(run: Run) -> Run:
-    """Run, and wait until the device is done."""
+    """Run, and synchronise with the device."""
 
     def finish() -> None:
         run()
@@ -38,7 +38,7 @@ def waited_for(run: Run) -> Run:
 
 
 def without_triton(run: Run) -> Run:
-    """Count by PyTorch's operations."""
+    """Run on the reference backend, in PyTorch operations."""
 
     def plain() -> None:
         kept = list(backends._chosen)
@@ -52,7 +52,7 @@ def without_triton(run: Run) -> Run:
 
 
 def captured(run: Run) -> Run:
-    """Capture a run in a CUDA graph, after the first have compiled kernels and sent tables."""
+    """Capture a run in a CUDA graph, after runs that compile kernels and copy tables."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -66,7 +66,7 @@ def captured(run: Run) -> Run:
 
 
 def peak_memory(run: Run, scores: Tensor) -> float:
-    """The most memory that a run allocates, as a share of the scores."""
+    """Return the peak memory that a run allocates, as a share of the scores."""
     run()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
@@ -77,7 +77,7 @@ def peak_memory(run: Run, scores: Tensor) -> float:
 
 
 def contestants(scores: Tensor, target: Tensor) -> tuple[Contestants, Run]:
-    """The floor, a ranking by either path, and an update; and the update by itself."""
+    """Return the contestants (a read, rankings, updates on both backends), and the update."""
     several = target.ndim == 2
     metrics: Any = (
         recommendation_metrics(k=10, validate_args=False)
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of every table")
     options = parser.parse_args()
     if not torch.cuda.is_available():
-        print("There is no CUDA device here, so nothing is measured.")
+        print("No CUDA device found; nothing is measured.")
         return
     device = torch.cuda.get_device_name()
     print(device, "torch", torch.__version__, "CUDA", torch.version.cuda)

@@ -1,4 +1,4 @@
-"""What ranking a million candidates costs beside the chunked matrix product alone.
+"""Measure the time to rank a million candidates, and that of the chunked matrix product alone.
 
 python benchmarks/embeddings.py [--seconds 20] [--candidates 1000000] [--json embeddings.json]
 """
@@ -24,7 +24,7 @@ from nextloc_metrics import Ranking
 from nextloc_metrics.sources import _ALIGNMENT
 
 QUERIES, DIMENSIONS = 256, 64
-CHUNK_SIZE = 4096  # no other makes the product alone faster
+CHUNK_SIZE = 4096  # the fastest for the product alone
 PRODUCT = "the chunked matrix product alone"
 
 _PEAK = (
@@ -40,7 +40,7 @@ print(json.dumps(peak(lambda: Ranking.from_embeddings(queries, table, target))))
 
 
 def product(queries: Tensor, table: Tensor) -> None:
-    """Multiply chunk by chunk, into one buffer, whose rows must not start a power of two apart."""
+    """Multiply in chunks, into one buffer whose row stride is not a power of two."""
     buffer = torch.empty(len(queries), CHUNK_SIZE + _ALIGNMENT)
     for start in range(0, len(table), CHUNK_SIZE):
         rows = table[start : start + CHUNK_SIZE]
@@ -69,7 +69,7 @@ def measure(seconds: float, candidates: int = 1_000_000) -> list[Result]:
             result["peak_bytes"][backend] = peak
             print(
                 f"peak extra memory, {backend}: {peak / 1e6:.1f} MB; "
-                f"all scores would be {scores / 1e6:,.0f} MB"
+                f"all scores: {scores / 1e6:,.0f} MB"
             )
     return [result]
 

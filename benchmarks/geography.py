@@ -1,4 +1,4 @@
-"""What distances and new places cost beside the preset, and how long neighbours take to find.
+"""Measure the time of distances, exploration metrics, and the search for neighbours.
 
 python benchmarks/geography.py [--seconds 5]
 """
@@ -16,13 +16,13 @@ QUERIES = 256
 
 
 def town(number: int) -> Locations:
-    """Locations spread as in a city of some 20 km."""
+    """Make locations that are spread over a city of about 20 km."""
     spread = torch.randn(2, number, generator=torch.Generator().manual_seed(0))
     return Locations(40.7 + 0.08 * spread[0], -74 + 0.08 * spread[1])
 
 
 def neighbours() -> None:
-    """Print how many neighbours there are, and how long they take to find."""
+    """Print the number of neighbours, and the time to find them."""
     for number, km in ((5_135, 1.0), (5_135, 5.0), (100_000, 0.1), (100_000, 1.0)):
         locations = town(number)
         began = time.perf_counter()
@@ -36,7 +36,7 @@ def neighbours() -> None:
 
 
 def updates(number: int, seconds: float) -> None:
-    """Print what an update takes with the preset alone, with distances, and with new places."""
+    """Print the time of an update: the preset, with distances, and with exploration metrics."""
     scores = torch.randn(QUERIES, number)
     target = torch.randint(number, (QUERIES,))
     visits = Visits(torch.randint(20, (10_000,)), torch.randint(number, (10_000,)))
@@ -54,7 +54,7 @@ def updates(number: int, seconds: float) -> None:
         {
             "the preset": lambda: plain.update(scores, target),
             "the preset with distances": lambda: distances.update(scores, target),
-            "the preset, then new places": with_exploration,
+            "the preset, then exploration": with_exploration,
         },
         seconds,
     )

@@ -1,8 +1,8 @@
-"""How the time of an update grows, and how long the first result takes.
+"""Measure how the time of an update grows, and the time to the first result.
 
 python benchmarks/growth.py [--seconds 4] [--smallest] [--json growth.json]
 
-A slope is that of a straight line through the logarithms: 1 is in proportion, 0 is no growth.
+A slope is that of a straight line through the logarithms: 1 is proportional, 0 is no growth.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from nextloc_metrics import next_location_metrics, recommendation_metrics
 
 
 def preset(num_queries: int, num_candidates: int) -> Callable[[], object]:
-    """An update of the next-location preset."""
+    """Make an update of the next-location preset."""
     metrics = next_location_metrics(num_candidates)
     scores = torch.randn(num_queries, num_candidates)
     target = torch.randint(num_candidates, (num_queries,))
@@ -36,7 +36,7 @@ def preset(num_queries: int, num_candidates: int) -> Callable[[], object]:
 
 
 def several(num_relevant: int, k: int) -> Callable[[], object]:
-    """An update of the recommendation preset, of scores [64, 10,000]."""
+    """Make an update of the recommendation preset with scores [64, 10,000]."""
     metrics = recommendation_metrics(k=k)
     scores = torch.randn(64, 10_000)
     relevant = torch.rand(64, 10_000).topk(num_relevant).indices
@@ -46,8 +46,8 @@ def several(num_relevant: int, k: int) -> Callable[[], object]:
 GROWTH: dict[str, tuple[str, Sequence[int], Callable[[int], Callable[[], object]]]] = {
     "N": ("queries, of 10,000 candidates", (64, 256, 1024, 4096), lambda n: preset(n, 10_000)),
     "C": ("candidates, of 64 queries", (10**3, 10**4, 10**5, 10**6), lambda c: preset(64, c)),
-    "M": ("relevant a query", (1, 4, 16, 64, 256, 1024), lambda m: several(m, 10)),
-    "k": ("places, of 10 relevant", (1, 10, 100, 1000), lambda k: several(10, k)),
+    "M": ("relevant per query", (1, 4, 16, 64, 256, 1024), lambda m: several(m, 10)),
+    "k": ("cut-off, 10 relevant", (1, 10, 100, 1000), lambda k: several(10, k)),
 }
 
 
@@ -95,7 +95,7 @@ metrics.compute()["mrr"].item()
 
 
 def first_result(repetitions: int) -> list[Result]:
-    """Print how long fresh processes need from their first import to an import or a result."""
+    """Print the seconds of a fresh process from its first import to an import or a result."""
     bare, whole = "import torch, torchmetrics", "import torch, nextloc_metrics"
     programs = {
         f"`{bare}`": (bare, ""),
@@ -103,7 +103,7 @@ def first_result(repetitions: int) -> list[Result]:
         "first result": (whole, _RESULT),
     }
     times: dict[str, list[float]] = {name: [] for name in programs}
-    in_new_process(_FIRST.format(imports=whole, rest=""))  # the files are read from the disk
+    in_new_process(_FIRST.format(imports=whole, rest=""))  # warm the disk cache
     for _ in range(repetitions):
         for name, (imports, rest) in programs.items():
             times[name].append(in_new_process(_FIRST.format(imports=imports, rest=rest)))
@@ -116,7 +116,7 @@ def first_result(repetitions: int) -> list[Result]:
 
 
 def main() -> None:
-    """Print both."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--seconds", type=float, default=4.0, help="of every size that grows")

@@ -23,17 +23,17 @@ Result = dict[str, Any]
 
 PLAIN, REFERENCE = "nextloc-metrics", "nextloc-metrics, reference"
 
-# Turns that every contestant has at least, however slow it is.
+# The minimum number of turns of a slow contestant.
 _FEWEST_TURNS = 3
 
 
 def installed(package: str) -> bool:
-    """Tell whether a package can be imported."""
+    """Return whether a package can be imported."""
     return importlib.util.find_spec(package) is not None
 
 
 def on_backend(name: str, run: Callable[[], object]) -> Callable[[], object]:
-    """Make what runs on one backend, whichever the benchmark uses otherwise."""
+    """Return a function that calls `run` on one backend and then restores the others."""
     usual = list(backends._chosen)
     backends.use(name)
     chosen = list(backends._chosen)
@@ -50,7 +50,7 @@ def on_backend(name: str, run: Callable[[], object]) -> Callable[[], object]:
 
 
 def both_backends(make: Callable[[], Callable[[], object]], suffix: str = "") -> Contestants:
-    """Make what runs on the backend in C, and on the reference in PyTorch's operations."""
+    """Make the two contestants on the backend in C and on the reference backend."""
     backend_of = {PLAIN: "cpu", REFERENCE: "reference"}
     return {name + suffix: on_backend(backend, make()) for name, backend in backend_of.items()}
 
@@ -58,8 +58,8 @@ def both_backends(make: Callable[[], Callable[[], object]], suffix: str = "") ->
 def race(contestants: Contestants, seconds: float) -> list[dict[str, float]]:
     """Run the contestants in turn until the time is over; return milliseconds of every round.
 
-    What ran before leaves its data in the caches, or clears them: every round has its own order.
-    Those that take more than a hundredth of the time share half of it, and miss rounds.
+    The order is random per round, because a contestant changes the caches for the next one.
+    Contestants that take more than 1 % of the time share half of it, and run in fewer rounds.
     """
     warm_up = {name: _milliseconds(run) for name, run in contestants.items()}
     spent = {name: 0.0 for name, taken in warm_up.items() if taken > 10 * seconds}
@@ -107,11 +107,11 @@ def report(
     """Race the contestants, print a table, and return it.
 
     Args:
-        title: of the table.
-        contestants: what to race; the first is the floor.
-        seconds: how long.
-        key: by which `render.py` finds the table.
-        others: those that ratios are to, besides the floor and both backends of this library.
+        title: the title of the table.
+        contestants: the functions to time; the first is the floor.
+        seconds: the duration.
+        key: the key by which `render.py` finds the table.
+        others: more denominators of ratios, in addition to the floor and both backends.
     """
     floor = next(iter(contestants))
     to = [n for n in contestants if n in (floor, PLAIN, REFERENCE, *others)]
@@ -134,7 +134,7 @@ def report(
 
 
 def in_new_process(code: str, *arguments: object, **environment: str) -> Any:
-    """Run Python code in a process of its own, and return the JSON it prints last."""
+    """Run Python code in a new process, and return the JSON that it prints last."""
     finished = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         env=os.environ | environment,
@@ -148,7 +148,7 @@ def in_new_process(code: str, *arguments: object, **environment: str) -> Any:
 
 
 def machine() -> dict[str, object]:
-    """Say what the figures were measured on."""
+    """Describe the machine."""
     model = platform.processor() or platform.machine()
     cpu_information = Path("/proc/cpuinfo")
     if cpu_information.exists():
@@ -164,7 +164,7 @@ def machine() -> dict[str, object]:
 
 
 def write(path: Path | None, sections: Mapping[str, Sequence[Result]]) -> None:
-    """Write the machine and the tables as JSON, where a path is given."""
+    """Write the machine and the tables as JSON, if a path is given."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"machine": machine(), **sections}, indent=1) + "\n")

@@ -1,11 +1,10 @@
-"""How many bytes the states hold, and how much memory an update needs besides the scores.
+"""Measure the bytes of the states, and the memory of an update in addition to the scores.
 
 python benchmarks/memory.py [--json memory.json]
 
-A peak is the larger of two, taken in a fresh process after an update of a few queries has loaded
-the code and the state: what the kernel saw, the high-water mark of resident memory over what was
-resident before, which misses memory that is used again; and what PyTorch's profiler saw its
-allocator hold, which misses arrays of NumPy.
+A peak is measured in a fresh process, after a small update has loaded the code and the state. It is
+the larger of two numbers: the rise of the kernel's high-water mark of resident memory, which misses
+reused memory; and the peak of PyTorch's allocator, which misses NumPy arrays.
 """
 
 import argparse
@@ -24,7 +23,7 @@ from nextloc_metrics import (
     recommendation_metrics,
 )
 
-# Every block that is freed goes back to the kernel, so that none is used again unseen.
+# Return every freed block to the kernel, so that reused memory is counted.
 _ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 MEASURE = """
@@ -41,7 +40,7 @@ def resident(mark):
 
 def peak(run):
     with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # the high-water mark starts again
+        file.write("5")  # reset the high-water mark
     before = resident("VmRSS")
     run()
     seen_by_kernel = resident("VmHWM") - before
@@ -97,7 +96,7 @@ def states() -> list[Result]:
     }
     numbers = (1, 1_000, 10_000)
     print(
-        f"\n{'bytes of the states after so many queries':40}"
+        f"\n{'bytes of the states, by number of queries':40}"
         + "".join(f"{x:>12,}" for x in numbers)
     )
     results = []
@@ -120,7 +119,7 @@ def states() -> list[Result]:
 
 
 def state_bytes(metrics: RankingCollection) -> int:
-    """Add up what the members hold, a tensor that several hold once."""
+    """Sum the bytes of the members' tensors; a shared tensor counts once."""
     states = {}
     for metric in metrics.values(copy_state=False):
         for value in metric.metric_state.values():
@@ -130,7 +129,7 @@ def state_bytes(metrics: RankingCollection) -> int:
 
 
 def main() -> None:
-    """Print both."""
+    """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Write the tables of the READMEs and the plot from the JSON of a run.
+"""Write the tables of both READMEs, and the plot, from the JSON of a run.
 
 python benchmarks/render.py results.json [--folder .]
 """
@@ -28,23 +28,23 @@ def rows(head: list[str], body: list[list[str]]) -> str:
 
 
 def number(value: float) -> str:
-    """Write three significant digits."""
+    """Write a number with three significant digits."""
     digits = max(0, 2 - math.floor(math.log10(value))) if value > 0 else 0
     return f"{value:,.{digits}f}"
 
 
 def found(results: dict[str, Any], key: str) -> Table:
-    """Return the table of that key."""
+    """Return the table with this key."""
     return next(table for table in results["speed"] if table["key"] == key)
 
 
 def names(tables: list[Table]) -> list[str]:
-    """List the contestants of all tables, each once."""
+    """List the contestants of all tables without repeats."""
     return list(dict.fromkeys(name for table in tables for name in table["contestants"]))
 
 
 def by_size(results: dict[str, Any], with_ratios: bool) -> str:
-    """Write milliseconds, and reads of the scores, of the preset at every size."""
+    """Write the milliseconds of the preset, and their ratio to a read, at every size."""
     tables = [found(results, str(size)) for size in SIZES]
     body = []
     for name in names(tables):
@@ -61,7 +61,7 @@ def by_size(results: dict[str, Any], with_ratios: bool) -> str:
 
 
 def one_table(table: Table) -> str:
-    """Write milliseconds and every ratio of one table."""
+    """Write the milliseconds and ratios of one table."""
     to = list(next(iter(table["contestants"].values()))["ratio_to"])
     short = {PLAIN: "over C", REFERENCE: "over reference"}
     heads = [short.get(name, f"over {name}") for name in to]
@@ -73,7 +73,7 @@ def one_table(table: Table) -> str:
 
 
 def growth(results: dict[str, Any]) -> str:
-    """Write the slopes, a row for what grows and a column for the path."""
+    """Write the slopes, one row per variable and backend."""
     body = [
         [
             f"{entry['grows']}: {entry['meaning']}",
@@ -127,7 +127,7 @@ def summary(results: dict[str, Any]) -> str:
 
 
 def insert(path: Path, marker: str, text: str) -> None:
-    """Put a text between two marker comments of a file, where it has them."""
+    """Replace the text between two marker comments of a file, if it has them."""
     begin, end = f"<!-- {marker} -->", f"<!-- end of {marker} -->"
     whole = path.read_text()
     if begin not in whole:
@@ -140,7 +140,7 @@ def insert(path: Path, marker: str, text: str) -> None:
 
 
 def spread(heights: list[float], gap: float) -> list[float]:
-    """Move labels apart until each is at least a gap above the one below."""
+    """Move labels up until each is at least a gap above the one below."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
     placed = list(heights)
     for _ in range(200):
@@ -153,7 +153,7 @@ def spread(heights: list[float], gap: float) -> list[float]:
 
 
 def plot(results: dict[str, Any], path: Path) -> None:
-    """Draw milliseconds over the number of locations, every line named at its end."""
+    """Draw milliseconds over the number of locations, with a label at the end of every line."""
     tables = [found(results, str(size)) for size in SIZES]
     figure, axes = plt.subplots(figsize=(9, 5.2), layout="constrained")
     styles = ["-", "--", "-.", ":", (0, (6, 2, 1, 2, 1, 2)), (0, (1, 3)), (0, (8, 3)), (0, (3, 1))]
@@ -176,13 +176,13 @@ def plot(results: dict[str, Any], path: Path) -> None:
             markersize=6,
         )
         lines.append((name, points[-1], grey, ours))
-    axes.set(xscale="log", yscale="log", xlabel="locations (log)", ylabel="ms an update (log)")
+    axes.set(xscale="log", yscale="log", xlabel="locations (log)", ylabel="ms per update (log)")
     axes.set_xticks(SIZES, [f"{size:,}" for size in SIZES])
     axes.minorticks_off()
     axes.set_title("acc@1, 5, 10, MRR, NDCG@10 and F1 of 256 queries", loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="0.9")
-    # a line that ends early is named there, the others at the right
+    # label a line that ends early at its end, the others at the right
     for name, (x, y), grey, _ in (line for line in lines if line[1][0] < SIZES[-1]):
         axes.annotate(
             name, (x, y), (0, 9), textcoords="offset points", ha="right", color=grey, fontsize=9
@@ -208,9 +208,9 @@ def plot(results: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Write all three."""
+    """Write both READMEs and the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("results", type=Path, help="what run_all.py wrote")
+    parser.add_argument("results", type=Path, help="the JSON of run_all.py")
     parser.add_argument("--folder", type=Path, default=HOME.parent, help="of the project")
     options = parser.parse_args()
     results = json.loads(options.results.read_text())

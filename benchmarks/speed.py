@@ -1,9 +1,9 @@
-"""How long an update takes, beside one read of the scores and beside other libraries.
+"""Measure the time of an update, one read of the scores, and other libraries.
 
 python benchmarks/speed.py [--seconds 4] [--json speed.json]
 
-Peers that are not installed are left out. Every table is one interleaved run; "x a" is the median
-over rounds of a contestant's time over that of contestant a in the same round.
+Peers that are not installed are skipped. Every table is one interleaved run; "x a" is the median
+over rounds of a contestant's time divided by that of contestant a in the same round.
 """
 
 import argparse
@@ -33,7 +33,7 @@ READ = "one read of the scores (amax)"
 
 
 def next_location(num_locations: int) -> Contestants:
-    """Acc@1, 5, 10, MRR, NDCG@10 and weighted F1 of one target a query."""
+    """Make contestants for Acc@1, 5, 10, MRR, NDCG@10 and weighted F1, one target per query."""
     torch.manual_seed(0)
     scores = torch.randn(QUERIES, num_locations)
     target = torch.randint(num_locations, (QUERIES,))
@@ -53,7 +53,7 @@ def next_location(num_locations: int) -> Contestants:
 
 
 def ours(scores: Tensor, target: Tensor) -> Contestants:
-    """One read of the scores, and the preset on both paths."""
+    """Make contestants: one read of the scores, and the preset on both backends."""
     preset = next_location_metrics(scores.shape[1])
     return {READ: lambda: scores.amax(1)} | updates(preset, scores, target)
 
@@ -61,12 +61,12 @@ def ours(scores: Tensor, target: Tensor) -> Contestants:
 def updates(
     metrics: Metric | MetricCollection, *batch: Tensor, suffix: str = "", **options: Tensor
 ) -> Contestants:
-    """Update metrics with a batch on both paths."""
+    """Make contestants that update metrics with a batch on both backends."""
     return both_backends(lambda: partial(copy.deepcopy(metrics).update, *batch, **options), suffix)
 
 
 def alone(kind: str, num_locations: int) -> Contestants:
-    """The preset with no peers between, on scores of a dtype or rows of a wider tensor."""
+    """Make contestants without peers, with scores of a dtype or strided rows."""
     torch.manual_seed(0)
     if kind == "strided rows":
         scores = torch.randn(QUERIES, num_locations + 37)[:, 5:-32]
@@ -76,7 +76,7 @@ def alone(kind: str, num_locations: int) -> Contestants:
 
 
 def pyg(scores: Tensor, relevant: Tensor, k: int) -> Any:
-    """PyG's link prediction metrics on the first k candidates."""
+    """Update PyG's link prediction metrics with the first k candidates."""
     from torch_geometric import metrics
 
     names = ["HitRatio", "MRR", "NDCG"]
@@ -98,7 +98,7 @@ def pyg(scores: Tensor, relevant: Tensor, k: int) -> Any:
 
 
 def sorting(scores: Tensor, target: Tensor) -> Any:
-    """What published evaluation code does: topk for accuracy, argsort for ranks."""
+    """Compute as published evaluation code: topk for accuracy, argsort for ranks."""
     from sklearn.metrics import f1_score
 
     def run() -> None:
@@ -113,7 +113,7 @@ def sorting(scores: Tensor, target: Tensor) -> Any:
 
 
 def torcheval(scores: Tensor, target: Tensor) -> Any:
-    """Torcheval's functions, which count the scores above the target's."""
+    """Call torcheval's functions, which count the scores above the target's."""
     from torcheval.metrics.functional import hit_rate, reciprocal_rank
 
     def run() -> None:
@@ -125,7 +125,7 @@ def torcheval(scores: Tensor, target: Tensor) -> Any:
 
 
 def torchmetrics_multiclass(scores: Tensor, target: Tensor) -> Any:
-    """Torchmetrics' accuracies and F1; its F1 needs num_locations squared."""
+    """Update torchmetrics' accuracies and F1; F1 needs memory for num_locations squared."""
     from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
 
     classes = scores.shape[1]
@@ -139,9 +139,9 @@ def torchmetrics_multiclass(scores: Tensor, target: Tensor) -> Any:
 
 
 def several_relevant(num_relevant: int, lead: float) -> Contestants:
-    """Precision, recall, hit rate, MRR, MAP and NDCG at 10, of scores [256, 10,000].
+    """Make contestants for precision, recall, hit rate, MRR, MAP, NDCG at 10, scores [256, 10,000].
 
-    Relevant locations are scored higher by `lead`, as by a model that has learned something.
+    Scores of relevant locations are higher by `lead`, as those of a trained model.
     """
     torch.manual_seed(0)
     scores = torch.randn(QUERIES, 10_000)
@@ -164,7 +164,7 @@ def several_relevant(num_relevant: int, lead: float) -> Contestants:
 
 
 def torchmetrics_retrieval(scores: Tensor, relevant: Tensor) -> Any:
-    """Torchmetrics' retrieval metrics keep the scores; their work is in compute."""
+    """Call torchmetrics' reciprocal rank per row, as its retrieval metrics do in `compute`."""
     from torchmetrics.functional.retrieval import retrieval_reciprocal_rank
 
     target = multi_hot(scores, relevant)
@@ -178,7 +178,7 @@ def torchmetrics_retrieval(scores: Tensor, relevant: Tensor) -> Any:
 
 
 def torcheval_retrieval(scores: Tensor, relevant: Tensor) -> Any:
-    """Torcheval's precision at 10, every query a task."""
+    """Call torcheval's precision at 10, with every query as a task."""
     from torcheval.metrics.functional import retrieval_precision
 
     target = multi_hot(scores, relevant).long()
@@ -186,7 +186,7 @@ def torcheval_retrieval(scores: Tensor, relevant: Tensor) -> Any:
 
 
 def ignite(scores: Tensor, relevant: Tensor, ks: tuple[int, ...]) -> Any:
-    """Ignite's hit rates and NDCG@10 of dense relevance."""
+    """Update ignite's hit rates and NDCG@10 with dense relevance."""
     from ignite.metrics.rec_sys import NDCG, HitRate
 
     metrics = HitRate(top_k=list(ks)), NDCG(top_k=[10])
@@ -200,12 +200,12 @@ def ignite(scores: Tensor, relevant: Tensor, ks: tuple[int, ...]) -> Any:
 
 
 def multi_hot(scores: Tensor, relevant: Tensor) -> Tensor:
-    """The relevance of every candidate."""
+    """Return the relevance of every candidate."""
     return torch.zeros(scores.shape, dtype=torch.bool).scatter_(1, relevant, True)
 
 
 def groups() -> Contestants:
-    """MRR of [256, 10,000], and of 100,000 groups; a compute is not part of it."""
+    """Make contestants: updates of MRR, also in 100,000 groups, with scores [256, 10,000]."""
     torch.manual_seed(0)
     scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
     users = torch.randint(100_000, (QUERIES,))
@@ -216,7 +216,7 @@ def groups() -> Contestants:
 
 
 def deciles() -> Contestants:
-    """The preset of plain metrics and that of decile metrics, of [256, 10,000]."""
+    """Make contestants: the next-location and the decile preset, scores [256, 10,000]."""
     torch.manual_seed(0)
     scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
     rare = decile_metrics(PopularityBins.from_counts(1 + torch.arange(10_000)), k=5)
@@ -224,7 +224,7 @@ def deciles() -> Contestants:
 
 
 def lists(num_queries: int) -> Contestants:
-    """Precision, recall, hit rate, MRR, MAP and NDCG at 10, of ranked ids [N, 10]."""
+    """Make contestants for precision, recall, hit rate, MRR, MAP, NDCG at 10, lists [N, 10]."""
     torch.manual_seed(0)
     preds = torch.rand(num_queries, 1000).topk(10).indices
     relevant = torch.rand(num_queries, 1000).topk(3).indices
@@ -237,7 +237,7 @@ def lists(num_queries: int) -> Contestants:
 
 
 def arrays() -> Contestants:
-    """The preset of [256, 10,000], and of lists of 10 ids, in other things than tensors."""
+    """Make contestants: the preset on scores [256, 10,000] and lists of 10 ids, as arrays."""
     torch.manual_seed(0)
     scores, target = torch.randn(QUERIES, 10_000), torch.randint(10_000, (QUERIES,))
     ids, answers = scores.topk(10).indices, target.numpy()
@@ -251,13 +251,13 @@ def arrays() -> Contestants:
 
 
 def ranx(preds: Tensor, relevant: Tensor) -> Any:
-    """ranx, its data structures made beforehand."""
+    """Call ranx, with its data structures made beforehand."""
     from ranx import Qrels, Run, evaluate
 
     judged = Qrels({f"q{i}": {f"d{j}": 1 for j in row} for i, row in enumerate(relevant.tolist())})
     ranked = Run(
         {
-            f"q{i}": {f"d{j}": 10.0 - place for place, j in enumerate(row)}
+            f"q{i}": {f"d{j}": 10.0 - position for position, j in enumerate(row)}
             for i, row in enumerate(preds.tolist())
         }
     )

@@ -115,7 +115,7 @@ def test_chance_of_groups_and_without() -> None:
     bins = PopularityBins([1, 1, 2])
     assert analysis.chance(decile_metrics(bins), 3) == {}
     for metric in (LocationF1(3), DecileNDCG(bins, 1)):
-        with pytest.raises(TypeError, match="is no mean of scores, and its value for a random"):
+        with pytest.raises(TypeError, match="has no chance level: it is not a mean of per-query"):
             analysis.chance(metric, 3)
 
     class Percent(MRR):
@@ -468,7 +468,7 @@ def test_runs_that_are_all_the_same() -> None:
 @pytest.mark.parametrize("wrong", [{}, {"a": [1.0], "b": []}])
 def test_a_model_without_a_run(wrong: dict[str, list[float]]) -> None:
     """There is nothing to summarize."""
-    with pytest.raises(ValueError, match="`runs` must hold at least one run of every model"):
+    with pytest.raises(ValueError, match="`runs` must hold at least one run per model"):
         analysis.summarize(wrong)
 
 

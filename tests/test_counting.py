@@ -749,7 +749,7 @@ def test_embeddings_of_nan_are_misses() -> None:
     ("change", "message"),
     [
         ({"queries": torch.ones(2, 3, dtype=torch.long)}, "`queries` must be a floating tensor"),
-        ({"table": torch.ones(4, 5)}, "must agree on D"),
+        ({"table": torch.ones(4, 5)}, "must have the same D"),
         ({"table": torch.ones(0, 3)}, "at least one row"),
         ({"table": torch.ones(4, 3).double()}, "one dtype"),
         ({"bias": torch.ones(3)}, r"`bias` must have shape \(4,\)"),

@@ -198,7 +198,7 @@ def test_every_metric_takes_it() -> None:
 @pytest.mark.parametrize(
     ("exclude", "error", "says"),
     [
-        (torch.tensor([1, 2]), ValueError, r"shape of the queries, \(2,\), and one dimension more"),
+        (torch.tensor([1, 2]), ValueError, r"shape of the queries, \(2,\), and one more dimension"),
         (torch.zeros(3, 1).long(), ValueError, r"got int64 \(3, 1\)"),
         (torch.zeros(2, 5).bool(), ValueError, r"got bool \(2, 5\)"),
         (torch.zeros(2, 4), TypeError, r"`exclude` must be an integer tensor.*float32"),

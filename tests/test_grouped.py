@@ -503,7 +503,7 @@ def test_one_tensor_of_groups_is_not_taken_for_two_kinds(form: str) -> None:
         "ranking": {"preds": ranking},
     }[form]
     for way in (metrics.update, metrics):
-        with pytest.raises(ValueError, match=r"one kind, got kinds .*24.*535.*name them by `by=`"):
+        with pytest.raises(ValueError, match=r"one kind of `Grouped`.*24.*535.*give each a `by=`"):
             way(**given)
     assert metrics["by_user"].num_queries.sum() == 0
 

@@ -204,10 +204,10 @@ def test_confidence_is_a_fraction(confidence: float) -> None:
     ids=repr,
 )
 def test_what_is_no_mean_of_scores_has_none(metric: Any) -> None:
-    """Their sums do not tell how sure they are, and they say so."""
+    """A metric that is not a mean of scores refuses an interval and a standard error."""
     assert not metric.averages_scores
     for ask in (metric.interval, metric.standard_error):
-        with pytest.raises(TypeError, match="is no mean of scores"):
+        with pytest.raises(TypeError, match="it is not a mean of per-query scores"):
             ask()
 
 
@@ -231,7 +231,7 @@ def test_a_users_own_value_has_none() -> None:
             return 100 * super().compute()
 
     metric = of_ranks(Percent(1), [1, 2])
-    with pytest.raises(TypeError, match="is no mean of scores"):
+    with pytest.raises(TypeError, match="it is not a mean of per-query scores"):
         metric.interval()
     collection = RankingCollection({"percent": Percent(1), "mrr": MRR()})
     collection.update(*at_ranks(torch.tensor([1, 2])))

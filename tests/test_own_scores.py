@@ -146,7 +146,7 @@ def test_a_function_as_an_option_is_known_by_its_name() -> None:
     """An address would differ in every process, and a lambda has no name."""
     assert "module_level" in Tables(module_level).state_name
     assert " at 0x" not in Tables(module_level).state_name
-    with pytest.raises(ValueError, match="must be one of a module"):
+    with pytest.raises(ValueError, match="must be defined at module level"):
         Tables(lambda value: value)
 
 
@@ -414,7 +414,7 @@ def test_a_table_is_never_read_at_minus_one() -> None:
     lists = Ranking.from_lists(torch.tensor([[9, 1]]), torch.tensor([9]), top=2)
     assert lists.top_candidates(2).look_up(table[:, 1], -1.0).tolist() == [[-1, 1]]
     assert lists.look_up(table[:, 1], -1.0).tolist() == [[-1]]
-    with pytest.raises(ValueError, match="`table` must have a row for each of the 3 candidates"):
+    with pytest.raises(ValueError, match="`table` must have one row for each of the 3"):
         ranking.look_up(table[:2], 0.0)
     for wrong in ([1, 2, 3], torch.tensor(1.0)):
         with pytest.raises(Wrong, match="`table` must be a tensor"):

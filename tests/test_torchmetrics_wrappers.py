@@ -270,7 +270,7 @@ def test_a_member_that_counts_otherwise_is_refused(groups: list[list[str]]):
             "mrr_at_5": MRR(5),
         }
 
-    with pytest.raises(ValueError, match="members of a compute group must count the same, got"):
+    with pytest.raises(ValueError, match="of a compute group must need the same state, got"):
         RankingCollection(make(), compute_groups=groups)
     metrics = RankingCollection(make(), compute_groups=[["decile_1", "decile_2"], ["a1"]])
     assert metrics.compute_groups[0] == ["decile_1", "decile_2"]
@@ -319,7 +319,7 @@ def test_nested_ranking_collections():
 @pytest.mark.parametrize("wrapper", [BootStrapper, MinMaxMetric, Running])
 def test_wrappers_in_a_ranking_collection_say_what_to_do(wrapper: type):
     """A wrapper ranks for itself, so it is refused, with the place to put it."""
-    with pytest.raises(TypeError, match=r"put it in a torchmetrics.MetricCollection beside others"):
+    with pytest.raises(TypeError, match=r"put it into a torchmetrics.MetricCollection"):
         RankingCollection({"wrapped": wrapper(MRR())})
     metrics = MetricCollection({"wrapped": wrapper(MRR()), "plain": MRR()})
     metrics.update(*_batch(0, 0, 0))

@@ -1,6 +1,6 @@
 """Exact ranking metrics for next-location prediction and recommendation, as TorchMetrics classes.
 
-Read in this order: `Ranking` (where the relevant locations landed), `scoring` (the formulas),
+Read in this order: `Ranking` (the ranks of the relevant locations), `scoring` (the formulas),
 `RankingMetric` (an exact mean of a score), the metrics, `RankingCollection`, the presets.
 """
 

@@ -1,12 +1,12 @@
-"""What a value is worth: against chance, against a simple baseline, against another model.
+"""Compare a value with chance, with a simple baseline, and with another model.
 
     chance          the expected value of every metric for a random ranking
-    most_frequent   the baseline that always ranks by the visits in the training data
-    skill           how far a value is on the way from chance to perfect
+    most_frequent   the baseline that ranks by the visits in the training data
+    skill           the fraction of the way from chance (0) to a perfect value (1)
     compare         two models on the same queries
     summarize       several runs of several models
 
-How sure a single value is, the metrics know themselves: `metric.interval()`.
+The confidence interval of a single value is `metric.interval()`.
 """
 
 import itertools
@@ -42,7 +42,7 @@ __all__ = [
 
 Value = TypeVar("Value", float, Tensor)
 
-# Ranks that are scored at once for a metric of which only single ranks are known to be right.
+# Ranks that are scored at once for a metric with a score of its own.
 _CHUNK = 1 << 20
 
 
@@ -66,26 +66,24 @@ def chance(
 ) -> float | dict[str, float]:
     r"""Return the exact expected value of metrics for a random ranking.
 
-    A random order of C candidates is one block of C tied ones, and the scores of this library are
-    expectations over the orders of tied candidates: Acc@k is k / C, MRR is H(C) / C with
-    H(C) = 1 + 1/2 + ... + 1/C, and so on for every k, without drawing or summing anything. A score
-    of your own is averaged over the C ranks one by one.
+    A random order of C candidates is one tied block of C, and the scores of this library are
+    expectations over the orders of tied candidates. So Acc@k is k / C, and MRR is H(C) / C with
+    H(C) = 1 + 1/2 + ... + 1/C, without any sampling. Your own score is averaged over the C ranks.
 
-    Tied scores are not what chance means, so `ties` is not looked at. Metrics over locations, such
-    as `LocationF1`, and the decile metrics have no such value, since it depends on how often each
-    location is visited, and metrics in km have none, since it depends on where they are. A dict or
-    a collection leaves them out.
+    The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
+    metrics have no chance level, because it depends on how often each location is visited. Metrics
+    in km have none, because it depends on the coordinates. A dict or a collection omits them.
 
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
-        num_candidates: C, how many candidates are ranked.
-        num_relevant: how many of them are relevant.
+        num_candidates: C, the number of ranked candidates.
+        num_relevant: the number of relevant candidates.
 
     Returns:
-        The value, or a dict of them under the keys that `compute` has.
+        The value, or a dict of values under the keys of `compute`.
 
     Raises:
-        TypeError: a single metric has no expected value.
+        TypeError: a single metric has no chance level.
         ValueError: a number is not positive, or there are more relevant locations than candidates.
 
     Example:
@@ -110,8 +108,8 @@ def chance(
     if isinstance(metrics, RankingTally):
         if _scored_metric(metrics) is None:
             raise TypeError(
-                f"{short(metrics)} is no mean of scores, and its value for a random ranking "
-                "depends on how often each location is visited, or on what it computes."
+                f"{short(metrics)} has no chance level: it is not a mean of per-query scores; "
+                "leave it out."
             )
         return _chance_of(metrics, num_candidates, num_relevant)
     if isinstance(metrics, RankingCollection):
@@ -125,10 +123,10 @@ def chance(
 
 
 def _scored_metric(metric: RankingTally) -> RankingMetric | None:
-    """Return the metric whose mean score the value is, if it is one."""
+    """Return the metric whose scores the value averages, or None."""
     if isinstance(metric, Grouped):
         return metric.metric
-    # with as many relevant locations in every query, the pooled F1 is the mean F1
+    # if all queries have equally many relevant locations, the pooled F1 is the mean F1
     is_mean = metric.averages_scores or isinstance(metric, F1AtK)
     return metric if isinstance(metric, RankingMetric) and is_mean else None
 
@@ -137,27 +135,27 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
     metric = _scored_metric(tally)
     assert metric is not None  # checked
     if not metric.has_own_score:
-        block = _places(torch.zeros(1), num_candidates, num_candidates, num_relevant)
+        block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
     if metric.top:
         raise TypeError(
-            f"{short(metric)} scores the ids of the first candidates, and of a random ranking only "
-            "the ranks of the relevant location are known."
+            f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
+            "which depend on the candidates and not only on ranks."
         )
     if num_relevant > 1:
         raise ValueError(
-            f"`num_relevant` must be 1 for {short(metric)}: of a score of your own, only the "
-            f"ranks of one relevant location can all be tried, got {num_relevant}."
+            f"`num_relevant` must be 1 for {short(metric)}, got {num_relevant}: a score of your "
+            "own is averaged over the ranks of one relevant location."
         )
     total = 0.0
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        total += float(metric.score(_places(above, 1, num_candidates, 1)).double().sum())
+        total += float(metric.score(_tied_ranking(above, 1, num_candidates, 1)).double().sum())
     return total / num_candidates
 
 
-def _places(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
-    """Make queries whose relevant locations are tied with others below so many."""
+def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
+    """Make one query per entry of `above`, with all relevant locations in one tied block."""
     above = above.long()[:, None].expand(-1, num_relevant)
     ids = torch.arange(num_relevant).expand_as(above)
     return Ranking(
@@ -185,14 +183,15 @@ def skill(value: Value, chance: float) -> Value: ...
 @overload
 def skill(value: Mapping[str, Value], chance: Mapping[str, float]) -> dict[str, Value]: ...
 def skill(value: Any, chance: Any) -> Any:
-    """Tell how far values are on the way from chance (0) to perfect (1).
+    """Rescale values so that chance is 0 and perfect is 1.
 
     (value - chance) / (1 - chance): comparable between cities with different numbers of locations,
-    and negative below chance. It is NaN where chance is perfect, as for k = C.
+    and negative below chance. It is NaN if chance is perfect, as for k = C.
 
     Args:
         value: a number, a tensor, or a dict of them, as a collection's `compute` returns.
-        chance: the same of chance, as `chance` returns it. Of dicts, the names in both are kept.
+        chance: the chance level, or a dict of them, as `chance` returns it. Of two dicts, the
+            common names are kept.
 
     Raises:
         ValueError: two dicts have no name in common.
@@ -218,17 +217,17 @@ def skill(value: Any, chance: Any) -> Any:
 
 
 def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
-    """Score every location by its visits in the training data, whoever asks and whenever.
+    """Score every location by its visits in the training data, equally for all queries.
 
-    A model that is no better has learnt which places are popular, and nothing of the individual.
-    Locations with equally many visits are tied, those without any are the last.
+    A model that is not better than this baseline has learnt only which locations are popular.
+    Locations with equally many visits are tied; locations without a visit are last.
 
     Args:
         counts: the visits of every location in the training data, `[C]`.
-        num_queries: how many rows are needed.
+        num_queries: the number of rows.
 
     Returns:
-        floating `[num_queries, C]`. All rows are views of one: no memory is used for the others.
+        floating `[num_queries, C]`. All rows are views of one row in memory.
 
     Raises:
         ValueError: `counts` is not one row of finite numbers of at least 0.
@@ -248,7 +247,7 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
         raise ValueError(
             f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."
         )
-    # counts are whole numbers, up to 2^53 exact; Apple's devices have no float64
+    # float64 holds counts up to 2^53 exactly; MPS devices have no float64
     scores = scores.float() if scores.device.type == "mps" else scores.double()
     lowest, highest = (float(bound) for bound in scores.aminmax())
     if not (lowest >= 0 and highest < torch.inf):
@@ -266,7 +265,7 @@ class Runs:
     Attributes:
         mean: the mean of their values.
         std: the standard deviation (n - 1), NaN for a single run.
-        num_runs: how many there are.
+        num_runs: the number of runs.
     """
 
     mean: float
@@ -280,7 +279,7 @@ class Summary:
 
     Attributes:
         models: the runs of every model, by name.
-        p_values: Welch's t-test of every pair of models, by both names.
+        p_values: the p-values of Welch's t-test, by pair of names.
     """
 
     models: dict[str, Runs]
@@ -301,19 +300,18 @@ class Summary:
 def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     """Summarize the runs of models with several seeds, and compare every pair.
 
-    The standard deviation is that of single runs, divided by n - 1. The p-values are those of
-    Welch's t-test, which does not take the deviations of two models as equal; they are NaN where a
-    model has a single run, or all runs of both are the same. Of many pairs some seem to differ by
-    chance: with m pairs, ask for p below 0.05 / m.
+    The standard deviation of the runs divides by n - 1. The p-values are those of Welch's t-test,
+    which does not assume equal variances. They are NaN if a model has a single run, or if both
+    models have no variance. With m pairs, require p < 0.05 / m (Bonferroni).
 
     Needs the extra `nextloc-metrics[analysis]`.
 
     Args:
-        runs: the values of a metric in every run, by the model's name.
+        runs: the value of a metric in every run, by the model's name.
 
     Raises:
         ModuleNotFoundError: SciPy is not installed.
-        ValueError: there is no model, or one without a run.
+        ValueError: there is no model, or a model has no run.
 
     Example:
         >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
@@ -326,9 +324,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     """
     values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
     if not values or not all(values.values()):
-        raise ValueError(
-            f"`runs` must hold at least one run of every model, got {short(dict(runs))}."
-        )
+        raise ValueError(f"`runs` must hold at least one run per model, got {short(dict(runs))}.")
     models = {
         name: Runs(
             statistics.fmean(of_model),

@@ -1,6 +1,6 @@
-"""What people have becomes tensors: NumPy arrays, pandas and polars columns, Arrow, nested lists.
+"""Conversion to tensors: NumPy arrays, pandas and polars columns, Arrow, nested lists.
 
-Rows of ids may have different lengths and are padded with -1. Scores are not copied: their tensor
+Rows of ids may have different lengths and are padded with -1. Scores are not copied: the tensor
 shares the array's memory.
 """
 
@@ -23,7 +23,7 @@ class Column(Protocol):
         """Return its values."""
 
 
-#: what is read as a tensor
+#: the types that are converted to a tensor
 Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
 
 # Kinds of dtypes that are numbers: bool, integers, floats, complex.
@@ -31,16 +31,16 @@ _NUMBERS = "biufc"
 
 
 def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
-    """Return a tensor as it is, and make one of anything that holds numbers in rows.
+    """Return a tensor unchanged, and convert other rows of numbers to a tensor.
 
     Args:
-        name: the argument, for messages.
+        name: the name of the argument, for messages.
         value: a tensor; a NumPy array; a column or table of pandas, polars or Arrow; or nested
             lists. Rows of ids may have different lengths, rows of scores may not.
-        device: where to put what is no tensor yet.
+        device: the device of a new tensor.
 
     Raises:
-        TypeError: it holds no numbers.
+        TypeError: the values are not numbers.
         ValueError: a value is missing, or rows of scores have different lengths.
     """
     if isinstance(value, Tensor):
@@ -52,7 +52,7 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
 def as_tensor_or_text(
     name: str, value: Array, device: torch.device | None = None
 ) -> Tensor | list[str]:
-    """Return text as a flat list, and anything else as `as_tensor` does."""
+    """Return text as a flat list of strings, and other values as a tensor."""
     if isinstance(value, Tensor):
         return value
     array = _array(name, value)
@@ -65,20 +65,20 @@ def as_tensor_or_text(
 
 
 def _text(name: str, values: list[Any]) -> list[str]:
-    """Return text, raise where one is missing or something else."""
+    """Return the strings, or raise if a value is missing or not a string."""
     for row, value in enumerate(values):
         if value is None or value != value:
             raise _missing(name, row)
         if not isinstance(value, str):
             raise TypeError(
-                f"`{name}` must be all text or all numbers, got {value!r} in row {row}; make them "
-                "text by `str`."
+                f"`{name}` must be all text or all numbers, got {value!r} in row {row}; convert "
+                "all values with `str`."
             )
     return values
 
 
 def _of_array(name: str, value: Any, array: Any) -> Tensor:
-    """Make a tensor of an array, without a copy where that is possible."""
+    """Convert an array to a tensor, without a copy where possible."""
     if array.dtype.hasobject:
         array = _of_objects(name, value, array)
     if array.dtype.kind not in _NUMBERS:
@@ -93,7 +93,7 @@ def _of_array(name: str, value: Any, array: Any) -> Tensor:
     if any(stride < 0 for stride in array.strides) or native != array.dtype:
         array = np.ascontiguousarray(array, native)
     with warnings.catch_warnings():
-        # that an array is read-only matters to those who write: nobody here does
+        # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
 
@@ -101,24 +101,24 @@ def _of_array(name: str, value: Any, array: Any) -> Tensor:
 def read_batch(
     preds: Array, target: Array, mask: Array | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Make tensors of arrays, on the device of `preds`."""
+    """Convert arrays to tensors on the device of `preds`."""
     preds = as_tensor("preds", preds)
     target = as_tensor("target", target, preds.device)
     return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
 
 
 def _array(name: str, value: Any) -> Any:
-    """Return an array of NumPy, of numbers or of objects."""
+    """Convert a value to a NumPy array of numbers, strings or objects."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(
-            f"`{name}` must not be a masked array, {describe(value)}: what it hides is no value; "
-            "pass its `.data`, and leave queries out by `mask`."
+            f"`{name}` must not be a masked array, got {describe(value)}; "
+            "pass its `.data`, and exclude queries with `mask`."
         )
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "to_numpy"):
         _check_missing(name, value)
-        # Arrow copies only where it is told that it may
+        # Arrow copies only with `zero_copy_only=False`
         is_array = type(value).__module__.startswith("pyarrow") and hasattr(value, "buffers")
         return np.asarray(value.to_numpy(zero_copy_only=False) if is_array else value.to_numpy())
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
@@ -133,7 +133,7 @@ def _array(name: str, value: Any) -> Any:
 
 
 def _check_missing(name: str, column: Any) -> None:
-    """Raise where an integer is missing, which NumPy would make a float of."""
+    """Raise if an integer is missing: NumPy would convert the column to floats."""
     kind = str(getattr(column, "dtype", getattr(column, "type", ""))).lower()
     if not kind.startswith(("int", "uint", "bool")):
         return
@@ -145,7 +145,7 @@ def _check_missing(name: str, column: Any) -> None:
 
 
 def _of_objects(name: str, value: Any, array: Any) -> Any:
-    """Make an array of numbers of objects that are numbers, or rows of ids or of numbers."""
+    """Convert an array of objects, numbers or rows of numbers, to an array of numbers."""
     objects = list(array.ravel())
     for number, one in enumerate(objects):
         if one is None or type(one).__name__ == "NAType" or (isinstance(one, float) and one != one):
@@ -159,7 +159,7 @@ def _of_objects(name: str, value: Any, array: Any) -> Any:
 
 
 def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
-    """Put rows of numbers together, and pad ids with -1."""
+    """Stack rows of numbers, and pad rows of ids with -1."""
     lengths = np.array([len(row) for row in rows])
     arrays = [row for row in rows if isinstance(row, np.ndarray) and not row.dtype.hasobject]
     if len(arrays) == len(rows) and lengths.any():
@@ -197,8 +197,8 @@ def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
 
 def _missing(name: str, row: int) -> ValueError:
     return ValueError(
-        f"`{name}` must have no missing value, got one in row {row}; drop the row, or give it an "
-        "id to be ignored (`ignore_index`)."
+        f"`{name}` must have no missing value, got one in row {row}; drop the row, or set the "
+        "value to `ignore_index`."
     )
 
 

@@ -1,4 +1,4 @@
-"""What every metric here adds to TorchMetrics' `Metric`, whatever it measures."""
+"""The base class of all metrics here: TorchMetrics' `Metric` with four fixes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,23 +11,24 @@ from torchmetrics import Metric
 
 
 class _Unsqueezed:
-    """A value of any shape; of a bare tensor with one element, TorchMetrics drops the shape."""
+    """A wrapped value: TorchMetrics squeezes a bare tensor with one element."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 class BaseMetric(Metric):
-    """TorchMetrics' `Metric`, mended in four ways.
+    """TorchMetrics' `Metric`, with four fixes.
 
-    An error in `forward` or `compute` leaves the state as it was: TorchMetrics resets the state in
-    `forward`, replaces it by that of all processes in `compute`, and puts it back only without an
-    error. An update that raises is not counted as one. A value has the shape that `compute`
-    returned, also with one element. And it can be scripted.
+    - An error in `forward` or `compute` leaves the state unchanged. (TorchMetrics replaces the
+      state there and restores it only without an error.)
+    - An update that raises is not counted as an update.
+    - A value keeps the shape that `compute` returned, also with one element.
+    - The metric can be scripted.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep properties and options out of TorchScript, those of subclasses too."""
+        """Exclude properties and options from TorchScript, also those of subclasses."""
         super().__init_subclass__(**kwargs)
         members = {name: x for kind in reversed(cls.__mro__) for name, x in vars(kind).items()}
         options = {name for kind in cls.__mro__ for name in vars(kind).get("__annotations__", ())}
@@ -37,13 +38,13 @@ class BaseMetric(Metric):
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Add a batch and return its own value."""
+        """Add a batch and return the value of this batch alone."""
         with unchanged_by_errors([self]):
             return super().forward(*args, **kwargs)
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Replace the state by that of all processes, for the time of the block."""
+        """Replace the state by the sum over all processes until the block ends."""
         was_synced = self._is_synced
         try:
             with super().sync_context(*args, **kwargs):
@@ -83,11 +84,11 @@ class BaseMetric(Metric):
 
 @contextmanager
 def unchanged_by_errors(metrics: Iterable[Metric], in_place: bool = False) -> Iterator[None]:
-    """Put the metrics back into the state that they had, where the block raises.
+    """Restore the metrics' state if the block raises.
 
     Args:
-        metrics: any of TorchMetrics.
-        in_place: whether their `update` writes into tensors of the state; these are then copied.
+        metrics: any metrics of TorchMetrics.
+        in_place: whether `update` modifies state tensors in place; these are then copied.
     """
     kept = [(metric, _attributes(metric, in_place)) for metric in metrics]
     try:
@@ -103,7 +104,7 @@ def _attributes(metric: Metric, in_place: bool) -> dict[str, Any]:
     for name in metric._defaults:
         value = attributes[name]
         if isinstance(value, list):
-            attributes[name] = list(value)  # to which batches are appended
+            attributes[name] = list(value)  # `update` appends batches to it
         elif in_place and isinstance(value, Tensor):
             attributes[name] = value.clone()
     return attributes

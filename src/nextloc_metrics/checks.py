@@ -1,4 +1,4 @@
-"""Checks of arguments that several modules share; each names the argument in its message."""
+"""Checks of arguments that several modules share. Each message names the argument."""
 
 from collections.abc import Sequence
 from typing import Any, get_args
@@ -10,25 +10,25 @@ from nextloc_metrics.messages import describe, short
 
 
 def is_integer(tensor: Tensor) -> bool:
-    """Tell whether a tensor holds integers, not booleans."""
+    """Return whether a tensor has an integer dtype; bool is not one."""
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raise where an option is none of the strings of a `Literal`."""
+    """Raise unless an option is one of the strings of a `Literal`."""
     if not isinstance(value, str) or value not in get_args(choices):
         raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {short(value)}.")
 
 
 def check_bool(name: str, value: object) -> bool:
-    """Return a bool, raise for anything else."""
+    """Return the value, or raise if it is not a bool."""
     if not isinstance(value, bool):
         raise ValueError(f"`{name}` must be True or False, got {short(value)}.")
     return value
 
 
 def check_ignored(ignore_index: object) -> None:
-    """Raise where the id or label to leave out is none."""
+    """Raise unless `ignore_index` is None or an integer of 64 bits."""
     is_id = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
     if ignore_index is not None and not (is_id and -(2**63) <= ignore_index < 2**63):  # type: ignore[operator]
         raise ValueError(
@@ -37,7 +37,7 @@ def check_ignored(ignore_index: object) -> None:
 
 
 def check_positive(name: str, value: object, most: int | None = None) -> int:
-    """Return a positive integer, raise for anything else."""
+    """Return the value, or raise if it is not a positive integer."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
     if most is not None and value > most:
@@ -46,7 +46,7 @@ def check_positive(name: str, value: object, most: int | None = None) -> int:
 
 
 def check_candidates(preds: Tensor) -> None:
-    """Raise where there is nothing to be ranked."""
+    """Raise unless `preds` is dense and has at least one candidate."""
     if preds.layout != torch.strided:
         raise TypeError(
             f"`preds` must be a dense tensor, got layout {preds.layout}; pass `preds.to_dense()`."
@@ -59,22 +59,22 @@ def check_candidates(preds: Tensor) -> None:
 
 
 def check_number(name: str, value: object, or_zero: bool = False) -> float:
-    """Return a finite positive number as a float, raise for anything else."""
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    if not known or not (0 < value < float("inf") or (or_zero and value == 0)):  # type: ignore[operator]
+    """Return the value as a float, or raise if it is not a finite positive number."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not (0 < value < float("inf") or (or_zero and value == 0)):  # type: ignore[operator]
         least = "a finite number of at least 0" if or_zero else "a finite positive number"
         raise ValueError(f"`{name}` must be {least}, got {short(value)}.")
     return float(value)  # type: ignore[arg-type]
 
 
 def check_separator(separator: object) -> None:
-    """Raise where the text between a name and k is none."""
+    """Raise unless the separator is a string."""
     if not isinstance(separator, str):
         raise TypeError(f"`separator` must be a string, got {short(separator)}.")
 
 
 def cut_offs(k: int | Sequence[int]) -> list[int]:
-    """Return one or several numbers of ranks as a list."""
+    """Return one or several cut-offs as a list."""
     cuts = [check_positive("k", cut) for cut in (k if isinstance(k, Sequence) else [k])]
     if not cuts or len(set(cuts)) < len(cuts):
         raise ValueError(f"`k` must be one or several different positive integers, got {short(k)}.")
@@ -82,7 +82,7 @@ def cut_offs(k: int | Sequence[int]) -> list[int]:
 
 
 def check_num_locations(num_locations: int, num_candidates: int | None) -> None:
-    """Raise where more candidates are ranked than there are locations."""
+    """Raise if there are more candidates than locations."""
     if num_candidates is not None and num_candidates > num_locations:
         raise ValueError(
             f"`num_locations` must be at least the number of candidates, got {num_locations} for "

@@ -1,4 +1,4 @@
-"""Several metrics of one batch, ranked once."""
+"""A collection of metrics that ranks each batch once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from nextloc_metrics.state import all_reduce
 if TYPE_CHECKING:
     from nextloc_metrics.report.tables import Table
 
-# Larger states are summed by themselves rather than copied into a buffer.
+# Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
 _LARGEST_COPIED_STATE = 1 << 20
 
 Member: TypeAlias = RankingTally | MetricCollection
@@ -29,26 +29,26 @@ Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
 
 
 class Results(NamedTuple):
-    """The values of a collection over all processes, and what they are values of."""
+    """The values of a collection over all processes, with intervals and numbers of queries."""
 
     values: dict[str, Any]  #: as `compute` returns them
     intervals: dict[str, tuple[Tensor, Tensor]]  #: by the members' names
-    numbers: dict[str, Any]  #: of queries, or of those of every group, by the members' names
-    undecided: int  #: for how many queries no decision was made
+    numbers: dict[str, Any]  #: counted queries, in total or per group, by the members' names
+    undecided: int  #: the number of queries without a decision
 
 
 class RankingCollection(MetricCollection):
     """A `MetricCollection` that ranks a batch once for all its members.
 
-    It is used like `torchmetrics.MetricCollection`, and differs in this: the scores are read once;
-    every member checks the batch before any of them is updated, so that an error changes no state;
-    and a dict keeps its order, so that k = 1, 5, 10 come in that order.
+    It is used like `torchmetrics.MetricCollection`, with three differences. The scores are read
+    once. Every member checks the batch before any member is updated, so that an error changes no
+    state. A dict keeps its order, such as k = 1, 5, 10.
 
     Args:
-        metrics: metrics of this library: a dict of name to metric, a sequence, or one.
-        additional_metrics: more of them, after a sequence or a single one.
-        prefix: in front of every key, such as `"val/"`.
-        postfix: behind every key.
+        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
+        additional_metrics: more metrics, after a sequence or a single metric.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
         compute_groups: as in `torchmetrics.MetricCollection`.
 
     Raises:
@@ -83,19 +83,19 @@ class RankingCollection(MetricCollection):
         )
 
     def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
-        """Add members, all of them or, where one does not fit, none."""
+        """Add all members, or none if one is refused."""
         members = _members(metrics) + _members(additional_metrics)
         for member in members:
             if not isinstance(member, RankingTally):
                 raise TypeError(
-                    "a RankingCollection holds metrics of nextloc_metrics, got "
-                    f"{short(member)}; put it in a torchmetrics.MetricCollection beside others."
+                    "a RankingCollection holds metrics of nextloc_metrics only, got "
+                    f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
         if len(ignored) > 1:
             raise ValueError(
-                "the members of a RankingCollection must agree on `ignore_index`, got "
-                f"{short(sorted(ignored, key=str))}; give all of them the same."
+                "`ignore_index` must be equal for all members of a RankingCollection, got "
+                f"{short(sorted(ignored, key=str))}."
             )
         before, attributes = dict(self._modules), dict(vars(self))
         try:
@@ -109,7 +109,7 @@ class RankingCollection(MetricCollection):
             self._modules.update(before)
             raise
         if isinstance(metrics, Mapping):
-            for name in metrics:  # MetricCollection sorts them
+            for name in metrics:  # undo MetricCollection's sorting
                 if name in self._modules:
                     self._modules[name] = self._modules.pop(name)
 
@@ -129,8 +129,8 @@ class RankingCollection(MetricCollection):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: every query's group, for members that are `Grouped`; of several kinds by name,
-                such as `{"user": users, "hour": hours}`.
+            groups: the group of every query, for `Grouped` members; several kinds of groups by
+                name, such as `{"user": users, "hour": hours}`.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
@@ -139,7 +139,7 @@ class RankingCollection(MetricCollection):
         if not own:
             self.plan.update(preds, target, mask, groups, exclude, exempt_target, count=True)
             return
-        # what such an update adds cannot be found beforehand, and is undone where it raises
+        # a user's `update` cannot be computed beforehand; if it raises, it is undone
         with unchanged_by_errors(self._rankers()):
             ranking = self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
             for member in own:
@@ -157,27 +157,27 @@ class RankingCollection(MetricCollection):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> dict[str, Any]:
-        """Add a batch of queries to every member and return the batch's own values."""
+        """Add a batch of queries to every member and return the values of this batch alone."""
         ranking = self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
         with unchanged_by_errors(self._rankers()):
             return super().forward(ranking)
 
     def compute(self) -> dict[str, Any]:
-        """Return every member's value; all states are summed over processes at once."""
+        """Return every member's value; all states are summed over the processes together."""
         with self.summed_at_once():
             return super().compute()
 
     def compute_with_intervals(self, confidence: float = 0.95) -> dict[str, Any]:
-        """Return every member's value and, where it is a mean of scores, the bounds around it.
+        """Return every member's value and, for means of scores, its confidence interval.
 
         The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
-        `_high`; all states are summed over processes at once.
+        `_high`. All states are summed over the processes together.
 
         Args:
-            confidence: how often such intervals hold the true mean.
+            confidence: the confidence level.
 
         Raises:
-            ValueError: `confidence` is not between 0 and 1, or another member has such a name.
+            ValueError: `confidence` is not between 0 and 1, or a member has the name of a bound.
 
         Example:
             >>> from torch import tensor
@@ -198,8 +198,8 @@ class RankingCollection(MetricCollection):
         }
         if taken := {name for named in bounds.values() for name in named} & set(values):
             raise ValueError(
-                f"the names of bounds must be free, and {short(sorted(taken))} are members of the "
-                "collection; name these otherwise."
+                f"the names of bounds must be free, but {short(sorted(taken))} are members of the "
+                "collection; rename these members."
             )
         return {
             key: found
@@ -208,11 +208,11 @@ class RankingCollection(MetricCollection):
         }
 
     def results(self, confidence: float | None, count: bool = True) -> Results:
-        """Return what `compute` does, and beside it what else the states tell.
+        """Return the values of `compute`, their intervals, and the numbers of queries.
 
         Args:
-            confidence: of intervals; None for none.
-            count: whether to count queries, which may need more sums over the processes.
+            confidence: the confidence level of intervals; None for no intervals.
+            count: whether to count queries, which may need more collectives.
         """
         if confidence is not None:
             check_confidence(confidence)
@@ -232,16 +232,16 @@ class RankingCollection(MetricCollection):
     def table(
         self, percent: bool = True, intervals: bool = False, confidence: float = 0.95
     ) -> "Table":
-        """Return the values as a table that prints aligned, and that a notebook shows.
+        """Return the values as a table for the terminal or a notebook.
 
-        A dash is a value without data. A member with a value for every group has a row for each,
-        with its number of queries; of more than a hundred groups the median is shown. Values are
-        summed over processes, as by `compute`: call it on all of them.
+        A dash stands for a value without data. A member with a value per group has one row per
+        group, with its number of queries; for more than a hundred groups the row is the median.
+        Values are summed over processes, as in `compute`: call this on all processes.
 
         Args:
             percent: write fractions as percent.
-            intervals: write the bounds of every mean of scores beside it.
-            confidence: how often such intervals hold the true mean.
+            intervals: write the confidence interval next to every mean of scores.
+            confidence: the confidence level.
 
         Raises:
             ValueError: `confidence` is not between 0 and 1.
@@ -264,24 +264,24 @@ class RankingCollection(MetricCollection):
         return tables.of_collection(self, percent, confidence if intervals else None)
 
     def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
-        """Draw every member by its `plot`, or all of them in one picture.
+        """Draw every member with its `plot`, or all members in one figure.
 
-        Together, values are dots with their intervals, a row each; those of several steps are
-        lines. A value that is no fraction is written in its row, and has no line.
+        In one figure, each value is a row with a dot and its interval; values of several steps are
+        lines. A value that is not a fraction is written as text in its row, and has no line.
 
         Args:
-            val: what `compute` or `forward` returned, or a list of that for several steps; None
-                computes it, with intervals, on all processes.
-            ax: the matplotlib axes to draw on: one for every member, or one for all together;
-                None makes figures.
-            together: draw one picture.
+            val: values of `compute` or `forward`, or a list of them for several steps; None
+                computes the values and intervals, on all processes.
+            ax: the matplotlib axes to draw on: one per member, or one with `together`; None makes
+                figures.
+            together: draw one figure.
 
         Returns:
-            The figure and its axes; of every member, in a list, unless `together`.
+            The figure and its axes; a list of these, one per member, unless `together`.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
-            ValueError: there are not as many axes as needed.
+            ValueError: the number of axes is wrong.
 
         Example:
             >>> from torch import tensor
@@ -296,9 +296,9 @@ class RankingCollection(MetricCollection):
 
     @contextmanager
     def summed_at_once(self, cached: bool = True) -> Iterator[None]:
-        """Lend the members sums over the processes, from one collective for every process group.
+        """Give the members their states summed over processes: one collective per process group.
 
-        With `cached`, members that all know their values need none.
+        With `cached`, no collective runs if all members of the group have cached values.
         """
         members: dict[Any, list[RankingTally]] = {}
         for member in self._rankers():
@@ -318,7 +318,7 @@ class RankingCollection(MetricCollection):
 
     @property
     def plan(self) -> Plan:
-        """What the members ask of a batch; made anew where they are others than before."""
+        """The plan of an update for the members; made anew when the members change."""
         members = self._rankers()
         if self._plan is None or not self._plan.serves(members):
             self._plan = Plan(members)
@@ -334,14 +334,14 @@ class RankingCollection(MetricCollection):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
-        """Find where the relevant locations landed; the arguments are those of `update`.
+        """Return the ranks of the relevant locations; the arguments are those of `update`.
 
-        The ranking serves every member, and other metrics and collections that need no more ranks.
+        The ranking serves every member, and any other metric that needs no more ranks.
         """
         return self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
 
     def _form_groups(self) -> None:
-        """Let members whose states have one name and are equal share a state from now on."""
+        """Let members with equal state names and equal states share one state."""
         if self._groups_checked and not self._state_is_copy:
             return
         if not self._groups_checked and self._enable_compute_groups:
@@ -359,11 +359,11 @@ class RankingCollection(MetricCollection):
         self._state_is_copy = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy is made of; it makes a plan of its own."""
+        """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {**self.__dict__, "_plan": None}
 
     def named_members(self) -> list[tuple[str, RankingTally]]:
-        """Return the members, which share states while nobody asks for one of them."""
+        """Return the members by name, without copying shared states."""
         return list(self._modules.items())  # type: ignore[arg-type]
 
     def _rankers(self) -> list[RankingTally]:
@@ -371,7 +371,7 @@ class RankingCollection(MetricCollection):
 
 
 def _share(one: Any, other: RankingTally) -> bool:
-    """Tell whether two members count the same and have counted the same."""
+    """Return whether two members have equal state names and equal states."""
     return one.state_name == other.state_name and torch.equal(one.state, other.state)
 
 
@@ -379,15 +379,15 @@ def _check_group(members: list[Any]) -> None:
     for member in members[1:]:
         if member.state_name != members[0].state_name:
             raise ValueError(
-                "the members of a compute group must count the same, got "
-                f"{short(members[0])} and {short(member)}; leave `compute_groups` out."
+                "the members of a compute group must need the same state, got "
+                f"{short(members[0])} and {short(member)}; omit `compute_groups`."
             )
 
 
 def _lend_sums(members: list[RankingTally], process_group: Any) -> list[RankingTally]:
-    """Sum the members' states over the processes, and return the members that were lent theirs."""
-    # Members of one name count the same, so one state stands for them. Whether it does, and whether
-    # a value is out of date, must be known to all processes alike, however each was updated.
+    """Sum the members' states over the processes, and return the members that got their sums."""
+    # Members with one state name are summed once. All processes must agree on whether their states
+    # are equal and whether cached values are outdated, so both flags are summed too.
     states = {member.state_name: member.state for member in reversed(members)}
     differs = [not torch.equal(member.state, states[member.state_name]) for member in members]
     outdated = [member._computed is None for member in members]
@@ -416,7 +416,7 @@ def _lent_sum(summed: Tensor, _state: Tensor, group: Any = None) -> list[Tensor]
 
 
 def _members(metrics: Any) -> list[Any]:
-    """List the metrics inside what `MetricCollection` takes."""
+    """Flatten the arguments of `MetricCollection` into a list of metrics."""
     if isinstance(metrics, MetricCollection):
         return list(metrics.values(copy_state=False))
     if isinstance(metrics, Mapping):

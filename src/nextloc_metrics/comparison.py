@@ -1,4 +1,4 @@
-"""Two models on the same queries: how far apart they are, and how likely that is by chance."""
+"""Paired comparison of two models on the same queries: interval, p-value and effect size."""
 
 import math
 from collections.abc import Iterator
@@ -16,26 +16,26 @@ from nextloc_metrics.messages import describe, got, short
 
 Test = Literal["permutation", "bootstrap"]
 
-# Up to here all 2^n signs are tried; beyond, random ones.
+# Up to this many differences all 2^n sign assignments are tried; beyond, random ones.
 _MOST_EXACT_SIGNS = 16
 
-# Numbers that are drawn at once.
+# Random numbers drawn at once.
 _DRAWN = 1 << 22
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two models differ on the same queries; see `compare`.
+    """The difference of two models on the same queries; see `compare`.
 
     Attributes:
-        difference: the mean score of the first less that of the second.
-        low: the lower bound of its confidence interval.
-        high: the upper bound.
-        p_value: how often models that do not differ would differ as much, by chance.
+        difference: the mean score of the first model minus that of the second.
+        low: the lower bound of the confidence interval.
+        high: the upper bound of the confidence interval.
+        p_value: the probability of a difference at least as large between equal models.
         effect_size: Cohen's d_z, the mean of the differences over their standard deviation.
-        num_queries: how many queries both have scored.
-        confidence: that of the interval.
-        test: where the interval and the p-value come from.
+        num_queries: the number of queries that both models scored.
+        confidence: the confidence level of the interval.
+        test: the method of the interval and the p-value.
     """
 
     difference: float
@@ -70,27 +70,28 @@ def compare(
 ) -> Comparison:
     r"""Compare two models by their scores of the same queries.
 
-    `"permutation"`: were the models alike, the sign of each query's difference would be a coin
-    toss. The p-value is the share of tosses whose mean is as far from 0 as the one found: of all
-    of them up to 16 differences other than 0, of random ones beyond. The interval is the paired t
-    interval. `"bootstrap"`: queries are drawn anew, with replacement; the interval is that of
-    percentiles, and the p-value twice the share of draws in which the other model leads.
+    `"permutation"`: if the models are equal, the sign of each query's difference is random. The
+    p-value is the share of sign assignments whose mean is at least as far from 0 as the observed
+    mean: of all assignments for up to 16 nonzero differences, of random ones beyond. The interval
+    is the paired t interval. `"bootstrap"`: queries are resampled with replacement. The interval
+    is the percentile interval, and the p-value is twice the share of resamples in which the other
+    model is better.
 
     Args:
-        a: the scores of the first model: a `PerQueryScores`, what its `compute` returned, or a
-            tensor `[N]`.
-        b: those of the second.
-        test: where the interval and the p-value come from.
-        groups: integer `[N]`, every query's group, such as its user, in the order of the scores
-            (of rising ids, for `PerQueryScores`). Groups then keep together: all their
-            differences get one sign, or are drawn at once.
-        confidence: that of the interval.
-        num_resamples: how many random tosses or draws.
-        seed: the same seed gives the same result.
+        a: the scores of the first model: a `PerQueryScores`, the result of its `compute`, or a
+            floating tensor `[N]`.
+        b: the scores of the second model.
+        test: the method of the interval and the p-value.
+        groups: integer `[N]`, the group of every query, such as its user, in the order of the
+            scores (by ascending id for `PerQueryScores`). All differences of a group then get one
+            sign, or are resampled together.
+        confidence: the confidence level of the interval.
+        num_resamples: the number of random sign assignments or resamples.
+        seed: the seed of the random numbers.
 
     Raises:
-        TypeError: scores are none of these.
-        ValueError: the queries of both are not the same, there are none, or an option is out of
+        TypeError: `a` or `b` has another type.
+        ValueError: the queries of `a` and `b` differ, there are none, or an option is out of
             range.
 
     Example:
@@ -99,7 +100,7 @@ def compare(
         Comparison(difference +0.4500, 95 % interval +0.3112 to +0.5888, p = 0.0625,
                    d_z = +4.025, 5 queries, permutation)
 
-    All differences are positive here, and 2 of the 32 tosses are as far from 0.
+    All differences are positive here, and 2 of the 32 sign assignments are as far from 0.
 
     Sources: R. A. Fisher, "The design of experiments", 1935; M. D. Smucker, J. Allan and
     B. Carterette, "A comparison of statistical significance tests for information retrieval
@@ -142,7 +143,7 @@ def _paired_differences(a: Scores, b: Scores) -> Tensor:
     if first.shape != second.shape or (ids is not None and not torch.equal(ids, other_ids)):
         raise ValueError(
             "`a` and `b` must be scores of the same queries, got "
-            f"{describe(first)} and {describe(second)}, or other ids."
+            f"{describe(first)} and {describe(second)}, or different ids."
         )
     if not len(first):
         raise ValueError("`a` and `b` must hold at least one query, got none.")
@@ -150,7 +151,7 @@ def _paired_differences(a: Scores, b: Scores) -> Tensor:
     if not bool(difference.isfinite().all()):
         raise ValueError(
             "`a` and `b` must be finite, got NaN or infinity for query "
-            f"{int((~difference.isfinite()).nonzero()[0])} at least; leave it out of both."
+            f"{int((~difference.isfinite()).nonzero()[0])}; leave it out of both."
         )
     return difference
 
@@ -163,17 +164,17 @@ def _read_scores(name: str, scores: object) -> tuple[Any, Tensor]:
         ids, scores = (tensor.reshape(-1).cpu() for tensor in scores)  # one query's are squeezed
     if not isinstance(scores, Tensor) or scores.ndim != 1:
         raise TypeError(
-            f"`{name}` must be a PerQueryScores, what its `compute` returned, or a tensor [N], "
+            f"`{name}` must be a PerQueryScores, the result of its `compute`, or a tensor [N], "
             f"{got(name, scores)}."
         )
     return ids, scores.detach().cpu().double()
 
 
 def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sum of every group's differences, and their number."""
+    """Return the sum and the number of every group's differences."""
     if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != difference.shape:
         raise ValueError(
-            f"`groups` must be an integer tensor of shape {tuple(difference.shape)}, one group a "
+            f"`groups` must be an integer tensor of shape {tuple(difference.shape)}, one group per "
             f"query, {got('groups', groups)}."
         )
     _, group, sizes = torch.unique(groups.cpu(), return_inverse=True, return_counts=True)
@@ -181,8 +182,8 @@ def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _permutation_p_value(sums: Tensor, num_resamples: int, generator: torch.Generator) -> float:
-    # whole numbers, whose sums are exact; each is rounded by up to a half, so that sums that would
-    # be the same are up to as many apart as there are numbers
+    # sums of integers are exact; each is rounded by up to 1/2, so equal sums of n numbers may
+    # differ by up to n
     units = (sums * exact.ONE).round()
     units = units[units != 0]
     observed = units.sum().abs() - len(units)
@@ -195,7 +196,7 @@ def _permutation_p_value(sums: Tensor, num_resamples: int, generator: torch.Gene
     for rows in _portions(num_resamples, len(units)):
         heads = torch.randint(2, (rows, len(units)), dtype=torch.float64, generator=generator)
         as_far += int(((2 * (heads @ units) - units.sum()).abs() >= observed).sum())
-    return (1 + as_far) / (1 + num_resamples)  # the observed signs are one of the tosses
+    return (1 + as_far) / (1 + num_resamples)  # the observed signs are one assignment
 
 
 def _bootstrap_means(
@@ -207,7 +208,7 @@ def _bootstrap_means(
 
 
 def _portions(num_rows: int, num_columns: int) -> Iterator[int]:
-    """Divide rows into as many as may be drawn at once."""
+    """Split rows into chunks of at most `_DRAWN` numbers."""
     most = max(1, _DRAWN // num_columns)
     for start in range(0, num_rows, most):
         yield min(most, num_rows - start)

@@ -1,4 +1,4 @@
-"""Where the relevant locations rank: among the scores of all candidates, or in lists of ids."""
+"""The ranks of the relevant locations: among the scores of all candidates, or in lists of ids."""
 
 from typing import NamedTuple
 
@@ -11,42 +11,42 @@ from nextloc_metrics.reading import Relevant, fill_slots, slots_of_sizes
 from nextloc_metrics.record import UNLISTED, UNRETRIEVED, TopCandidates
 from nextloc_metrics.top_candidates import Highest, candidates_of_scores
 
-# Behind all ranks where relevant locations are put in order.
+# A sort key above all ranks.
 _BEYOND = 1 << 39
 
-_Sorted = tuple[Tensor, Tensor]  # values, and where they were
+_Sorted = tuple[Tensor, Tensor]  # values and their positions before sorting
 
-# Visit counts `[N, C]` mistaken for lists of ids are wide and repeat a few small numbers.
-_WIDEST_UNQUESTIONED_LIST = 64
+# Wider lists are checked for visit counts `[N, C]`, which repeat a few small numbers.
+_WIDEST_UNCHECKED_LIST = 64
 
-# Up to here an id is looked for at one rank after the other; beyond, by a search in sorted lists.
+# Up to this length an id is found by a linear search; beyond, by a binary search in sorted lists.
 _SHORT_LIST = 32
 
-# Of the scores, one part of so many may be copied, and of few scores so many.
+# At most 1 / _COPIED_SHARE of the scores, or _COPIED_ELEMENTS, are copied at once.
 _COPIED_SHARE = 1 << 5
 _COPIED_ELEMENTS = 1 << 16
 
-# Cost model: to find a number of first candidates costs about as much as counting around a sixth as
-# many relevant locations, if there are 16 candidates for each.
-_PLACES = 6
+# Cost model: finding k first candidates costs about as much as counting around k / 6 relevant
+# locations, if C >= 16 k.
+_RANKS_PER_COUNT = 6
 _MANY_CANDIDATES = 1 << 4
 
 
 def find_ranks(
     scores: Tensor, relevant: Relevant, depth: int | None, top: int
 ) -> tuple[Tensor, Tensor, Tensor, TopCandidates | None]:
-    """Find where the relevant candidates landed.
+    """Find the ranks of the relevant candidates.
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
-        relevant: the relevant ones.
-        depth: how many ranks matter; None for all.
-        top: how many of the first ranks to keep; 1 for the best candidate alone.
+        relevant: the relevant candidates.
+        depth: the number of first ranks that matter; None for all.
+        top: the number of first ranks to keep; 1 for the best candidate only.
 
     Returns:
-        The ids of relevant ones, int64 `[N, M]`, -1 for padding, of which some beyond `depth` may
-        be gone where none is graded; their `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1
-        for padding and where the score is NaN or -inf; and the first ranks where asked for.
+        The ids of relevant candidates, int64 `[N, M]`, -1 for padding; without grades, some beyond
+        `depth` may be missing. Their `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1 for
+        padding and where the score is NaN or -inf. The first candidates, or None if `top` is 0.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is None:
@@ -64,18 +64,18 @@ def find_ranks(
 def survey(
     scores: Tensor, own: Tensor, find_best: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
-    """Count as `Reference.survey` does, and return the best candidate's score beside its id."""
+    """Call a backend's `survey`, and add the score of the best candidate."""
     above, tied, best = backends.choose(scores).survey(scores, own, find_best)
     return above, tied, None if best is None else (scores.gather(1, best[:, None])[:, 0], best)
 
 
 def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
-    """Find the candidates that decide the first `top` ranks of scores `[N, C]`."""
+    """Find the first `top` + 1 candidates of scores `[N, C]`, if `top` is above 1."""
     return Highest(best, backends.choose(scores).first(scores, top + 1) if top > 1 else None)
 
 
 def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the counts, with UNRETRIEVED and 1 where a location's own score is NaN or -inf."""
+    """Replace the counts by UNRETRIEVED and 1 where a location's own score is NaN or -inf."""
     unretrieved = ~(own > -torch.inf)  # a NaN compares false
     return above.masked_fill(unretrieved, UNRETRIEVED), tied.masked_fill(unretrieved, 1)
 
@@ -83,13 +83,13 @@ def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, 
 def _find_within(
     scores: Tensor, relevant: Relevant, depth: int
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Find the ranks of the relevant ones on the first `depth`, as `find_ranks` returns them.
+    """Find the relevant candidates on the first `depth` ranks, and their `above` and `tied`.
 
-    What is above or tied with these is on the first ranks too, but for ties with the last. None
-    where to count around all relevant ones takes less.
+    Candidates above or tied with them are on the first ranks too, except for ties with the last
+    rank. None if counting around all relevant candidates is faster.
     """
     few = depth * _MANY_CANDIDATES <= scores.shape[1]
-    if not few or relevant.most * _PLACES <= max(_PLACES, depth):
+    if not few or relevant.most * _RANKS_PER_COUNT <= max(_RANKS_PER_COUNT, depth):
         return None
     backend = backends.choose(scores)
     first, _ = backend.first(scores, depth + 1)
@@ -114,27 +114,27 @@ def _find_within(
 
 
 def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-    """Count how many of the first scores `[N, K]` are above, and how many tied, int64 `[N, M]`."""
+    """Count the sorted first scores `[N, K]` above and tied with `own`, int64 `[N, M]`."""
     is_nan = first.isnan()
     ascending = -first.masked_fill(is_nan, torch.inf)
-    nan = is_nan.sum(1, keepdim=True)  # above an infinite score, too
+    nan = is_nan.sum(1, keepdim=True)  # NaN count as above, also above inf
     above = torch.searchsorted(ascending, -own).clamp_(min=nan)
     return above, torch.searchsorted(ascending, -own, right=True).sub_(above)
 
 
 def comparable(scores: Tensor) -> Tensor:
-    """Return scores that can be compared, which 8-bit floats can't, as plain memory."""
+    """Return scores in plain memory; 8-bit floats, which PyTorch cannot compare, as float32."""
     return (scores.float() if scores.element_size() == 1 else scores).detach().resolve_neg()
 
 
 def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
-    """Find the first rank, less 1, of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
+    """Return the first rank minus 1 of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
 
     Args:
         lists: int64 `[N, K]`, -1 for padding.
         ids: int64 `[N, M]`, -1 for padding.
-        depth: how many ranks matter; None for all.
-        counted: bool `[N]`, in which rows to raise where a value is out of range; None for none.
+        depth: the number of first ranks that matter; None for all.
+        counted: bool `[N]`, the rows whose values are checked; None for no check.
     """
     near = lists[:, :depth]
     by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
@@ -148,10 +148,10 @@ def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
         return backends.choose(lists).find(lists, ids)
     wanted = ids.masked_fill(ids < 0, UNLISTED)
     length = lists.shape[1]
-    in_order, place_of = by_id  # of repeats, the first rank comes first
+    in_order, position = by_id  # a stable sort: the first of repeats comes first
     slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
     found = in_order.gather(1, slot) == wanted
-    return place_of.gather(1, slot).masked_fill(~found, UNRETRIEVED)
+    return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
 
 
 def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
@@ -162,7 +162,7 @@ def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
         lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
     if lowest < -1:
         raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
-    if lists.shape[1] > _WIDEST_UNQUESTIONED_LIST:
+    if lists.shape[1] > _WIDEST_UNCHECKED_LIST:
         in_order, _ = by_id or lists.sort(dim=1)
         written = in_order >= 0
         repeats = int(((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum())
@@ -186,12 +186,12 @@ class Columns(NamedTuple):
 
 
 def order_columns(ids: Tensor, grades: Tensor | None, above: Tensor, tied: Tensor) -> Columns:
-    """Put columns `[N, M]` in the order of their ranks, among equals by falling grade."""
+    """Sort columns `[N, M]` by rank, equal ranks by descending grade."""
     if above.shape[1] == 1:
         return Columns(above, tied, torch.zeros_like(above), torch.ones_like(above), ids, grades)
     ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
     if grades is None:
-        order = backend.argsort(ranks + (ids < 0))  # padding behind what is unretrieved
+        order = backend.argsort(ranks + (ids < 0))  # padding after unretrieved locations
     else:
         by_grade = grades.argsort(dim=1, descending=True, stable=True)
         order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
@@ -201,7 +201,7 @@ def order_columns(ids: Tensor, grades: Tensor | None, above: Tensor, tied: Tenso
 
 
 def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
-    """Count how many of the relevant locations in a row are above, and tied with, each of them."""
+    """Count the relevant locations of a row above, and tied with, each relevant location."""
     retrieved = above < UNRETRIEVED
     most = above.shape[1]
     if len(above) and not must_not_sync(above):

@@ -1,28 +1,28 @@
-"""Sums that do not depend on the order of what is summed: 64-bit fixed point, steps of 2^-32."""
+"""Exact sums, independent of the order of summands: 64-bit fixed point, multiples of 2^-32."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-ONE = 1 << 32  #: what a score of 1 is stored as
-HIGHEST_SCORE = 1 + 1e-9  #: that is 1 but for rounding
-MOST_QUERIES = 1 << 31  #: more scores of 1 than this do not fit
+ONE = 1 << 32  #: the integer of a score of 1
+HIGHEST_SCORE = 1 + 1e-9  #: the highest score that counts as 1, because of rounding
+MOST_QUERIES = 1 << 31  #: the most scores of 1 whose sum fits
 
 
 def to_fixed_point(values: Tensor) -> Tensor:
     """Round float64 values in [0, 1] to the nearest multiple of 2^-32, as int64.
 
-    A value outside counts as the nearest bound, and NaN as 0: as integers these are undefined, and
-    a single one would spoil the sum for good.
+    A value outside counts as the nearest bound, and NaN as 0: their conversion to an integer is
+    undefined and would corrupt the sum.
     """
     return _round(bounded(values))
 
 
 def split_fixed_point(values: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
-    """Round float64 values of at least 0, and split them into whole numbers and multiples of 2^-32.
+    """Split float64 values into an integer part and a fraction in multiples of 2^-32, int64.
 
-    A value outside of [0, `most`], int64 and below 2^31, counts as the nearest bound, and NaN as 0.
+    A value outside [0, `most`], int64 and below 2^31, counts as the nearest bound, and NaN as 0.
     """
     fixed = _round(values.nan_to_num(nan=0.0).clamp_(min=0.0).minimum(most.double()))
     return fixed // ONE, fixed % ONE
@@ -38,27 +38,27 @@ def _round(values: Tensor) -> Tensor:
 
 
 def tally(scores: Tensor, counted: Tensor) -> Tensor:
-    """Sum up a batch of scores.
+    """Sum the scores of a batch.
 
     Args:
         scores: float64 `[..., N]`, as for `to_fixed_point`, and 0 where not counted.
-        counted: bool `[N]`, which of them to count.
+        counted: bool `[N]`, which scores count.
 
     Returns:
-        int64 `[..., 3]`: the sum of the scores, of their squares, and their number.
+        int64 `[..., 3]`: the sum of scores, the sum of squares, and the number of scores.
     """
     sums = _columns(scores).sum(-1)
     return torch.cat([sums, counted.sum().expand_as(sums[:1])]).movedim(0, -1)
 
 
 def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) -> Tensor:
-    """Sum up a batch of scores group by group, int64 `[num_groups, 3]`; see `tally`.
+    """Sum the scores of a batch per group, int64 `[num_groups, 3]`; see `tally`.
 
     Args:
-        group: int64 `[N]`, each score's group.
-        num_groups: how many groups there are.
+        group: int64 `[N]`, the group of each score.
+        num_groups: the number of groups.
         scores: float64 `[N]`, as for `to_fixed_point`, and 0 where not counted.
-        counted: bool `[N]`, which of them to count.
+        counted: bool `[N]`, which scores count.
     """
     columns = torch.stack([*_columns(scores), counted.long()], 1)
     return columns.new_zeros(num_groups, 3).index_add(0, group, columns)
@@ -75,7 +75,7 @@ def mean(state: Tensor) -> Tensor:
 
 
 def ratio(total: Tensor, count: Tensor) -> Tensor:
-    """Divide a fixed-point sum of at most `count` ones by `count`; NaN where that is 0.
+    """Divide a fixed-point sum, at most `count`, by `count`; NaN where `count` is 0.
 
     Raises:
         OverflowError: `count` is so large that the sum may have overflowed.
@@ -85,18 +85,18 @@ def ratio(total: Tensor, count: Tensor) -> Tensor:
 
 
 def check_number(count: Tensor) -> None:
-    """Raise where so many were counted that their sum may have overflowed."""
+    """Raise if the number of scores is so large that their sum may have overflowed."""
     most = int(count.max()) if count.numel() else 0
     if most > MOST_QUERIES:
         raise OverflowError(
-            f"a metric counts at most 2^31 = {MOST_QUERIES} exactly, got {most}; "
+            f"a metric sums at most 2^31 = {MOST_QUERIES} scores exactly, got {most}; "
             "call `reset()` between evaluations."
         )
 
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, mean square and number of the tallied scores, float64, as `mean` does."""
-    mean(state)  # raises where the sums may have overflowed
+    """Return mean, mean square and number of the tallied scores, float64."""
+    mean(state)  # raises if the sums may have overflowed
     total, squares, count = state.unbind(-1)
     return _ratio(total, count), _ratio(squares, count), float64(count)
 
@@ -106,15 +106,15 @@ def _ratio(total: Tensor, count: Tensor) -> Tensor:
 
 
 def float64(tensor: Tensor) -> Tensor:
-    """Convert to float64, on the CPU where the device has none."""
+    """Convert to float64, on the CPU if the device has no float64."""
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
 
 
 def row_sum(values: Tensor) -> Tensor:
     """Sum over the last dimension, in an order that padding with zeros does not change.
 
-    `Tensor.sum` adds in an order that depends on shapes, threads and device; halving the row, its
-    length rounded up to a power of two, always adds the same pairs.
+    The order of `Tensor.sum` depends on shapes, threads and device. Repeated halving of the row,
+    its length rounded up to a power of two, always adds the same pairs.
     """
     return _halve(values, torch.add, 0.0)
 

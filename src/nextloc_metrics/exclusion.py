@@ -1,4 +1,4 @@
-"""Candidates that are never ranked, such as locations that were visited already."""
+"""Candidates that are not ranked, such as visited locations."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from nextloc_metrics.reading import Relevant, positive_columns
 from nextloc_metrics.record import UNRETRIEVED, TopCandidates
 from nextloc_metrics.top_candidates import concatenate
 
-# Of scores without some candidates, so many bytes are copied at once.
+# Bytes of scores that are copied at once.
 _COPIED_BYTES = 1 << 22
 
 
@@ -23,17 +23,15 @@ def read_exclude(
     exempt_target: bool,
     validate_args: bool,
 ) -> Tensor | None:
-    """Read the candidates that are not ranked, as ids int64 `[N, E]`, -1 for padding.
-
-    None remains None.
+    """Convert `exclude` to ids int64 `[N, E]`, -1 for padding; None remains None.
 
     Args:
         exclude: integer `[..., E]` or bool `[..., C]`.
         queries: the shape of the queries.
-        relevant: the relevant locations, which are not excluded where they are exempt.
-        num_candidates: C; None where any id may be meant.
-        exempt_target: whether relevant ones are exempt, or an error.
-        validate_args: read the values, and raise where one is wrong.
+        relevant: the relevant locations.
+        num_candidates: C; None for ids without a bound.
+        exempt_target: whether relevant locations are still ranked; else they raise.
+        validate_args: read the values, and raise where one is out of range.
     """
     if exclude is None:
         return None
@@ -48,8 +46,8 @@ def read_exclude(
     fits = not is_relevance or num_candidates in (None, width)
     if exclude.ndim != len(queries) + 1 or exclude.shape[:-1] != queries or not fits:
         raise ValueError(
-            f"`exclude` must have the shape of the queries, {short(queries)}, and one dimension "
-            "more: of ids, or as bool of all candidates, got "
+            f"`exclude` must have the shape of the queries, {short(queries)}, and one more "
+            "dimension: ids, or a bool for every candidate, got "
             f"{describe(exclude)}."
         )
     if exclude.device != relevant.ids.device:
@@ -80,7 +78,7 @@ def read_exclude(
         row = int(wrong_rows[0])
         raise ValueError(
             f"`exclude` must not hold a relevant location, got {int(ids[row][clash[row]][0])} in "
-            f"query {row}; keep it among the candidates by `exempt_target=True`."
+            f"query {row}; pass `exempt_target=True` to rank it."
         )
     return ids
 
@@ -88,10 +86,7 @@ def read_exclude(
 def find_ranks_without(
     scores: Tensor, relevant: Relevant, excluded: Tensor, top: int
 ) -> tuple[Tensor, Tensor, Tensor, TopCandidates | None]:
-    """Find what `find_ranks` does where some candidates, ids `[N, E]`, are never ranked.
-
-    Few queries at a time are copied, and what is excluded there is scored -inf.
-    """
+    """Call `find_ranks` on copies of the scores in which excluded ids `[N, E]` score -inf."""
     rows = max(1, _COPIED_BYTES // max(1, scores.element_size() * (scores.shape[1] + 1)))
     parts = []
     for start in range(0, max(1, len(scores)), rows):
@@ -112,7 +107,7 @@ def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:
 
 
 def remove_from_lists(lists: Tensor, excluded: Tensor) -> Tensor:
-    """Take ids `[N, E]` out of lists `[N, K]`: what follows moves up."""
+    """Remove ids `[N, E]` from lists `[N, K]`; later ids move up."""
     removed = find_in_lists(excluded, lists, None, None) < UNRETRIEVED
     order = removed.to(torch.uint8).argsort(dim=1, stable=True)
     return lists.masked_fill(removed, -1).gather(1, order)

@@ -1,8 +1,8 @@
 """The metrics as functions of (preds, target).
 
-Each takes what its class takes, and returns the mean over the batch's queries
-(`reduction="mean"`), or with `reduction="none"` one score per query, in the shape of the queries,
-NaN where a query is left out. Those over locations have an `average` instead of the reduction.
+Each function takes the options of its class and returns the mean over the queries of the batch
+(`reduction="mean"`), or one score per query (`reduction="none"`), in the shape of the queries, NaN
+where a query is skipped. Metrics over locations have an `average` instead of a `reduction`.
 
 Example:
     >>> from torch import tensor
@@ -77,7 +77,7 @@ def ndcg_at_k(
     reduction: Reduction = "mean",
     **options: Any,
 ) -> Tensor:
-    """Discounted cumulative gain, normalized; see `NDCGAtK`."""
+    """Normalized discounted cumulative gain; see `NDCGAtK`."""
     return _evaluate(NDCGAtK(k, **options), preds, target, mask, reduction)
 
 
@@ -142,7 +142,7 @@ def location_f1(
     average: Average | None = "weighted",
     **options: Any,
 ) -> Tensor:
-    """F1 over locations, of the best candidates as decisions; see `LocationF1`."""
+    """F1 per location, with the best candidate as decision; see `LocationF1`."""
     return _compute(LocationF1(num_locations, average, **options), preds, target, mask)
 
 
@@ -155,7 +155,7 @@ def location_precision(
     average: Average | None = "weighted",
     **options: Any,
 ) -> Tensor:
-    """Precision over locations, of the best candidates as decisions; see `LocationPrecision`."""
+    """Precision per location, with the best candidate as decision; see `LocationPrecision`."""
     return _compute(LocationPrecision(num_locations, average, **options), preds, target, mask)
 
 
@@ -168,7 +168,7 @@ def location_recall(
     average: Average | None = "weighted",
     **options: Any,
 ) -> Tensor:
-    """Recall over locations, of the best candidates as decisions; see `LocationRecall`."""
+    """Recall per location, with the best candidate as decision; see `LocationRecall`."""
     return _compute(LocationRecall(num_locations, average, **options), preds, target, mask)
 
 
@@ -194,7 +194,7 @@ def _evaluate(
 def _compute(
     metric: RankingTally, preds: Array | Ranking, target: Array | None, mask: Array | None
 ) -> Tensor:
-    """Return the value of one batch, of this process alone."""
+    """Return the value of one batch, without summing over processes."""
     with torch.no_grad():
         ranking = metric.rank(preds, target, mask)
         metric = metric.to(ranking.device)

@@ -1,4 +1,4 @@
-"""Ranks that somebody else has found, read into counts."""
+"""Conversion of given ranks to `above` and `tied`."""
 
 import torch
 from torch import Tensor
@@ -12,19 +12,19 @@ from nextloc_metrics.record import UNRETRIEVED, Ranks
 def read_ranks(
     ranks: Array, tied: Array | None, num_candidates: int | None, missing: int
 ) -> tuple[Tensor, Tensor]:
-    """Read ranks `[N]` or `[N, M]` into `above` and `tied`, int64 `[N, M]`.
+    """Convert ranks `[N]` or `[N, M]` to `above` and `tied`, int64 `[N, M]`.
 
     Args:
         ranks: integer, from 1.
-        tied: integer of the same shape, how many candidates each tied block has; None for 1.
-        num_candidates: the last rank there is; None for any.
-        missing: what stands for a location that was not retrieved.
+        tied: integer of the same shape, the size of each tied block; None for 1.
+        num_candidates: the highest possible rank; None for no bound.
+        missing: the value for a location that was not retrieved.
     """
     ranks = as_tensor("ranks", ranks)
     if not is_integer(ranks):
         raise TypeError(
-            f"`ranks` must be integers, from 1 for the best, got {describe(ranks)}; "
-            "a mean of ranks is none."
+            f"`ranks` must be integers, 1 for the best, got {describe(ranks)}; "
+            "a mean of tied ranks is not a rank."
         )
     if ranks.ndim not in (1, 2) or (ranks.ndim == 2 and not ranks.shape[1]):
         raise ValueError(
@@ -50,8 +50,8 @@ def _read_tied(tied: Array, ranks: Tensor) -> Tensor:
         )
     if tied.numel() and int(tied.min()) < 1:
         raise ValueError(
-            "`tied` must count the candidates of each tied block, the relevant one included: at "
-            f"least 1, got {int(tied.min())}."
+            "`tied` must be at least 1, because a tied block includes its relevant location, got "
+            f"{int(tied.min())}."
         )
     return tied.long() if tied.ndim == 2 else tied.long()[:, None]
 
@@ -59,25 +59,25 @@ def _read_tied(tied: Array, ranks: Tensor) -> Tensor:
 def _check_range(
     rows: Tensor, sizes: Tensor, is_missing: Tensor, num_candidates: int | None, missing: int
 ) -> None:
-    """Raise where ranks are out of range."""
+    """Raise if ranks are out of range."""
     if not rows.numel():
         return
     lowest = int(rows.masked_fill(is_missing, 1).min())
     if lowest < 1:
         raise ValueError(
-            f"`ranks` must be at least 1 ({missing} for what was not retrieved), got {lowest}; "
-            "ranks from 0 need 1 added."
+            f"`ranks` must be at least 1, or {missing} for unretrieved locations, got {lowest}; "
+            "add 1 to ranks that start at 0."
         )
     last = (rows + sizes - 1).masked_fill(is_missing, 0)
     if num_candidates is not None and int(last.max()) > num_candidates:
         raise ValueError(
-            "a rank, and the last of its tied block, must be at most `num_candidates`, "
+            "the last rank of every tied block must be at most `num_candidates`, "
             f"{num_candidates}, got {int(last.max())}."
         )
 
 
 def check_blocks(ranking: Ranks) -> None:
-    """Raise where two blocks of a query overlap, or one has no room for its relevant locations."""
+    """Raise if tied blocks of a query overlap, or one is too small for its relevant locations."""
     above, tied = ranking.above, ranking.tied
     before, here = slice(None, -1), slice(1, None)
     wrong_block = (tied[:, here] != tied[:, before]) | (ranking.relevant_tied > tied)[:, here]
@@ -89,6 +89,6 @@ def check_blocks(ranking: Ranks) -> None:
         first, second = (above[query, column : column + 2] + 1).tolist()
         raise ValueError(
             f"`ranks` of query {query} must fit their tied blocks, got rank {second} after rank "
-            f"{first}, at which {int(tied[query, column])} candidates are tied; give `tied`, or "
-            "distinct ranks."
+            f"{first} with {int(tied[query, column])} tied candidates; pass `tied`, or distinct "
+            "ranks."
         )

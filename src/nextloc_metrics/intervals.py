@@ -1,14 +1,14 @@
-r"""How sure a mean of scores in [0, 1] is, from integer sums.
+r"""Confidence intervals of a mean of scores in [0, 1], from integer sums.
 
-Scores of 0 and 1 have the variance m (1 - m) at a mean of m; no scores in [0, 1] have a larger one.
-So a mean with a standard error s says as much as m (1 - m) / s^2 independent queries scored 0 or 1
-would, and Wilson's interval for that many is its interval: for 0/1 scores exactly Wilson's, for
-others the normal one where the data are many, and never outside [0, 1].
+The variance of scores in [0, 1] with mean m is at most m (1 - m), which 0/1 scores have. The
+effective sample size of a mean with standard error s is n_eff = m (1 - m) / s^2, the number of
+independent 0/1 scores with the same standard error. The interval is Wilson's with n_eff. It equals
+Wilson's for 0/1 scores, approaches the normal interval for many queries, and lies in [0, 1].
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA
-22, 1927; the effective number: E. L. Korn and B. I. Graubard, "Confidence intervals for proportions
-with small expected number of positive counts estimated from survey data", Survey Methodology 24,
-1998.
+22, 1927; the effective sample size: E. L. Korn and B. I. Graubard, "Confidence intervals for
+proportions with small expected number of positive counts estimated from survey data", Survey
+Methodology 24, 1998.
 """
 
 import math
@@ -21,19 +21,19 @@ from torch import Tensor
 from nextloc_metrics import exact
 from nextloc_metrics.messages import short
 
-# Squares are rounded to steps of 2^-32: a variance up to here cannot be told from zero.
+# Squares are rounded to multiples of 2^-32: a smaller variance may be rounding.
 _SMALLEST_VARIANCE = 2.0**-30
 
-# From here on the expansion of Student's t is as exact as its sum.
+# Above this, the series expansion of Student's t is as exact as the finite sum.
 _MANY_DEGREES_OF_FREEDOM = 200
 
 
 class Estimate(NamedTuple):
-    """A mean of scores, and how sure it is; float64 `[...]`."""
+    """A mean of scores with its standard error; float64 `[...]`."""
 
     mean: Tensor
-    standard_error: Tensor  #: NaN where there are less than two queries, or groups
-    effective: Tensor  #: the number of independent queries scored 0 or 1 that would be as sure
+    standard_error: Tensor  #: NaN below two queries, or groups
+    effective: Tensor  #: the effective sample size
     degrees_of_freedom: float  #: of Student's t; infinite for the normal distribution
 
     def interval(self, confidence: float) -> tuple[Tensor, Tensor]:
@@ -43,7 +43,7 @@ class Estimate(NamedTuple):
         center = mean + share / 2
         half = (share * (mean * (1 - mean) + share / 4)).sqrt()
         low, high = (center - half) / (1 + share), (center + half) / (1 + share)
-        # rounding must not put the mean outside
+        # rounding must not push the mean out of the interval
         return low.clamp(min=0).minimum(mean), high.clamp(max=1).maximum(mean)
 
 
@@ -53,7 +53,7 @@ def of_queries(state: Tensor) -> Estimate:
 
 
 def of_groups(state: Tensor) -> Estimate:
-    """Estimate the mean over groups of their own means, from a state int64 `[G, 3]`."""
+    """Estimate the mean of the groups' means, from a state int64 `[G, 3]`."""
     means, _, sizes = exact.moments(state)
     means = means[sizes > 0]
     count = torch.tensor(float(len(means)), dtype=torch.float64, device=means.device)
@@ -61,10 +61,10 @@ def of_groups(state: Tensor) -> Estimate:
 
 
 def of_clusters(state: Tensor) -> Estimate:
-    r"""Estimate the mean over queries that depend on each other within groups.
+    r"""Estimate the mean over queries that are dependent within groups (cluster-robust).
 
-    The squared standard error is G / (G - 1) times the sum over the groups of (S_g - m n_g)^2,
-    over N^2: sums S_g of n_g scores in each of G groups, N queries in all, and their mean m.
+    The squared standard error is G / (G - 1) times the sum over groups of (S_g - m n_g)^2,
+    divided by N^2: G groups with sums S_g of n_g scores, N queries in total, and their mean m.
 
     Args:
         state: int64 `[G, 3]`; see `exact`.
@@ -77,7 +77,7 @@ def of_clusters(state: Tensor) -> Estimate:
     freedom = count - 1 if count > 1 else math.nan
     variance = (off * off).sum() / (total * total) * count / freedom
     known = variance * total > _SMALLEST_VARIANCE
-    # groups all alike tell nothing of how much they differ: each counts as one query
+    # without variance between groups, n_eff is the number of groups
     effective = torch.where(known, mean * (1 - mean) / variance, float(count))
     return Estimate(mean, variance.sqrt(), effective, freedom)
 
@@ -85,7 +85,7 @@ def of_clusters(state: Tensor) -> Estimate:
 def _of_independent(mean: Tensor, square: Tensor, count: Tensor, freedom: float) -> Estimate:
     most = mean * (1 - mean)
     variance = (square - mean * mean).clamp(min=0) * count / (count - 1)  # NaN for a single query
-    # scores all alike tell nothing of how much they vary: as much as they could
+    # without a usable variance, n_eff is the number of queries, its lower bound
     known = (variance > _SMALLEST_VARIANCE) & (variance < most)
     effective = torch.where(known, count * most / variance, count)
     error = (variance / count).sqrt().masked_fill(count < 2, torch.nan)
@@ -93,9 +93,9 @@ def _of_independent(mean: Tensor, square: Tensor, count: Tensor, freedom: float)
 
 
 def t_quantile(confidence: float, degrees_of_freedom: float) -> float:
-    """Return the t within which Student's distribution lies, on both sides, with a confidence.
+    """Return the two-sided quantile t of Student's distribution: P(|T| <= t) = confidence.
 
-    It is NaN for less than one degree of freedom.
+    It is NaN below one degree of freedom.
 
     Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964.
     """
@@ -122,7 +122,7 @@ def t_quantile(confidence: float, degrees_of_freedom: float) -> float:
 
 
 def _t_within(angle: float, n: int) -> float:
-    """Return the chance that |t| is at most sqrt(n) tan(angle), a sum of n / 2 terms."""
+    """Return P(|T| <= sqrt(n) tan(angle)), a sum of n / 2 terms."""
     cosine = math.cos(angle)
     odd = n % 2
     term = cosine if odd else 1.0
@@ -135,7 +135,7 @@ def _t_within(angle: float, n: int) -> float:
 
 
 def check_confidence(confidence: float) -> None:
-    """Raise where a confidence is not between 0 and 1."""
+    """Raise if a confidence is not between 0 and 1."""
     if type(confidence) is not float or not 0 < confidence < 1:
         raise ValueError(
             f"`confidence` must be between 0 and 1, such as 0.95, got {short(confidence)}."

@@ -1,4 +1,4 @@
-"""How error messages name values: briefly, whatever was passed, and with a remedy that fits."""
+"""Short descriptions of values for error messages, with a remedy for their type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Characters of one value. A message names two at most, and has 300 in all.
+# Characters per value. A message has at most two values and 300 characters.
 _LONGEST = 72
 
 _repr = reprlib.Repr()
@@ -18,7 +18,7 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = _LONGEST
 
 
 def describe(value: object) -> str:
-    """Name a value: dtype and shape of a tensor, type too of an array; else type and value."""
+    """Describe a value: dtype and shape of a tensor, also type of an array; else type and value."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {short(value.shape)}"
     kind = type(value).__name__
@@ -29,7 +29,7 @@ def describe(value: object) -> str:
 
 
 def short(value: object) -> str:
-    """Write a value as `repr` does, in one line of few characters; of many numbers, the shape."""
+    """Return a shortened `repr` in one line; of tensors and arrays, dtype and shape."""
     if isinstance(value, Tensor) and value.ndim:
         return f"tensor {describe(value)}"
     if isinstance(value, torch.Size):
@@ -38,13 +38,13 @@ def short(value: object) -> str:
         return describe(value)
     try:
         text = " ".join(_repr.repr(value).split())
-    except Exception:  # a `repr` of somebody else's, or an integer of too many digits for one
+    except Exception:  # a user's `repr` may raise, and so does an integer with too many digits
         text = f"<{type(value).__name__}>"
     return clip(text)
 
 
 def clip(text: str) -> str:
-    """Cut a text to few characters."""
+    """Cut a text to `_LONGEST` characters."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
@@ -54,19 +54,19 @@ def _shape(value: object) -> str | None:
 
 
 def got(name: str, value: object, otherwise: str = "") -> str:
-    """End a message on an argument that must be a tensor: what it is, and what to do about it.
+    """Return the end of a message about an argument that must be a tensor: value and remedy.
 
     Args:
-        name: the argument.
-        value: what was passed.
-        otherwise: the remedy where it is a tensor, of a wrong kind.
+        name: the name of the argument.
+        value: its value.
+        otherwise: the remedy for a tensor of the wrong dtype or shape.
     """
     remedy = otherwise if isinstance(value, Tensor) else _remedy(name, value)
     return f"got {describe(value)}" + (f"; {remedy}" if remedy else "")
 
 
 def read_row(name: str, values: Any) -> Tensor:
-    """Make a tensor of numbers that are given in any form."""
+    """Convert a row of numbers to a tensor."""
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:

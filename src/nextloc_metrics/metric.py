@@ -1,4 +1,4 @@
-"""What every ranking metric does with a batch, and the mean over queries of a score."""
+"""The base classes of ranking metrics: updates, and the mean of a score over queries."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -20,20 +20,19 @@ from nextloc_metrics.state import SummedMetric
 
 Read = TypeVar("Read")
 
-#: more groups or locations than fit into any memory
+#: the largest number of groups or locations; no memory can hold more
 LARGEST_STATE = 1 << 40
 
 
 class RankingTally(SummedMetric):
     """A metric whose state is one integer tensor, summed over queries, batches and processes.
 
-    A subclass declares its options as [`SummedMetric`][nextloc_metrics.state.SummedMetric] says.
+    A subclass declares its options as in [`SummedMetric`][nextloc_metrics.state.SummedMetric].
 
     Args:
-        ignore_index: an id that is never relevant; a query all of whose ids are ignored is left
-            out.
+        ignore_index: an id that is never relevant; a query with only ignored ids is skipped.
         validate_args: read the values of the arguments, and raise where they are out of range.
-        options: what a subclass declares, and TorchMetrics' own keyword arguments.
+        options: the options of a subclass, and TorchMetrics' own keyword arguments.
     """
 
     is_differentiable = False
@@ -61,7 +60,7 @@ class RankingTally(SummedMetric):
 
     @property
     def best_only(self) -> bool:
-        """Whether, of the first ranks, `Ranking.best` alone is read; `top` is then 1."""
+        """Whether the metric reads `Ranking.best` only and no `top_candidates`; `top` is then 1."""
         return False
 
     @property
@@ -71,39 +70,39 @@ class RankingTally(SummedMetric):
 
     @property
     def depth(self) -> int | None:
-        """How many of the first ranks this metric looks at; None for all.
+        """How many of the first ranks this metric reads; None for all.
 
-        Where all metrics of a collection name a number, relevant locations beyond may be missing
-        from the columns of its `Ranking`, though not from `num_relevant`.
+        If every metric of a collection has a depth, the columns of the `Ranking` may lack relevant
+        locations beyond the largest depth; `num_relevant` still counts them.
         """
         return None
 
     @property
     def one_pass(self) -> scoring.Formula | int | None:
-        """What a batch adds, where scores of one relevant location per query decide it alone.
+        """What the fused update computes where every query has one relevant location.
 
-        A formula of scores that are averaged; or a number of locations, of which decisions are
-        counted. None for anything else.
+        A formula, whose scores are averaged; or the number of locations, whose decisions are
+        counted. None where the fused update cannot serve this metric.
         """
         return None
 
     @property
     def unit(self) -> str:
-        """The unit of a value that is no fraction, for tables."""
+        """The unit of the value in tables, such as `km`; empty for a fraction."""
         return ""
 
     @property
     def scale(self) -> float:
-        """What a score of 1 is in the unit of the value, such as the largest distance in km."""
+        """The value of a score of 1 in `unit`, such as the largest distance in km."""
         return 1.0
 
     @abstractmethod
     def tally(self, ranking: Ranking) -> Tensor:
-        """Return what a batch adds to the state, int64 and of its shape."""
+        """Return the batch's summand of the state: int64, in the shape of the state."""
 
     @staticmethod
     def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        """Return what a batch adds to each of several metrics with this method."""
+        """Return the batch's summands for several metrics that share this method."""
         return [metric.tally(ranking) for metric in metrics]
 
     def update(
@@ -117,18 +116,18 @@ class RankingTally(SummedMetric):
     ) -> None:
         """Add a batch of queries.
 
-        Arrays of NumPy, columns of pandas, polars or Arrow, and nested lists are read as tensors,
-        and land on the metric's device.
+        NumPy arrays, columns of pandas, polars or Arrow, and nested lists are converted to tensors
+        on the metric's device.
 
         Args:
             preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
-                ids, best first, padded with -1; or a `Ranking`, alone.
+                ids, best first, padded with -1; or a `Ranking` without further arguments.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
-            mask: bool `[...]`, False leaves the query out.
-            exclude: candidates that are never ranked, such as those visited already: integer
+            mask: bool `[...]`; False skips the query.
+            exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
-            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
+            exempt_target: rank a relevant location that is in `exclude` instead of raising.
         """
         self.plan.update(preds, target, mask, None, exclude, exempt_target, count=False)
 
@@ -141,19 +140,19 @@ class RankingTally(SummedMetric):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
-        """Find where the relevant locations landed; the arguments are those of `update`."""
+        """Return the ranks of the relevant locations; the arguments are those of `update`."""
         return self.plan.rank(preds, target, mask, None, exclude, exempt_target)
 
     @property
     def plan(self) -> Plan:
-        """What this metric asks of a batch."""
+        """The plan of an update: what this metric needs from a batch."""
         own = vars(self)
         if own["_plan"] is None:
             own["_plan"] = Plan([self])
         return own["_plan"]  # type: ignore[no-any-return]
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where this metric cannot be updated with the ranking."""
+        """Raise if this metric cannot be updated with the ranking."""
         if ranking.device != self.state.device:
             raise ValueError(
                 f"{short(self)} is on {self.state.device} and its input on {ranking.device}; "
@@ -162,60 +161,60 @@ class RankingTally(SummedMetric):
             )
         if self.ignore_index is not None and ranking.ignore_index != self.ignore_index:
             raise ValueError(
-                f"`ignore_index` is {self.ignore_index} for {short(self)} and "
-                f"{ranking.ignore_index} for its Ranking; give both the same."
+                f"`ignore_index` must be equal for a metric and its Ranking, got "
+                f"{self.ignore_index} for {short(self)} and {ranking.ignore_index} for the Ranking."
             )
         if self.top and self.best_only:
-            _ = ranking.best  # which raises where it was not kept
+            _ = ranking.best  # raises if it was not kept
         elif self.top:
             ranking.top_candidates(self.top)
         if ranking.depth is not None and (self.depth is None or self.depth > ranking.depth):
             raise ValueError(
-                f"{short(self)} looks at {self.depth or 'all'} ranks, and its Ranking was made "
+                f"{short(self)} reads {self.depth or 'all'} ranks, but its Ranking was made "
                 f"for the first {ranking.depth}; make it with `depth={self.depth}`."
             )
 
     @property
     def averages_scores(self) -> bool:
-        """Whether the value is a mean of scores, of which there is an interval."""
+        """Whether the value is a mean of scores and so has a confidence interval."""
         return False
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean of the scores in the state, and how sure it is."""
+        """Return the mean of the scores in the state, with its standard error."""
         raise TypeError(
-            f"{short(self)} is no mean of scores, and its sums do not tell how sure it is; repeat "
-            "the evaluation on samples of the queries."
+            f"{short(self)} has no standard error: it is not a mean of per-query scores; "
+            "bootstrap over queries instead."
         )
 
     def standard_error(self) -> Tensor:
         """Return the standard error of `compute`, over all processes; NaN below two queries.
 
         Raises:
-            TypeError: the value is no mean of scores.
+            TypeError: the value is not a mean of scores.
         """
         error = self._estimate().standard_error * self.scale
         return error.float().to(self.state.device)
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the bounds between which the mean over all possible queries lies.
+        """Return the bounds of the confidence interval for the mean over all possible queries.
 
-        They are computed from the same sums as the value, over all processes, and are the same
-        bits on each. The queries count as independent; where they are not, such as those of one
-        user, the interval is too narrow: `Grouped(metric, num_groups, average="queries")` has the
-        right one.
+        The bounds are computed from the sums of all processes and are equal bit for bit on every
+        process. The formula takes queries as independent. If they are not, such as the queries of
+        one user, the interval is too narrow: use
+        `Grouped(metric, num_groups, average="queries")`.
 
-        For scores of 0 and 1 it is Wilson's interval; for others Wilson's for as many queries as
-        would have the same standard error. It lies around the value, between the lowest and the
-        highest possible one, and is NaN without data.
+        For scores of 0 and 1 it is Wilson's interval. For scores between, it is Wilson's with the
+        effective sample size, the number of 0/1 scores that have the same standard error. The
+        interval contains the value, stays within the range of the metric, and is NaN without data.
 
         Args:
-            confidence: how often such intervals hold the true mean.
+            confidence: the confidence level, such as 0.95.
 
         Returns:
             The lower and the upper bound, in the shape of `compute`.
 
         Raises:
-            TypeError: the value is no mean of scores.
+            TypeError: the value is not a mean of scores.
             ValueError: `confidence` is not between 0 and 1.
 
         Example:
@@ -236,11 +235,11 @@ class RankingTally(SummedMetric):
 
     def _estimate(self) -> intervals.Estimate:
         if not self.averages_scores:
-            return self.estimate()  # which says why not, before the processes wait for each other
+            return self.estimate()  # raises before the processes wait for each other
         return self.of_all_processes(self.estimate)
 
     def of_all_processes(self, read: Callable[[], Read]) -> Read:
-        """Return what is read from the state, summed over the processes meanwhile."""
+        """Return `read()`, called while the state is summed over all processes."""
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn,
             should_sync=self._to_sync,
@@ -249,9 +248,9 @@ class RankingTally(SummedMetric):
             return read()
 
     def numbers(self) -> tuple[Any, int]:
-        """Return how many queries all processes have counted, and how many are undecided.
+        """Return the number of counted and of undecided queries, over all processes.
 
-        An int64 tensor for groups, and None where a subclass does not count them.
+        The first is an int64 tensor for groups, and None if a subclass does not count queries.
         """
         return self.of_all_processes(
             lambda: (getattr(self, "num_queries", None), getattr(self, "num_undecided", 0))
@@ -259,33 +258,33 @@ class RankingTally(SummedMetric):
 
     @property
     def has_own_update(self) -> bool:
-        """Whether a user's subclass overrides `update`, and may do more than this library's."""
+        """Whether a user's subclass overrides `update`."""
         return not type(self).update.__module__.startswith("nextloc_metrics.")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy is made of; it makes a plan of its own."""
+        """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {**super().__getstate__(), "_plan": None}
 
     @property
     def plot_label(self) -> str:
-        """What pictures call the value, such as `NDCG@10`."""
+        """The label of the value in plots, such as `NDCG@10`."""
         k = self._options.get("k")
         return type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
 
     @property
     def plot_labels(self) -> dict[str, str]:
-        """What pictures call the values of a dict, by its keys; empty where there is no dict."""
+        """The plot labels of a dict of values, by key; empty if the value is not a dict."""
         return {}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw the value: a dot with its interval, or a bar for every group.
 
-        Hundreds of groups are drawn as a histogram of their values. Axes of fractions are labelled
-        in percent, from the lowest to the highest possible value.
+        Hundreds of groups are drawn as a histogram of their values. Axes of fractions are in
+        percent, from the lowest to the highest possible value.
 
         Args:
-            val: what `compute` or `forward` returned, or a list of that for several steps, drawn
-                as lines; None computes it, with its interval, on all processes.
+            val: a value of `compute` or `forward`, or a list of values of several steps, drawn
+                as lines; None computes the value and its interval, on all processes.
             ax: the matplotlib axes to draw on; None makes a figure.
 
         Returns:
@@ -293,7 +292,7 @@ class RankingTally(SummedMetric):
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
-            ValueError: `val` is of another shape.
+            ValueError: `val` does not have the shape of a value of this metric.
         """
         from nextloc_metrics.report import plotting
 
@@ -303,21 +302,21 @@ class RankingTally(SummedMetric):
 class RankingMetric(RankingTally):
     """The mean over queries of a score in [0, 1].
 
-    A metric of your own is its score: subclass, and define
-    [`score`][nextloc_metrics.RankingMetric.score]. Ties, empty targets, exact sums,
-    synchronisation, collections and names come with it.
+    To write your own metric, subclass this class and define
+    [`score`][nextloc_metrics.RankingMetric.score]. The base class handles ties, empty targets,
+    exact sums, synchronisation and collections.
 
     Args:
-        ties: what tied candidates stand for: `"expected"`, the mean over their orders;
+        ties: how tied candidates are scored: `"expected"`, the mean over their orders;
             `"optimistic"`, relevant ones first; `"pessimistic"`, relevant ones last.
-        empty_target_action: what a query without a relevant location is: `"skip"` leaves it out,
-            `"neg"` scores it 0, `"pos"` scores it 1, `"error"` raises.
-        options: what a subclass declares; `ignore_index` and `validate_args`; and TorchMetrics'
+        empty_target_action: how a query without a relevant location is scored: `"skip"` excludes
+            it, `"neg"` scores 0, `"pos"` scores 1, `"error"` raises.
+        options: the options of a subclass; `ignore_index` and `validate_args`; and TorchMetrics'
             own keyword arguments.
 
     Attributes:
-        of_decision: whether the score is that of one decision, the lowest id among the best; it
-            then takes no other `ties`.
+        of_decision: whether the score reads one decision, the lowest id among the tied best; the
+            metric then refuses other values of `ties`.
 
     Example:
         >>> from torch import tensor
@@ -351,56 +350,56 @@ class RankingMetric(RankingTally):
         check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
         if self.of_decision and ties != "expected":
             raise ValueError(
-                f"`ties` must be 'expected', got {short(ties)}: of tied candidates the lowest id "
-                "is the decision."
+                f"`ties` must be 'expected', got {short(ties)}: the decision is always the lowest "
+                "id of tied candidates."
             )
         super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
         if self.formula is None and not self.has_own_score:
             raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return float64 `[N]`: one score in [0, 1] per query; a metric of your own defines it.
+        """Return float64 `[N]`, one score in [0, 1] per query. Your own metric overrides it.
 
-        Any other value is an error; without `validate_args` it counts as the nearest bound, and NaN
-        as 0.
+        Any other value is an error. With `validate_args=False` it is clamped to [0, 1], and NaN
+        is 0.
         """
         assert self.formula is not None  # checked when the metric was made
         return scoring.evaluate(ranking, [self.formula])[0]
 
     @property
     def has_own_score(self) -> bool:
-        """Whether a subclass, or somebody on this object, overrides `score`."""
+        """Whether a subclass, or an attribute of this object, overrides `score`."""
         return getattr(self.score, "__func__", None) is not RankingMetric.score
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """How the score is made of ranks; None where `score` is defined instead."""
+        """The formula of the score; None where `score` is overridden instead."""
         return None
 
     @property
     def one_pass(self) -> scoring.Formula | None:
-        """The formula, where it is all that a metric of this library needs."""
+        """The formula, if it alone determines the value of a metric of this library."""
         plain = type(self).__module__.startswith("nextloc_metrics.") and not self.has_own_score
         if plain and self.averages_scores and self.ties == "expected":
             return self.formula
         return None
 
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the scores float64 `[N]`, 0 where left out, and which count, bool `[N]`."""
+        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         scores, counted = score_queries([self], ranking)
         return scores[0], counted
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for the sum of scores, of their squares, and the number of queries."""
+        """Return the zero state: sum of scores, sum of squares, number of queries."""
         return torch.zeros(3, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum up the scores of a batch, exactly."""
+        """Return the exact sums of a batch's scores."""
         return tally_together([self], ranking)[0]
 
     @staticmethod
     def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        """Sum up the scores of metrics that take ties and empty targets alike together."""
+        """Sum the scores of several metrics; those with equal options are scored together."""
         together: dict[Any, list[int]] = {}
         for number, metric in enumerate(metrics):
             alike = metric.ties, metric.empty_target_action
@@ -414,14 +413,14 @@ class RankingMetric(RankingTally):
         return [found[number].contiguous() for number in range(len(metrics))]
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where this metric cannot be updated with the ranking."""
+        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         if self.empty_target_action == "error":
             empty = (ranking.counted & (ranking.num_relevant == 0)).nonzero()
             if empty.numel():
                 raise ValueError(
                     "every query must have a relevant location with `empty_target_action='error'`, "
-                    f"and query {int(empty[0])} has none; leave it out with `mask`."
+                    f"but query {int(empty[0])} has none; exclude it with `mask`."
                 )
 
     def compute(self) -> Tensor:
@@ -430,15 +429,15 @@ class RankingMetric(RankingTally):
 
     @property
     def averages_scores(self) -> bool:
-        """A mean over queries, unless a subclass counts or computes another value."""
+        """True unless a subclass overrides `tally` or `compute`."""
         kind = type(self)
         return kind.tally is RankingMetric.tally and kind.compute is RankingMetric.compute
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean over queries taken as independent, and how sure it is."""
+        """Return the mean and its standard error, with queries taken as independent."""
         return intervals.of_queries(self.state) if self.averages_scores else super().estimate()
 
     @property
     def num_queries(self) -> int:
-        """How many queries this process has counted."""
+        """The number of queries that this process has counted."""
         return int(self.state[2])

@@ -1,4 +1,4 @@
-"""The ranking metrics: each names its score, and what of it can be chosen."""
+"""The ranking metrics. Each class declares its options and the formula of its score."""
 
 from typing import Any, Literal
 
@@ -13,13 +13,13 @@ from nextloc_metrics.ranking import Ranking
 
 
 class _CutAtK(RankingMetric):
-    """A metric that looks at no rank beyond `k`."""
+    """A metric that reads no rank beyond `k`."""
 
     k: int | None
 
     @property
     def depth(self) -> int | None:
-        """The k ranks, of this library's scores; one of your own may look further."""
+        """The number of ranks read: `k`, or None where a subclass overrides `score`."""
         return None if self.has_own_score else self.k
 
 
@@ -29,9 +29,9 @@ class AccuracyAtK(_CutAtK):
     The share of queries with at least one relevant location among the first `k` candidates.
     For one relevant location it equals recall at k.
 
-    Expectation under ties: a location in a tied block of `e` candidates, `m` ranks of which lie
-    within the first `k`, counts `m / e`. An unretrieved location (not in the list, NaN or -inf) is
-    a miss for every `k`; `k` beyond the number of candidates is fine.
+    Expectation under ties: a location in a tied block of `e` candidates scores `m / e`, where `m`
+    ranks of the block lie within the first `k`. An unretrieved location (not in the list, or scored
+    NaN or -inf) is a miss for every `k`. `k` may exceed the number of candidates.
 
     Args:
         k: how many ranks count, a positive integer.
@@ -56,7 +56,7 @@ class AccuracyAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """Whether the first one is within k."""
+        """1 where the first relevant location is within rank k."""
         return scoring.Formula("count", self.k, of="first", over="1")
 
 
@@ -67,13 +67,13 @@ class MRR(_CutAtK):
     r"""Mean reciprocal rank.
 
     The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
-    Libraries disagree: LibCity, RecBole and PyG always cut at k; without `k` nothing is cut here.
+    LibCity, RecBole and PyG always cut at k; this class cuts only if `k` is given.
 
-    Expectation under ties: for one relevant location (H(A + m) - H(A)) / e with the harmonic
-    numbers H, `A` candidates above, `e` tied and `m` of their ranks within `k`.
+    Expectation under ties: for one relevant location (H(A + m) - H(A)) / e, with the harmonic
+    numbers H, `A` candidates above, `e` tied, and `m` ranks of the tied block within `k`.
 
     Args:
-        k: the last place that counts; None for all.
+        k: the last rank that counts; None for all ranks.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
@@ -96,7 +96,7 @@ class MRR(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The rank of the first one, inverted."""
+        """1 / rank of the first relevant location."""
         return scoring.Formula("harmonic", self.k, of="first", over="1")
 
 
@@ -106,15 +106,15 @@ class NDCGAtK(_CutAtK):
     DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` ranks; NDCG
     divides by the DCG of the best order. For one relevant location it is 1 / log2(rank + 1).
 
-    Expectation under ties: a gain in a tied block is discounted by the mean over the block's
-    ranks, as scikit-learn's `ndcg_score` does.
+    Expectation under ties: the discount of a tied location is the mean over the ranks of its tied
+    block, as in scikit-learn's `ndcg_score`.
 
     Args:
         k: how many ranks count, a positive integer.
-        gain: `"linear"`, the relevance itself; `"exponential"`, 2^relevance - 1. The same for
+        gain: `"linear"`, the relevance; `"exponential"`, 2^relevance - 1. Both are equal for
             relevance 0 and 1.
-        ideal: `"truncated"`, the best order of the first min(n, k) ranks; `"full"`, of all n
-            relevant locations, so that a perfect list scores below 1 where n > k.
+        ideal: `"truncated"`, the DCG of the best min(n, k) of the n relevant locations; `"full"`,
+            the DCG of all n, so that a perfect list scores below 1 where n > k.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
@@ -149,7 +149,7 @@ class NDCGAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The discounts, over the best possible."""
+        """The discounted gains, divided by the ideal DCG."""
         best: scoring.Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
         return scoring.Formula("discount", self.k, of="all", over=best, gain=self.gain)
 
@@ -158,14 +158,14 @@ class MAPAtK(_CutAtK):
     r"""Mean average precision of the first k ranks.
 
     The average precision of a query sums the precision at the rank of every relevant location
-    within the first `k` ranks, and divides by the most that could be there. For one relevant
-    location it equals the reciprocal rank cut at `k`.
+    within the first `k` ranks, and divides the sum by min(n, k), of n relevant locations. For one
+    relevant location it equals the reciprocal rank cut at `k`.
 
     Args:
         k: how many ranks count, a positive integer.
-        normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"` by
-            n, as trec_eval, ranx and rax do. (torchmetrics divides by the hits it found: one hit of
-            ten at rank 1 scores 1 there.)
+        normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"`
+            divides by n, as trec_eval, ranx and rax do. (torchmetrics divides by the number of
+            hits: one hit of ten relevant locations, at rank 1, scores 1 there.)
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
@@ -190,7 +190,7 @@ class MAPAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The precision at every rank."""
+        """The precision at the rank of every relevant location."""
         most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
         return scoring.Formula("harmonic", self.k, of="precision", over=most)
 
@@ -201,7 +201,7 @@ class PrecisionAtK(_CutAtK):
     Args:
         k: how many ranks count, a positive integer.
         denominator: `"k"`, also where a list is shorter; `"retrieved"`, min(k, list length). The
-            length of a list is its written entries; of scores, the candidates above -inf.
+            length counts a list's entries other than padding, or the scores above -inf.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
@@ -224,12 +224,12 @@ class PrecisionAtK(_CutAtK):
 
     @property
     def top(self) -> int:
-        """The length of a list matters up to k, where it is the denominator."""
+        """The list length is needed up to k where it is the denominator."""
         return self.k if self.denominator == "retrieved" else 0
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits."""
+        """The hits, divided by k or the list length."""
         over: scoring.Divisor = "k" if self.denominator == "k" else "retrieved"
         return scoring.Formula("count", self.k, of="all", over=over)
 
@@ -262,7 +262,7 @@ class RecallAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits."""
+        """The hits, divided by n or min(n, k)."""
         return scoring.Formula(
             "count", self.k, of="all", over="min(n, k)" if self.normalized else "n"
         )
@@ -271,18 +271,18 @@ class RecallAtK(_CutAtK):
 class F1AtK(_CutAtK):
     r"""F1 within the first k ranks: 2 hits / (k + n), of n relevant locations.
 
-    The harmonic mean of precision and recall at k. Not the F1 over locations that next-location
-    papers report: that is [`LocationF1`][nextloc_metrics.LocationF1].
+    The harmonic mean of precision and recall at k. Next-location papers report another F1, the
+    mean over locations: [`LocationF1`][nextloc_metrics.LocationF1].
 
     Args:
         k: how many ranks count, a positive integer.
         average: `"queries"`, the mean of every query's F1; `"pooled"`, the F1 of the hits, ranks
-            and relevant locations of all queries together.
+            and relevant locations summed over all queries.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
-        ValueError: `k` is not a positive integer, `average` is unknown, or `average="pooled"` meets
-            `empty_target_action="pos"`, which has no meaning there.
+        ValueError: `k` is not a positive integer, `average` is unknown, or `average="pooled"` is
+            combined with `empty_target_action="pos"`.
 
     Example:
         >>> from torch import tensor
@@ -308,20 +308,20 @@ class F1AtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits."""
+        """The hits, divided by (n + k) / 2."""
         return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for the sums; pooled, of hits, relevant locations, queries, and part hits.
+        """Return the zero state; pooled: hits, relevant locations, queries, fractions of hits.
 
-        Hits are counted in whole ones and in 2^-32 of one, which fit however many locations are
-        relevant. The ranks within `k` follow from the number of queries.
+        Expected hits are stored as an integer part and a fraction in units of 2^-32, which cannot
+        overflow. The number of ranks within `k` follows from the number of queries.
         """
         size = 3 if self.average == "queries" else 4
         return torch.zeros(size, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum up F1 scores; pooled, the hits and what they are divided by."""
+        """Sum the F1 scores; pooled, sum the hits and their divisors."""
         if self.average == "queries":
             return super().tally(ranking)
         hits = scoring.hits(ranking.break_ties(self.ties), self.k)
@@ -344,5 +344,5 @@ class F1AtK(_CutAtK):
 
     @property
     def averages_scores(self) -> bool:
-        """The pooled F1 is none of queries' scores."""
+        """True for the mean over queries; the pooled F1 is not a mean of scores."""
         return self.average == "queries"

@@ -1,4 +1,4 @@
-"""Options written as text, so that metrics whose options differ in content are told apart."""
+"""Options as text: metrics whose options differ in content get different state names."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -26,10 +26,11 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 
 def describe_option(value: Any) -> str:
-    """Write an option so that options of different content differ; tables as a digest.
+    """Return text that differs for options of different content; a digest for tables.
 
     Raises:
-        TypeError: the content of such an object cannot be told.
+        TypeError: the content of the object cannot be read.
+        ValueError: a function is not defined at module level.
     """
     module, kind = type(value).__module__, type(value).__qualname__
     if module != "builtins" and not module.startswith("nextloc_metrics."):
@@ -66,14 +67,14 @@ def describe_option(value: Any) -> str:
     if isinstance(value, FunctionType | BuiltinFunctionType | type):
         if "<" in value.__qualname__:
             raise ValueError(
-                "an option that is a function must be one of a module, to be known by its name, "
-                f"got {value.__qualname__}; define it there."
+                "an option that is a function must be defined at module level, "
+                f"got {value.__qualname__}."
             )
         return f"{value.__module__}.{value.__qualname__}"
     raise TypeError(
-        "an option must be a plain value, a tensor, an array, a module or a dataclass, so that "
-        f"metrics with other options are told apart, got {kind}; give {type(value).__qualname__} a "
-        "method `state_key()` that returns all of its content as a string."
+        "an option must be a plain value, a tensor, an array, a module or a dataclass, got "
+        f"{kind}; give {type(value).__qualname__} a method `state_key()` that returns its content "
+        "as a string."
     )
 
 
@@ -82,7 +83,7 @@ def _describe_attributes(attributes: Mapping[str, Any]) -> str:
 
 
 def _content_of_module(module: torch.nn.Module) -> dict[str, Any]:
-    """Return a module's parameters, buffers and modules, and what else was set on it."""
+    """Return a module's parameters, buffers, submodules and other attributes."""
     own = {name: x for name, x in vars(module).items() if name not in _OF_EVERY_MODULE}
     return {**own, **module._parameters, **module._buffers, **module._modules}
 
@@ -92,7 +93,7 @@ def _digest(array: Any) -> str:
 
 
 def is_default(value: object, default: object) -> bool:
-    """Tell whether an option is written as its default is."""
+    """Return whether an option has the same text as its default."""
     return value is default or (
         isinstance(value, str | int | float) and repr(value) == repr(default)
     )

@@ -1,4 +1,4 @@
-"""What a set of metrics asks of a batch: found once, and used for every batch."""
+"""The plan of an update: what several metrics need from a batch, computed once for all batches."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from nextloc_metrics.scoring import Formula, for_one_relevant
 if TYPE_CHECKING:
     from nextloc_metrics.metric import RankingTally
 
-# Other kinds of tensors may keep their values elsewhere.
+# Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
 
 
 class Plan:
-    """How to rank a batch once for several metrics, and to update all of them or none.
+    """Rank a batch once for several metrics, and update all of them or none.
 
-    Metrics whose states have the same name count the same. Each such *kind* is checked and tallied
-    once per batch.
+    Metrics with the same state name have equal summands. Each of these *kinds* is checked and
+    tallied once per batch.
 
     Args:
-        members: metrics that agree on `ignore_index`.
+        members: metrics with equal `ignore_index`.
     """
 
     def __init__(self, members: Sequence[RankingTally]) -> None:
@@ -52,7 +52,7 @@ class Plan:
         self.depth = max(known, default=None) if len(known) == len(depths) else None
 
     def serves(self, members: Sequence[RankingTally]) -> bool:
-        """Whether the plan was made for these very metrics, in this order."""
+        """Whether the plan was made for these metric objects, in this order."""
         return len(members) == len(self.members) and all(map(operator.is_, members, self.members))
 
     def rank(
@@ -64,11 +64,11 @@ class Plan:
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
-        """Return `preds` where it is a `Ranking`, or make one that serves all metrics."""
+        """Return `preds` if it is a `Ranking`, or make a ranking for all metrics."""
         if isinstance(preds, Ranking):
             if target is not None or mask is not None or exclude is not None:
                 raise ValueError(
-                    "a Ranking holds its targets, its mask and what was excluded; pass it alone."
+                    "a Ranking already holds its `target`, `mask` and `exclude`; pass it alone."
                 )
             return self._with_groups(preds, groups)
         if target is None:
@@ -88,7 +88,7 @@ class Plan:
         return self._with_groups(ranking, groups)
 
     def _read(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
-        """Make tensors of arrays, on the metrics' device."""
+        """Convert arrays to tensors on the metrics' device."""
         if isinstance(preds, Tensor) and isinstance(target, Tensor):
             return preds, target
         device = self.members[0].state.device if self.members else None
@@ -103,22 +103,22 @@ class Plan:
             ranking = ranking.with_groups(self._number(None, groups, ranking.device))
         if "" in ranking.groups and len(self._kinds_of_groups) > 1:
             raise ValueError(
-                "one `groups` serves `Grouped` members of one kind, got kinds (by, num_groups) "
-                f"{short(sorted(self._kinds_of_groups, key=str))}; name them by `by=`, and pass "
-                "`groups={name: ...}`."
+                "`groups` without names fits only one kind of `Grouped` members, got (by, "
+                f"num_groups) {short(sorted(self._kinds_of_groups, key=str))}; give each a `by=`, "
+                "and pass `groups={name: ...}`."
             )
         return ranking
 
     def _number(self, name: str | None, groups: Array, device: torch.device) -> Tensor:
-        """Replace labels by numbers, as the members that are grouped by them do."""
+        """Replace text labels by numbers, with the labels of the members grouped by them."""
         text = as_tensor_or_text("groups", groups, device)
         if isinstance(text, Tensor):
             return text
         found = [member.labels for member in self._grouped if name in (None, member.by)]
         if not found or found[0] is None or any(labels != found[0] for labels in found):
             raise TypeError(
-                f"`groups` must be integers, got text {short(text[:3])}; text needs one "
-                "`labels=GroupLabels.from_values(...)` of all members that are grouped by it."
+                f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
+                "same `labels=GroupLabels.from_values(...)` to all members grouped by it."
             )
         return found[0].number(text).to(device)  # type: ignore[no-any-return]
 
@@ -139,10 +139,10 @@ class Plan:
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: every query's group.
+            groups: the group of every query.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
-            count: whether to count an update of each metric, and to drop its cached value.
+            count: whether to count an update of each metric and clear its cached value.
         """
         tallies = None
         if not isinstance(preds, Ranking) and target is not None:
@@ -154,7 +154,7 @@ class Plan:
         self._add(tallies, count)
 
     def tally(self, ranking: Ranking) -> list[Tensor]:
-        """Return what a batch adds to the state of each kind, or raise where one cannot take it."""
+        """Return the batch's summand for each kind, or raise if a kind refuses the batch."""
         for member in self.kinds:
             member.check(ranking)
         families: dict[Any, list[int]] = {}
@@ -167,9 +167,9 @@ class Plan:
         return [found[number] for number in range(len(self.kinds))]
 
     def _tally_scores(self, preds: Any, target: Any) -> list[Tensor] | None:
-        """Tally scores with one relevant location per query, where a backend does it in one pass.
+        """Fused update: tally in one pass if every query has one relevant location.
 
-        Whatever else is asked for, errors included, is left to a `Ranking`.
+        Returns None where this is not possible; a `Ranking` then serves, and raises errors.
         """
         if not self._formulas or type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return None
@@ -201,9 +201,9 @@ class Plan:
         ]
 
     def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
-        """Add the kinds' tallies to the states of all metrics."""
+        """Add the summands of the kinds to the states of all metrics."""
         changes: list[dict[str, Any]] = []
-        made: dict[tuple[int, int], Tensor] = {}  # members that share a state go on sharing it
+        made: dict[tuple[int, int], Tensor] = {}  # keeps shared states shared
         for member, kind in zip(self.members, self._kind_of, strict=True):
             own = vars(member)
             held = own[member.state_name]
@@ -213,14 +213,14 @@ class Plan:
             if count:
                 change |= {"_update_count": own["_update_count"] + 1, "_computed": None}
             changes.append(change)
-        # in one call of C, which an interrupt cannot leave half done
+        # one call in C, so that an interrupt cannot update only some metrics
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
 
 
 def _read_formulas(kinds: Sequence[RankingTally]) -> tuple[Formula | int, ...]:
-    """Return each kind's formula, or its number of locations where it counts decisions.
+    """Return each kind's `one_pass`: a formula, or the number of locations of decisions.
 
-    Nothing where one kind has neither, where two count decisions, or where all do.
+    Empty if a kind has neither, if two count decisions, or if no kind has a formula.
     """
     formulas = [member.one_pass for member in kinds]
     known = tuple(formula for formula in formulas if formula is not None)

@@ -1,4 +1,4 @@
-"""Collections with the metrics, names and conventions of a field."""
+"""Ready-made collections with the metrics, names and conventions of a field."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -63,27 +63,26 @@ def next_location_metrics(
 ) -> RankingCollection:
     """Collect what papers on next-location prediction report.
 
-    Accuracy within the first k ranks for every k, the uncut mean reciprocal rank, NDCG, and F1
-    weighted by support. Fractions in [0, 1]; multiply by 100 for the percent of a paper.
+    Accuracy within the first k ranks for every k, the mean reciprocal rank without a cut-off, NDCG,
+    and F1 weighted by support. Values are fractions in [0, 1]; papers report percent.
 
     Args:
-        num_locations: how many ids there are.
-        k: one or several numbers of ranks for the accuracy.
-        ndcg_k: how many ranks NDCG takes into account; None for the largest `k`, so that it looks
-            at no rank that no accuracy looks at, and its name has a number that was asked for.
+        num_locations: the number of location ids.
+        k: one or several cut-offs of the accuracy.
+        ndcg_k: the cut-off of NDCG; None for the largest `k`.
         locations: the coordinates. They add the accuracy within `km` for every k, named in metres
             (`acc_within_1000m_at_1`), and the mean and median distance of the decision,
-            `mean_distance` and `median_distance`; these are no fractions.
-        km: how far a candidate may be away in `acc_within_1000m_at_1`.
+            `mean_distance` and `median_distance`; distances are not fractions.
+        km: the largest distance that counts as a hit in `acc_within_1000m_at_1`.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
-        prefix: in front of every key, such as `"val/"`.
-        postfix: behind every key.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
         ignore_index: an id that is never relevant, such as padding.
         validate_args: read the target's values, and raise where they are out of range.
         kwargs: TorchMetrics' own keyword arguments, for every member.
 
     Raises:
-        ValueError: `k` is not a positive integer, is empty, or repeats itself.
+        ValueError: `k` is not a positive integer, is empty, or has repeated values.
 
     Example:
         >>> from torch import tensor
@@ -129,16 +128,16 @@ def recommendation_metrics(
     """Collect what papers on recommendation report, every metric at every k.
 
     Args:
-        k: one or several numbers of ranks.
+        k: one or several cut-offs.
         gain: of NDCG, see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
         separator: between a metric's name and k.
-        prefix: in front of every key, such as `"val/"`.
-        postfix: behind every key.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
         kwargs: `ties`, `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics'
             own keyword arguments, for every member.
 
     Raises:
-        ValueError: `k` is not a positive integer, is empty, or repeats itself.
+        ValueError: `k` is not a positive integer, is empty, or has repeated values.
 
     Example:
         >>> from torch import tensor
@@ -180,29 +179,29 @@ def libcity_metrics(
     For N queries with one relevant location each, h of them within the first k ranks:
 
     - `Precision@k` = P = h / (N k), at most 1/k; `Recall@k` = R = h / N, the accuracy within k;
-    - `F1@k` = 2 P R / (P + R) of these pooled values, which is 2 R / (k + 1); 0 without a hit;
+    - `F1@k` = 2 P R / (P + R) of these pooled values, equal to 2 R / (k + 1); 0 without a hit;
     - `MRR@k` = the mean of 1 / rank, 0 beyond k; `MAP@k` is the same number;
     - `NDCG@k` = the mean of 1 / log2(rank + 1), 0 beyond k: the ideal DCG is 1.
 
-    `TrajLocPredEvaluator` ranks by `torch.topk`, which lets chance decide ties; here they count as
-    their expectation. To have its very order, pass the lists: `scores.topk(max(k)).indices`. A
-    relevant location scored NaN is a miss here, and the first rank in `torch.topk`.
+    `TrajLocPredEvaluator` ranks by `torch.topk`, which orders ties arbitrarily; here ties count as
+    their expectation. To use its order, pass its lists: `scores.topk(max(k)).indices`. A relevant
+    location scored NaN is a miss here, but has rank 1 in `torch.topk`.
 
-    With sampled candidates LibCity counts a last batch with fewer queries as a full one, so that
+    With sampled candidates LibCity counts a last batch with fewer queries as a full batch, so that
     its values are lower by the factor queries / (batches x batch size); see docs/conventions.md.
 
-    The keys are the evaluator's, `Precision@5`. MLflow refuses `@`; `recommendation_metrics` has
-    the same values but F1's under names that every tracker takes.
+    The keys are those of the evaluator, such as `Precision@5`. MLflow refuses `@`;
+    `recommendation_metrics` has the same values, except F1, under names that every tracker accepts.
 
     Args:
-        k: one or several numbers of ranks.
-        prefix: in front of every key, such as `"val/"`.
-        postfix: behind every key.
+        k: one or several cut-offs.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
         kwargs: `ties`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments,
             for every member.
 
     Raises:
-        ValueError: `k` is not a positive integer, is empty, or repeats itself.
+        ValueError: `k` is not a positive integer, is empty, or has repeated values.
 
     Example:
         >>> from torch import tensor
@@ -245,42 +244,42 @@ def click_through_metrics(
 ) -> MetricCollection:
     """Collect what papers on click-through prediction report, from torchmetrics' own classes.
 
-    For a binary label and a predicted probability an interaction: log loss (lower is better),
-    AUC under the ROC curve, PR-AUC as average precision (the step-wise area, as scikit-learn's
-    `average_precision_score` has it), and of the decisions, probability > `threshold`: accuracy,
-    precision, recall, F1 and Matthews' correlation coefficient. Update with `preds` floating
-    `[...]` and `target` integer or bool `[...]`.
+    For a binary label and a predicted probability per interaction: log loss (lower is better), AUC
+    under the ROC curve, and PR-AUC as average precision (the step-wise area, as in scikit-learn's
+    `average_precision_score`). For the decisions, probability > `threshold`: accuracy, precision,
+    recall, F1 and Matthews' correlation coefficient. Update with `preds` floating `[...]` and
+    `target` integer or bool `[...]`.
 
-    The two curves need every score: 12 bytes an interaction, in states that grow. `thresholds`
-    takes their place by counts, 32 bytes per threshold however many interactions, and makes both
-    areas approximate. 200 evenly spaced ones are off by 0.00001 (AUC) and 0.0013 (PR-AUC) where
-    probabilities spread over [0, 1], and by 0.0014 and 0.0026 where nearly all are small, as of
-    clicks; 2,000 by at most 0.0003. docs/conventions.md measures it. With every score kept, each
-    process must be updated before `compute`, be it with an empty batch, or torchmetrics' gathering
-    fails; with thresholds a process may have no data.
+    The two curves need every score: 12 bytes per interaction, in states that grow. `thresholds`
+    replaces scores by counts, 32 bytes per threshold for any number of interactions, and makes
+    both areas approximate. 200 evenly spaced thresholds have errors of 0.00001 (AUC) and 0.0013
+    (PR-AUC) if probabilities spread over [0, 1], and 0.0014 and 0.0026 if nearly all are small, as
+    for clicks; 2,000 thresholds of at most 0.0003 (see docs/conventions.md). Without thresholds,
+    every process needs an update before `compute`, if only with an empty batch; otherwise
+    torchmetrics' gathering fails. With thresholds a process may have no data.
 
-    Where only one label occurs AUC is NaN, as in scikit-learn (torchmetrics has 0), and PR-AUC
-    without a click is 0. The correlation is 0 where it is 0 / 0, also as in scikit-learn; by
-    torchmetrics' own a model that never predicts a click scores 0.55 where 3 of 100 are clicked.
+    If only one label occurs, AUC is NaN, as in scikit-learn (torchmetrics returns 0). PR-AUC
+    without a click is 0. The correlation is 0 where it is 0 / 0, also as in scikit-learn; in
+    torchmetrics a model that never predicts a click scores 0.55 if 3 of 100 are clicked.
     Precision, recall and F1 are 0 where they are 0 / 0. Without any interaction all values are NaN.
 
-    An empty batch adds nothing. A batch that any member refuses changes no member: bad input is an
-    error before anything is counted, and what a member counted is undone where a later one raises.
-    torchmetrics takes a batch with any value outside [0, 1], or a NaN, for logits; here that is an
-    error, unless `validate_args=False`.
+    An empty batch adds nothing. A batch that one member refuses changes no member: input is checked
+    before it is counted, and if a later member raises, earlier updates are undone. torchmetrics
+    reads a batch with a value outside [0, 1], or a NaN, as logits; here that is an error, unless
+    `validate_args=False`.
 
     Args:
         threshold: a higher probability is a decision for the label 1.
-        thresholds: of the two curves: None keeps every score, exactly; an integer takes so many
-            evenly spaced ones; a tensor or list, these.
-        ignore_index: a label that is left out, such as that of padding.
+        thresholds: of the two curves: None keeps every score (exact); an integer, the number of
+            evenly spaced thresholds; or a tensor or list of thresholds.
+        ignore_index: a label that is skipped, such as padding.
         validate_args: read the values, and raise where they are out of range.
-        prefix: in front of every key, such as `"val/"`.
-        postfix: behind every key.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
         kwargs: TorchMetrics' own keyword arguments, for every member.
 
     Raises:
-        TypeError: in `update`, `preds` is not floating, or `target` neither integer nor bool.
+        TypeError: in `update`, `preds` is not floating, or `target` is neither integer nor bool.
         ValueError: a threshold is outside [0, 1]; in `update`, shapes differ, a probability is NaN
             or outside [0, 1], or a label is neither 0 nor 1.
 
@@ -312,7 +311,7 @@ def click_through_metrics(
         "mcc": MatthewsCorrCoef(threshold=threshold, **common),
     }
     metrics = ClickThroughCollection({}, prefix=prefix, postfix=postfix)
-    for name, member in members.items():  # one by one, or they would be sorted
+    for name, member in members.items():  # one at a time: MetricCollection sorts a dict
         metrics.add_metrics({name: member})
     return metrics
 
@@ -326,16 +325,16 @@ def decile_metrics(
     postfix: str | None = None,
     **kwargs: Any,
 ) -> RankingCollection:
-    """Collect the decile metrics as scalars, one for every bin, as Lightning's `log_dict` needs.
+    """Collect the decile metrics as one scalar per bin, as Lightning's `log_dict` needs.
 
     The scalars of one metric share a state and an update.
 
     Args:
-        bins: every location's bin.
-        k: how many ranks count.
+        bins: the popularity bin of every location.
+        k: the cut-off.
         min_recall: of `DecileKForRecall`.
-        prefix: in front of every key, such as `"val/"`.
-        postfix: behind every key.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
         kwargs: `candidates`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword
             arguments, for every member.
 

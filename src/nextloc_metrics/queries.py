@@ -1,4 +1,4 @@
-"""The scores of every query, by metrics that take ties and empty targets alike."""
+"""Scores of every query, for metrics with equal `ties` and `empty_target_action`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 
 def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
-    """Score the queries by metrics that agree on `ties` and `empty_target_action`.
+    """Score the queries with metrics that have equal `ties` and `empty_target_action`.
 
     Returns:
-        The scores float64 `[len(metrics), N]`, 0 where left out, and which count, bool `[N]`.
+        The scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
     """
-    if ranking.device.type == "mps":  # which has no float64
+    if ranking.device.type == "mps":  # has no float64
         ranking = ranking.to("cpu")
     ranking = ranking.break_ties(metrics[0].ties)
     formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
@@ -42,7 +42,7 @@ def score_queries(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[T
 def finish_scores(
     metrics: Sequence[RankingMetric], scores: Tensor, ranking: Ranking
 ) -> tuple[Tensor, Tensor]:
-    """Return scores float64 `[len(metrics), N]` with 0 where left out, and which count."""
+    """Apply `empty_target_action`; return the scores, 0 where skipped, and which count."""
     action = metrics[0].empty_target_action
     if action != "skip":
         scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
@@ -53,7 +53,7 @@ def finish_scores(
 
 
 def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
-    """Raise where a score, float64 `[len(metrics), N]`, is outside [0, 1], unless unchecked."""
+    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is not in [0, 1]."""
     if scores.numel() and any(metric.validate_args for metric in metrics):
         low, high = (float(bound) for bound in scores.aminmax())
         if not _are_scores(low, high):
@@ -72,18 +72,18 @@ def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
     if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
         raise ValueError(
             f"`score` of {short(metric)} must return real numbers of shape ({len(ranking)},), one "
-            f"a query, got {describe(scores)}."
+            f"per query, got {describe(scores)}."
         )
     return scores.detach().double()
 
 
 def tally_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> Tensor:
-    """Sum up the scores of metrics as `score_queries` takes them, int64 `[len(metrics), 3]`."""
+    """Sum the scores of metrics with equal options, int64 `[len(metrics), 3]`."""
     return exact.tally(*score_queries(metrics, ranking)).to(ranking.device)
 
 
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
-    """Tell which queries count, bool `[N]`: "skip" leaves those without a relevant one out."""
+    """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
     return ranking.answerable if action == "skip" else ranking.counted
 
 

@@ -1,4 +1,4 @@
-"""Where the relevant locations landed: all that a metric needs to know of a batch."""
+"""The ranks of the relevant locations: everything that a metric needs from a batch."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from nextloc_metrics.top_candidates import (
 
 
 class Ranking(Ranks):
-    """Where the relevant locations of a batch of queries landed, in four integers each.
+    """The ranks of the relevant locations of a batch of queries: four integers per location.
 
-    Every ranking metric, ties included, is a function of these numbers, and the scores can go.
+    Every ranking metric, ties included, is a function of these integers; the scores can be freed.
 
-    Make one with [`from_scores`][nextloc_metrics.Ranking.from_scores] or
-    [`from_lists`][nextloc_metrics.Ranking.from_lists] and hand it to any number of metrics:
-    `metric.update(ranking)`. `ranking[rows]` keeps some of the queries, `len(ranking)` counts them.
-    What it holds is described at [`Ranks`][nextloc_metrics.record.Ranks].
+    Make a ranking with [`from_scores`][nextloc_metrics.Ranking.from_scores] or
+    [`from_lists`][nextloc_metrics.Ranking.from_lists] and pass it to any number of metrics:
+    `metric.update(ranking)`. `ranking[rows]` selects queries, `len(ranking)` counts them.
+    [`Ranks`][nextloc_metrics.record.Ranks] describes the attributes.
     """
 
     @classmethod
@@ -67,27 +67,26 @@ class Ranking(Ranks):
         """Rank by the scores of all candidates.
 
         Args:
-            preds: floating `[..., C]`. Any real numbers: only their order matters.
+            preds: floating `[..., C]`. Any real numbers; only their order matters.
             target: the relevant locations. Integer `[...]`, one id per query; integer `[..., M]`,
                 ids padded with -1; bool `[..., C]`; or floating `[..., C]`, graded (relevant
-                where > 0). The dtype decides which form is meant, never the values.
-            mask: bool `[...]`; nothing is looked at where False.
-            ignore_index: an id that is never relevant; a query all of whose ids are ignored is
-                left out.
+                where > 0). The form follows from dtype and shape, never from the values.
+            mask: bool `[...]`; False skips the query, whose target is then not read.
+            ignore_index: an id that is never relevant; a query with only ignored ids is skipped.
             validate_args: read the target's values and raise where they are out of range. The
-                device then waits for the check.
-            top: how many of the first ranks to keep by id.
-            depth: how many of the first ranks matter; None for all. Relevant locations beyond may
-                be left unretrieved or out, which is faster where queries have several.
-            best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
-            keep_scores: keep the scores, too, without a copy.
-            exclude: candidates that are never ranked, such as those visited already: integer
+                check waits for the device.
+            top: the number of first ranks whose ids are kept.
+            depth: the number of first ranks that matter; None for all. Relevant locations beyond
+                may be missing or unretrieved, which is faster for several per query.
+            best_only: with `top=1`, keep `best` but no `top_candidates`, which is faster.
+            keep_scores: keep the scores, without a copy.
+            exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
-            exempt_target: rank a relevant location that `exclude` holds, instead of raising.
+            exempt_target: rank a relevant location that is in `exclude` instead of raising.
 
         Raises:
             TypeError: `preds` is not floating, or `target` is complex.
-            ValueError: shapes do not fit, there is no candidate, or a value is out of range.
+            ValueError: shapes do not match, there is no candidate, or a value is out of range.
 
         Example:
             >>> from torch import tensor
@@ -99,7 +98,7 @@ class Ranking(Ranks):
         if not preds.is_floating_point():
             raise TypeError(
                 "`preds` must be a floating tensor of scores, got "
-                f"{describe(preds)}; pass integer scores as `.float()`, lists of ids to "
+                f"{describe(preds)}; pass integer scores as `.float()`, and lists of ids to "
                 "`Ranking.from_lists`."
             )
         check_top(top, depth, best_only)
@@ -115,7 +114,7 @@ class Ranking(Ranks):
         )
         scores = comparable(preds).reshape(-1, num_candidates)
         if relevant.most == 1 or must_not_sync(scores) or exclude is not None:
-            depth = None  # to count all of them costs as little
+            depth = None  # counting all ranks is as fast here
         number = number_to_find(top, best_only)
         excluded = read_exclude(
             exclude, preds.shape[:-1], relevant, num_candidates, exempt_target, validate_args
@@ -155,29 +154,29 @@ class Ranking(Ranks):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
-        """Rank by the dot products of queries and candidates, never all of them in memory.
+        """Rank by the dot products of queries and candidates, in chunks that fit into memory.
 
-        The ranks are those of the full scores up to floating-point rounding of the products. Equal
-        rows of `table` (with equal `bias`) tie exactly.
+        The ranks equal those of the full scores up to floating-point rounding of the products.
+        Equal rows of `table` (with equal `bias`) tie exactly.
 
         Args:
             queries: floating `[..., D]`.
-            table: floating `[C, D]`, a row for every candidate.
+            table: floating `[C, D]`, one row per candidate.
             target: as in `from_scores`.
-            mask: bool `[...]`; nothing is looked at where False.
+            mask: as in `from_scores`.
             bias: floating `[C]`, added to the candidates' scores.
-            chunk_size: how many candidates are scored at once; None for a size that suits. The
-                memory needed is that of their scores, and 24 bytes per candidate.
+            chunk_size: the number of candidates scored at once; None chooses it. The memory needed
+                is that of the chunk's scores, plus 24 bytes per candidate.
             ignore_index: an id that is never relevant.
             validate_args: read the target's values and raise where they are out of range.
-            top: how many of the first ranks to keep by id.
-            best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
+            top: the number of first ranks whose ids are kept.
+            best_only: with `top=1`, keep `best` but no `top_candidates`, which is faster.
             exclude: as in `from_scores`.
             exempt_target: as in `from_scores`.
 
         Raises:
             TypeError: `queries` or `table` is not floating, or `target` is complex.
-            ValueError: shapes or dtypes do not fit, or a value of `target` is out of range.
+            ValueError: shapes or dtypes do not match, or a value of `target` is out of range.
 
         Example:
             >>> from torch import tensor
@@ -235,29 +234,29 @@ class Ranking(Ranks):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
-        """Rank by scores whose candidates are spread over processes.
+        """Rank by scores whose candidates are sharded over processes.
 
-        Every process calls it with the same queries and its own slice of the candidates; every
-        one gets the ranks among all of them, after two small collectives. To count each query
-        once, update a metric on every process with the queries it owns: `ranking[rows]`.
+        Every process calls this with the same queries and its own shard of the candidates, and
+        gets the ranks among all candidates, after two small collectives. To count each query
+        once, update the metric on every process with different queries: `ranking[rows]`.
 
         Args:
             local_scores: floating `[..., C_local]`, the scores of the candidates from `offset` on.
             target: integer `[...]` or `[..., M]`, ids among all candidates, as in `from_scores`.
-            offset: the id of this process' first candidate.
-            mask: bool `[...]`; nothing is looked at where False.
-            process_group: the processes among which the candidates are spread; None for all.
+            offset: the id of the first candidate of this process.
+            mask: as in `from_scores`.
+            process_group: the processes that hold the candidates; None for all.
             ignore_index: an id that is never relevant.
             validate_args: read the values and raise where they are out of range.
-            top: how many of the first ranks to keep by id.
-            best_only: with `top=1`, keep `best` and no `top_candidates`, which takes less time.
+            top: the number of first ranks whose ids are kept.
+            best_only: with `top=1`, keep `best` but no `top_candidates`, which is faster.
             exclude: as in `from_scores`.
             exempt_target: as in `from_scores`.
 
         Raises:
-            TypeError: `local_scores` is not floating, or `target` no integer tensor.
-            ValueError: shapes do not fit, a value of `target` is out of range, or the slices of the
-                processes overlap or leave a gap.
+            TypeError: `local_scores` is not floating, or `target` is not an integer tensor.
+            ValueError: shapes do not match, a value of `target` is out of range, or the shards of
+                the processes overlap or leave a gap.
         """
         check_top(top, best_only=best_only)
         number = number_to_find(top, best_only)
@@ -316,25 +315,25 @@ class Ranking(Ranks):
     ) -> Ranking:
         """Rank by lists of candidate ids, best first.
 
-        An id that a list repeats counts at its first rank and keeps the others' ranks.
+        A repeated id counts at its first rank; its repeats still occupy their ranks.
 
         Args:
             preds: integer `[..., K]`, ids padded with -1.
-            target: as in `from_scores`; bool and floating relevance is `[..., C]`, whatever K is.
-            mask: bool `[...]`; nothing is looked at where False.
+            target: as in `from_scores`; bool and floating relevance is `[..., C]` for any K.
+            mask: as in `from_scores`.
             ignore_index: an id that is never relevant.
             validate_args: read the values and raise where they are out of range.
-            top: how many of the first ranks to keep by id.
-            depth: how many of the first ranks matter; None for all.
-            best_only: as for `from_scores`; lists keep their first ids anyway.
-            keep_scores: as for `from_scores`; lists have none.
+            top: the number of first ranks whose ids are kept.
+            depth: the number of first ranks that matter; None for all.
+            best_only: has no effect: the ids of lists are always kept.
+            keep_scores: has no effect: lists have no scores.
             exclude: as in `from_scores`.
             exempt_target: as in `from_scores`.
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.
-            ValueError: shapes do not fit, a value is out of range, or `preds` looks like visit
-                counts rather than ids.
+            ValueError: shapes do not match, a value is out of range, or `preds` looks like visit
+                counts instead of ids.
 
         Example:
             >>> from torch import tensor
@@ -381,20 +380,20 @@ class Ranking(Ranks):
         tied: Array | None = None,
         missing: int = 0,
     ) -> Ranking:
-        """Take ranks as they are, for metrics that need not know which candidates come first.
+        """Use given ranks, for metrics that need no ids of the first candidates.
 
         Args:
-            ranks: integer `[N]`, one relevant location per query, or `[N, M]`; from 1 for the best,
-                and the first rank of a tied block.
-            num_candidates: how many were ranked; None if unknown.
-            tied: integer in the shape of `ranks`, how many candidates are tied there, the relevant
-                ones included; None for no ties.
-            missing: what stands for a location that was not retrieved; it counts as a miss.
+            ranks: integer `[N]`, one relevant location per query, or `[N, M]`; 1 is the best, and
+                a tied block has its first rank.
+            num_candidates: the number of ranked candidates; None if unknown.
+            tied: integer in the shape of `ranks`, the size of each tied block, relevant ones
+                included; None for no ties.
+            missing: the value for a location that was not retrieved; it counts as a miss.
 
         Raises:
-            TypeError: `ranks` are no integers.
+            TypeError: `ranks` are not integers.
             ValueError: a rank is below 1 or, with its tied block, beyond `num_candidates`; or two
-                relevant locations of a query stand at one rank that has no room for them.
+                relevant locations of a query have one rank but their tied block is too small.
 
         Example:
             >>> from nextloc_metrics import MRR
@@ -421,7 +420,7 @@ class Ranking(Ranks):
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
-        """Rank by scores where `preds` is floating, by lists of ids where it is integer."""
+        """Call `from_scores` for floating `preds`, `from_lists` for integer `preds`."""
         preds = as_tensor("preds", preds)
         form = cls.from_lists if is_integer(preds) else cls.from_scores
         return form(preds, target, *args, **kwargs)
@@ -435,9 +434,9 @@ class Ranking(Ranks):
         ids: Tensor | None = None,
         **kwargs: Any,
     ) -> Ranking:
-        """Put the columns in the order of their ranks; equal ranks then stand together.
+        """Make a ranking whose columns are sorted by rank.
 
-        They are those of these relevant ones, `ids`, where some were left out.
+        The columns belong to `ids`, or to `relevant.ids` if None; `ids` may omit locations.
         """
         most, ids = relevant.most, relevant.ids if ids is None else ids
         columns = order_columns(ids, relevant.grades, above, tied)

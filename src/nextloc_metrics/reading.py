@@ -1,4 +1,4 @@
-"""Which locations are relevant: every accepted form of `target`, read into padded ids."""
+"""Conversion of every accepted form of `target` to padded ids of the relevant locations."""
 
 from dataclasses import dataclass
 
@@ -18,12 +18,12 @@ class Relevant:
     """The relevant locations of a batch of N queries, at most M each."""
 
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
-    grades: Tensor | None  #: floating `[N, M]`, 0 for padding; None where none is graded
-    counted: Tensor  #: bool `[N]`, False for queries left out
+    grades: Tensor | None  #: floating `[N, M]`, 0 for padding; None without grades
+    counted: Tensor  #: bool `[N]`, False for skipped queries
 
     @property
     def number(self) -> Tensor:
-        """How many each query has, int64 `[N]`."""
+        """The number of relevant locations per query, int64 `[N]`."""
         return (self.ids >= 0).sum(1)
 
     @property
@@ -41,7 +41,7 @@ def read_target(
     ignore_index: int | None,
     validate_args: bool,
 ) -> Relevant:
-    """Read any form of `target` into ids; see `Ranking.from_scores` for the forms."""
+    """Convert any form of `target` to ids; `Ranking.from_scores` lists the forms."""
     _check_form(preds, target, num_candidates)
     queries = preds.shape[:-1]
     counted = _read_mask(mask, queries, target.device)
@@ -61,7 +61,7 @@ def read_target(
             _check_relevance(relevance, counted)
         ids, grades = positive_columns(relevance, None if mask is None else counted)
         padded = True
-    # relevance was padded by -1, and so ignores no -1
+    # the ids of bool and floating targets were padded here: their -1 is never `ignore_index`
     if ignore_index is not None and (ignore_index >= 0 or is_integer(target)):
         ignored = ids == ignore_index
         ids = ids.masked_fill(ignored, -1)
@@ -76,21 +76,21 @@ def read_target(
 
 
 def slots_of_sizes(sizes: Tensor) -> Tensor:
-    """Return which slots rows of these sizes `[N]` fill, bool `[N, M]`, M the largest or 1."""
+    """Return bool `[N, M]`, the first `sizes[i]` of row i True; M is the largest size, or 1."""
     longest = max(1, int(sizes.max())) if len(sizes) else 1
     return torch.arange(longest, device=sizes.device) < sizes[:, None]
 
 
 def fill_slots(slots: Tensor, values: Tensor, padding: int) -> Tensor:
-    """Put values `[L]` into L slots, bool `[N, M]`, row after row, and padding into the others."""
+    """Write values `[L]` row by row to the L True slots `[N, M]`, and padding to the others."""
     rows = torch.full(slots.shape, padding, dtype=values.dtype, device=values.device)
     return rows.masked_scatter_(slots, values)
 
 
 def _sort_ids(ids: Tensor) -> Tensor:
-    """Sort ids `[N, M]` within their rows, and put -1 where one is repeated.
+    """Sort ids `[N, M]` within their rows, and replace repeats by -1.
 
-    On the CPU columns without an id are left out, all but one.
+    On the CPU, columns without an id are dropped, except for one.
     """
     in_order = backends.choose(ids).sort(ids)
     if must_not_sync(ids):
@@ -118,21 +118,21 @@ def _read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -
 
 
 def positive_columns(relevance: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """List the columns above zero, and their values where graded, in rows padded to the widest."""
+    """Return the columns with values above 0, padded with -1, and these values where graded."""
     graded = relevance.is_floating_point()
     num_queries, num_candidates = relevance.shape
     positive = relevance > 0 if graded else relevance
-    place = backends.choose(positive).find_true(positive)
-    begins = num_candidates * torch.arange(num_queries + 1, device=place.device)
-    sizes = torch.searchsorted(place, begins).diff()
+    index = backends.choose(positive).find_true(positive)
+    begins = num_candidates * torch.arange(num_queries + 1, device=index.device)
+    sizes = torch.searchsorted(index, begins).diff()
     if counted is not None:
-        place = place[counted.repeat_interleave(sizes, output_size=len(place))]
+        index = index[counted.repeat_interleave(sizes, output_size=len(index))]
         sizes = sizes * counted
-    ids = place - begins[:-1].repeat_interleave(sizes, output_size=len(place))
+    ids = index - begins[:-1].repeat_interleave(sizes, output_size=len(index))
     slots = slots_of_sizes(sizes)
     if not graded:
         return fill_slots(slots, ids, -1), None
-    grades = relevance.take(place).to(gain_dtype(place.device))
+    grades = relevance.take(index).to(gain_dtype(index.device))
     return fill_slots(slots, ids, -1), fill_slots(slots, grades, 0)
 
 
@@ -168,13 +168,13 @@ def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> No
 
 
 def _check_not_relevance(preds: Tensor, target: Tensor) -> None:
-    # As ids, rows of zeros and ones would name the candidates 0 and 1 again and again.
+    # As ids, rows of zeros and ones would repeat the candidates 0 and 1.
     narrow = 1 if preds.is_floating_point() else 2
     if target.shape == preds.shape and target.shape[-1] > narrow and target.numel():
         lowest, highest = target.aminmax()
         if lowest >= 0 and highest <= 1:
             raise ValueError(
-                "an integer `target` holds ids, but this one is all zeros and ones in the shape "
+                "an integer `target` must hold ids, got only zeros and ones in the shape "
                 f"of `preds`, {short(preds.shape)}; pass relevance of candidates as `.bool()`."
             )
 
@@ -196,13 +196,13 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
     if not ids.numel():
         return
     lowest, highest = (int(bound) for bound in ids.aminmax())
-    if lowest == -1:  # stands for what is left out, too
+    if lowest == -1:  # also the id of a skipped query
         lowest = 0 if padded else int(ids.masked_fill(~counted[:, None], 0).amin())
     if lowest < 0 or (num_candidates is not None and highest >= num_candidates):
         bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
         padding = " (-1 pads)" if padded else ""
         raise ValueError(
             f"`target` must hold ids of at least 0{padding}{bound}, got "
-            f"{lowest if lowest < 0 else highest}; leave queries without a location out by "
+            f"{lowest if lowest < 0 else highest}; exclude queries without a location with "
             "`ignore_index` or `mask`."
         )

@@ -1,4 +1,4 @@
-"""The record of where the relevant locations landed, and of the candidates that came first."""
+"""The data of a ranking: the ranks of the relevant locations, and the first candidates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ties = Literal["expected", "optimistic", "pessimistic"]
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
 UNRETRIEVED = 1 << 62
 
-#: an id that no list holds, not even as padding
+#: an id that is in no list, also not as padding
 UNLISTED = -1 << 63
 
 
@@ -29,20 +29,19 @@ UNLISTED = -1 << 63
 class TopCandidates:
     """The first candidates of a batch of queries.
 
-    `ids` holds -1 where no candidate is certain, and as an index -1 is the last row of a table:
-    [`look_up`][nextloc_metrics.record.TopCandidates.look_up] reads a table safely.
+    `ids` holds -1 where no candidate is certain. As an index, -1 is the last row of a table: use
+    [`look_up`][nextloc_metrics.record.TopCandidates.look_up] to read a table.
 
     Attributes:
-        top: how many were asked for; 0 where the best candidate alone was.
-        retrieved: int64 `[N]`, how many of them hold a candidate; of the first rank where `top`
+        top: the number of first ranks; 0 if only `best` was kept.
+        retrieved: int64 `[N]`, the number of first ranks that have a candidate; of rank 1 if `top`
             is 0.
-        best: int64 `[N]`, the best candidate, of tied ones the lowest id; -1 where a row of scores
+        best: int64 `[N]`, the best candidate, the lowest id of tied ones; -1 where a row of scores
             has a NaN or nothing above -inf, or a list is empty.
-        ids: int64 `[N, T]`, T = min(top, C), best first, -1 where there is none; of tied
-            candidates the lowest id first. A block of tied candidates that crosses rank `top` is
-            left out whole; so for `top=1` any tie for rank 1. A candidate scored NaN is
-            in front of all others.
-        above: int64 `[N, T]`, how many candidates are above each of these.
+        ids: int64 `[N, T]`, T = min(top, C), best first, tied ones by id, -1 for none. A tied
+            block that crosses rank `top` is dropped; for `top=1` so is any tie for rank 1. A
+            candidate scored NaN comes first.
+        above: int64 `[N, T]`, the number of candidates above each candidate.
     """
 
     top: int
@@ -53,16 +52,16 @@ class TopCandidates:
 
     @property
     def known(self) -> Tensor:
-        """Which of the ranks hold one certain candidate, bool `[N, T]`: no tie, no NaN."""
+        """Which of `ids` are certain candidates, bool `[N, T]`: not -1, and not scored NaN."""
         is_nan = (self.best < 0)[:, None] & (self.above == 0)
         return (self.ids >= 0) & ~is_nan
 
     def look_up(self, table: Tensor, fill: float) -> Tensor:
-        """Return the rows of a table that belong to the candidates, such as their coordinates.
+        """Return the candidates' rows of a table, such as their coordinates.
 
         Args:
-            table: `[C, ...]`, a row for every location.
-            fill: what stands where the candidate is not `known`, or its id is not in the table.
+            table: `[C, ...]`, one row per location.
+            fill: the value where the candidate is not `known`, or its id is not in the table.
 
         Returns:
             `[N, T, ...]`.
@@ -82,7 +81,7 @@ class TopCandidates:
         return look_up(table, self.ids, self.known, fill)
 
     def cut(self, top: int) -> TopCandidates:
-        """Keep the first `top` ranks; a tied block that crosses rank `top` goes whole."""
+        """Keep the first `top` ranks; drop a tied block that crosses rank `top`."""
         ids, above = self.ids[:, :top], self.above[:, :top]
         if self.above.shape[1] > top:
             ids = ids.masked_fill(above == self.above[:, top : top + 1], -1)
@@ -90,10 +89,10 @@ class TopCandidates:
 
 
 def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
-    """Return the rows of a table, and the fill value where an id is not known or not in it."""
+    """Return rows of a table, and `fill` where an id is not known or not in the table."""
     if not isinstance(table, Tensor) or table.ndim == 0:
         raise TypeError(
-            f"`table` must be a tensor with a row for every location, {got('table', table)}."
+            f"`table` must be a tensor with one row per location, {got('table', table)}."
         )
     table = table.to(ids.device)
     known = known & (ids < len(table))
@@ -105,39 +104,37 @@ def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
 
 @dataclass(eq=False, repr=False)
 class Ranks:
-    """Where the relevant locations of a batch of queries landed, in four integers each.
+    """The ranks of the relevant locations of a batch of queries: four integers per location.
 
-    For a relevant location, `above` candidates are scored strictly higher and `tied` ones (itself
-    included) exactly as high; of these, `relevant_above` and `relevant_tied` are relevant too.
+    For a relevant location, `above` candidates have a strictly higher score and `tied` candidates
+    (itself included) an equal score; `relevant_above` and `relevant_tied` count the relevant ones.
 
-    A relevant location that is missing from a list, or whose score is NaN or -inf, is
-    *unretrieved*: `above` is `UNRETRIEVED` (2^62), `tied` and `relevant_tied` are 1, and it is in
-    nobody's `relevant_above`. A NaN among the other candidates counts as above.
+    A relevant location that is missing from a list, or scored NaN or -inf, is *unretrieved*:
+    `above` is `UNRETRIEVED` (2^62), `tied` and `relevant_tied` are 1, and no `relevant_above`
+    counts it. A NaN among the other candidates counts as above.
 
     Attributes:
-        above: int64 `[N, M]`, M the most relevant locations that a query has; of those beyond
-            `depth`, some or all may be left out. The columns of a query run from the best rank to
-            the worst, among equals from the highest gain to the lowest; padding comes last and
-            looks like an unretrieved location of gain 0.
+        above: int64 `[N, M]`, M the largest number of relevant locations per query; some or all
+            beyond `depth` may be missing. The columns of a query are sorted by rank, equal ranks
+            by descending gain; padding comes last and equals an unretrieved location of gain 0.
         tied: int64 `[N, M]`, at least 1.
         relevant_above: int64 `[N, M]`.
         relevant_tied: int64 `[N, M]`, at least 1.
         relevant: int64 `[N, M]`, the ids of the relevant locations, -1 for padding.
         num_relevant: int64 `[N]`, unretrieved ones included.
-        counted: bool `[N]`, False for queries left out by `mask` or `ignore_index`.
+        counted: bool `[N]`, False for queries skipped by `mask` or `ignore_index`.
         shape: the shape of the queries, `preds.shape[:-1]`.
         num_candidates: C for scores, None for lists.
         grades: float64 `[N, M]` (float32 on devices without float64), the graded relevance; None
-            where all relevant locations count alike.
-        depth: how many of the first ranks were looked at; None for all.
-        most_relevant: a bound on `num_relevant`; where it is None, M is that bound.
-        ignore_index: the id that was never relevant.
-        first: the first candidates, where `top` asked for them; read them by
-            `top_candidates` and `best`.
-        groups: int64 `[N]`, every query's group, by the name of the kind of groups; "" for groups
+            without grades.
+        depth: the number of first ranks that were read; None for all.
+        most_relevant: a bound on `num_relevant`; if None, M is the bound.
+        ignore_index: the id that is never relevant.
+        first: the first candidates, kept with `top`; read `top_candidates` and `best` instead.
+        groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
             without a name.
-        has_ids: whether `relevant` holds ids, and not the numbers of given ranks.
-        scores: floating `[N, C]`, the scores of all candidates, where `keep_scores` asked for them.
+        has_ids: whether `relevant` holds ids; False for given ranks.
+        scores: floating `[N, C]`, the scores of all candidates, kept with `keep_scores`.
     """
 
     above: Tensor
@@ -162,12 +159,12 @@ class Ranks:
         """Return the ranking in which no two candidates are tied.
 
         Args:
-            ties: `"optimistic"` puts a block's relevant locations first, by falling gain;
-                `"pessimistic"` last, by rising gain; `"expected"` leaves the blocks: the scores
+            ties: `"optimistic"` puts a block's relevant locations first, by descending gain;
+                `"pessimistic"` last, by ascending gain; `"expected"` keeps the blocks: scores
                 are then expectations over a random order of the tied candidates.
 
         Raises:
-            ValueError: `ties` is none of these.
+            ValueError: `ties` has another value.
 
         Example:
             >>> from torch import tensor
@@ -208,11 +205,11 @@ class Ranks:
         """Return the ranking with a group for every query; `Grouped` metrics need one.
 
         Args:
-            groups: integer, in the shape of the queries; or several of these by name, such as
-                `{"user": users, "hour": hours}`. None leaves the ranking as it is.
+            groups: integer, in the shape of the queries; or several kinds by name, such as
+                `{"user": users, "hour": hours}`. None changes nothing.
 
         Raises:
-            ValueError: they are no integers of that shape.
+            ValueError: `groups` are not integers of that shape.
         """
         if groups is None:
             return self
@@ -220,15 +217,15 @@ class Ranks:
         return replace(self, groups={name: self._read_groups(x) for name, x in named.items()})
 
     def group_of(self, by: str | None) -> Tensor:
-        """Return every query's group, int64 `[N]`, of one kind.
+        """Return the group of every query for one kind of groups, int64 `[N]`.
 
         Args:
-            by: the name of the kind; None where there is one kind only. `"step"`, where no such
-                groups were given, is the index in the last dimension of the queries.
+            by: the name of the kind; None if there is only one. `"step"` without groups of that
+                name is the index in the last dimension of the queries.
 
         Raises:
-            ValueError: no such groups were given, or several; or there is no last dimension to
-                number the steps by.
+            ValueError: no groups of this kind were given, `by` is None with several kinds, or the
+                queries have no dimension of steps.
         """
         if by == "step" and not self.groups.keys() & {"step", ""}:
             return self._steps()
@@ -236,15 +233,15 @@ class Ranks:
             raise ValueError("`groups` must be given, one per query, to update a Grouped metric.")
         if by is None and len(self.groups) > 1:
             raise ValueError(
-                f"`groups` has several kinds, {short(list(self.groups))}; name the one that is "
-                "meant by `Grouped(..., by=...)`."
+                f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
+                "`Grouped(..., by=...)`."
             )
         found = self.groups.get(by or "", self.groups.get(""))
         if found is None and by is None:
             (found,) = self.groups.values()
         if found is None:
             raise ValueError(
-                f"`groups` must hold {by!r}, as `Grouped(..., by={by!r})` asks for, got "
+                f"`groups` must hold the key {by!r} for `Grouped(..., by={by!r})`, got "
                 f"{short(list(self.groups))}."
             )
         return found
@@ -275,9 +272,7 @@ class Ranks:
         return groups.reshape(-1).to(torch.int64, copy=True)
 
     def top_candidates(self, k: int) -> TopCandidates:
-        """Return the first k candidates.
-
-        They are the same whatever the ranking kept beyond them.
+        """Return the first k candidates; they do not depend on the ranking's `top`.
 
         Raises:
             ValueError: fewer than k candidates were kept.
@@ -293,21 +288,21 @@ class Ranks:
             >>> ranking.top_candidates(1).ids  # a tie for rank 1
             tensor([[ 1],
                     [-1]])
-            >>> ranking.best  # of tied ones the lowest id
+            >>> ranking.best  # the lowest id of tied ones
             tensor([1, 0])
         """
         self._check_ids()
         if self.first is None or self.first.top < k:
             kept = 0 if self.first is None else self.first.top
             raise ValueError(
-                f"the first {k} candidates are needed, and this Ranking kept {kept}; "
+                f"the first {k} candidates are needed, but this Ranking kept {kept}; "
                 f"make it with `top={k}`."
             )
         return self.first if self.first.top == k else self.first.cut(k)
 
     @property
     def best(self) -> Tensor:
-        """The best candidate of every query, int64 `[N]`, of tied ones the lowest id.
+        """The best candidate of every query, int64 `[N]`, the lowest id of tied ones.
 
         -1 where a row of scores has a NaN or nothing above -inf, or a list is empty.
 
@@ -317,19 +312,19 @@ class Ranks:
         self._check_ids()
         if self.first is None:
             raise ValueError(
-                "the best candidate is needed, and this Ranking did not keep it; make it with "
+                "the best candidate is needed, but this Ranking did not keep it; make it with "
                 "`top=1`."
             )
         return self.first.best
 
     def look_up(self, table: Tensor, fill: float) -> Tensor:
-        """Return the rows of a table that belong to the relevant locations.
+        """Return the relevant locations' rows of a table.
 
-        `table[ranking.relevant]` would take the last row for padding, whose id is -1.
+        Indexing with `table[ranking.relevant]` is wrong: padding, -1, reads the last row.
 
         Args:
-            table: `[C, ...]`, a row for every location.
-            fill: what stands for padding, and for an id of a list that is not in the table.
+            table: `[C, ...]`, one row per location.
+            fill: the value for padding, and for an id of a list that is not in the table.
 
         Returns:
             `[N, M, ...]`.
@@ -343,7 +338,7 @@ class Ranks:
             >>> from nextloc_metrics import Ranking
             >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
             >>> ranking = Ranking.from_scores(scores, tensor([[2, -1], [1, 0]]))
-            >>> ranking.look_up(tensor([5.0, 6.0, 7.0]), fill=0.0)  # from the best on
+            >>> ranking.look_up(tensor([5.0, 6.0, 7.0]), fill=0.0)  # best rank first
             tensor([[7., 0.],
                     [5., 6.]])
         """
@@ -351,16 +346,16 @@ class Ranks:
         found = look_up(table, self.relevant, self.relevant >= 0, fill)
         if self.num_candidates is not None and len(table) < self.num_candidates:
             raise ValueError(
-                f"`table` must have a row for each of the {self.num_candidates} candidates, got "
+                f"`table` must have one row for each of the {self.num_candidates} candidates, got "
                 f"{len(table)} rows."
             )
         return found
 
     @property
     def gains(self) -> Tensor:
-        """What the relevant locations of the columns are worth: their grades, or 1; 0 for padding.
+        """The gains of the columns: the grades, or 1 for relevant locations; 0 for padding.
 
-        To count all that a query has, those beyond `depth` included, take `num_relevant`.
+        Locations beyond `depth` may be missing; `num_relevant` counts all.
         """
         if self.grades is not None:
             return self.grades
@@ -390,7 +385,7 @@ class Ranks:
         return replace(kept, shape=kept.num_relevant.shape)
 
     def __len__(self) -> int:
-        """Return the number of queries, those left out included."""
+        """Return the number of queries, skipped ones included."""
         return self.num_relevant.shape[0]
 
     def __repr__(self) -> str:
@@ -403,8 +398,8 @@ class Ranks:
     def _check_ids(self) -> None:
         if not self.has_ids:
             raise ValueError(
-                "ids of candidates are needed, and a Ranking of given ranks has none; make it of "
-                "scores or of lists."
+                "ids of candidates are needed, but a Ranking from ranks has none; make it from "
+                "scores or lists."
             )
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:

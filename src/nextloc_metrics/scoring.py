@@ -1,10 +1,10 @@
-r"""Scores of one query, as pure functions of where its relevant locations landed.
+r"""Scores of queries, as pure functions of the ranks of their relevant locations.
 
-Each takes a [`Ranking`][nextloc_metrics.Ranking] and returns float64 `[N]`, one score in [0, 1] a
-query: the exact expectation over a random order of tied candidates. A query without a relevant
-location scores 0 here; what that means is the metric's to say.
+Each function takes a [`Ranking`][nextloc_metrics.Ranking] and returns float64 `[N]`, one score in
+[0, 1] per query: the exact expectation over a random order of tied candidates. A query without a
+relevant location scores 0 here; the metric applies `empty_target_action`.
 
-Throughout, with the symbols of the paper
+Symbols, as in the paper:
 
 - `A` = `above`, `e` = `tied`, `R` = `relevant_above`, `r` = `relevant_tied` of a relevant location,
 - `n` = the query's number of relevant locations,
@@ -46,28 +46,28 @@ Denominator = Literal["k", "retrieved"]
 Locations = Literal["first", "all", "precision"]
 Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal", "retrieved"]
 
-# Numbers of float64 in each of the few tensors that queries with several relevant locations in the
-# first block take: half a megabyte, and what fills a device.
+# Float64 elements of a temporary tensor: half a megabyte on the CPU, enough to fill a device.
 _NUMBERS, _NUMBERS_ON_DEVICES = 1 << 16, 1 << 22
 
-# More than anyone ranks.
+# A bound on the number of candidates where it is not read from the device.
 _MOST_CANDIDATES = 1 << 31
 
 
 class Formula(NamedTuple):
-    """How the score of a query is made of the ranks of its relevant locations.
+    """The formula of a query's score: a weight per rank, a sum over locations, and a divisor.
 
-    A relevant location is worth the mean weight of its tied block's ranks: 1 (`"count"`), 1 / rank
-    (`"harmonic"`) or 1 / log2(rank + 1) (`"discount"`), 0 beyond rank `k`. The score is that of
-    the first one, the sum of all, or the sum of all in which each is multiplied by the number of
-    relevant locations so far (`"precision"`); over a divisor.
+    A rank has the weight 1 (`"count"`), 1 / rank (`"harmonic"`) or 1 / log2(rank + 1)
+    (`"discount"`), and 0 beyond rank `k`. A relevant location has the mean weight of its tied
+    block's ranks. The score is the weight of the first location, the sum over all locations, or
+    the sum of each weight times the number of relevant locations up to its rank (`"precision"`);
+    divided by `over`.
 
     Attributes:
-        weight: what a rank is worth.
+        weight: the weight of a rank.
         k: the last rank that counts; None for no cut-off.
-        of: of which relevant locations.
-        over: the divisor; over an ideal, each location's worth is multiplied by its gain.
-        gain: what a grade is worth.
+        of: the relevant locations that count.
+        over: the divisor; with an ideal, each weight is multiplied by the location's gain.
+        gain: the gain of a grade.
     """
 
     weight: Weight
@@ -78,9 +78,10 @@ class Formula(NamedTuple):
 
 
 def evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
-    """Score every query by several formulas, float64 `[len(formulas), N]`.
+    """Score every query with several formulas, float64 `[len(formulas), N]`.
 
-    The expectation over a random order of tied candidates; 0 without a relevant location.
+    A score is the expectation over a random order of tied candidates; 0 without a relevant
+    location.
     """
     width = max(ranking.above.shape[1], _most_relevant(ranking))
     numbers = _NUMBERS_ON_DEVICES if must_not_sync(ranking.above) else _NUMBERS
@@ -92,7 +93,7 @@ def evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
 
 
 def _evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
-    """Evaluate formulas of few queries; what several formulas need is computed once."""
+    """Evaluate formulas for few queries; intermediate tensors are shared between formulas."""
     blocks = _retrieved(ranking)
     tied = blocks.tied.double()
     made: dict[Any, Any] = {}
@@ -107,17 +108,17 @@ def _evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
         last = _last(formula.k, ranking.num_candidates)
         ends = once(last, partial(_ends, blocks, last))
         start, end = ends
-        worth = once((formula.weight, last), partial(between, formula.weight, start, end, last))
+        weights = once((formula.weight, last), partial(between, formula.weight, start, end, last))
         if formula.of == "first":
-            score = worth[:, 0] / tied[:, 0]
+            score = weights[:, 0] / tied[:, 0]
             if blocks.above.shape[1] > 1:
                 score = _of_first_block(blocks, ends, last, formula.weight, score)
         elif formula.of == "precision" and blocks.above.shape[1] > 1:
             slope = (blocks.relevant_tied - 1).double() / (blocks.tied - 1).clamp(min=1)
-            value = (blocks.relevant_above + 1 - slope * (blocks.above + 1)) * worth
+            value = (blocks.relevant_above + 1 - slope * (blocks.above + 1)) * weights
             score = row_sum((value + slope * (end - start)) / tied)
         else:
-            value = worth / tied
+            value = weights / tied
             if ranking.grades is not None and formula.over in ("ideal", "full ideal"):
                 gains = once(formula.gain, partial(_gains, ranking, formula.gain))
                 value = gains[:, : value.shape[1]] * value
@@ -129,7 +130,7 @@ def _evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
 
 
 def _divisor(ranking: Ranks, formula: Formula) -> Tensor | float | None:
-    """What a formula divides by, for every query; None for 1."""
+    """Return the divisor of a formula, for every query; None for 1."""
     over, k, number = formula.over, formula.k, ranking.num_relevant
     if over == "1" or (over != "n" and k is None):
         return None
@@ -158,10 +159,10 @@ def _divisor(ranking: Ranks, formula: Formula) -> Tensor | float | None:
 def for_one_relevant(
     formulas: tuple[Formula, ...], num_candidates: int
 ) -> tuple[Any, Any, Any, Any] | None:
-    """Return what formulas are for one relevant location per query, as arrays of NumPy.
+    """Return the constants of formulas for one relevant location per query, as NumPy arrays.
 
-    The sums of weights; and of each formula the last rank, where in the sums its weight starts, and
-    the divisor. None where ranks lie beyond the sums, or the divisor is no constant.
+    The table of summed weights; and per formula the last rank, the start of its weight in the
+    table, and the divisor. None if ranks exceed the table or a divisor is not constant.
     """
     last = [_last(formula.k, num_candidates) for formula in formulas]
     if max(last) > TABLE_LENGTH or any(formula.over == "retrieved" for formula in formulas):
@@ -176,15 +177,15 @@ def for_one_relevant(
 def hits(ranking: Ranks, k: int) -> Tensor:
     """Count the relevant locations within the first k ranks: the sum over them of m / e.
 
-    The one score that is a number of locations, at most `min(n, k)`, instead of a fraction.
+    Unlike other scores it is not a fraction but a number of locations, at most `min(n, k)`.
     """
     return evaluate(ranking, [Formula("count", k, "all", "1")])[0]
 
 
 def accuracy(ranking: Ranks, k: int) -> Tensor:
-    """Tell whether any relevant location is within the first k ranks (hit rate).
+    """Score 1 if any relevant location is within the first k ranks (hit rate).
 
-    The chance that none of the `r` relevant ones of the first block takes one of its first `m`
+    The probability that none of the `r` relevant ones of the first block is on its first `m`
     ranks is C(e - r, m) / C(e, m), a product of `r` fractions.
     """
     return evaluate(ranking, [Formula("count", k, "first", "1")])[0]
@@ -193,17 +194,17 @@ def accuracy(ranking: Ranks, k: int) -> Tensor:
 def reciprocal_rank(ranking: Ranks, k: int | None = None) -> Tensor:
     """Invert the rank of the first relevant location: 1 / rank, 0 beyond rank k.
 
-    For one relevant location in the first block (H(A + m) - H(A)) / e; for several the sum over
-    q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
+    For one relevant location in the first block it is (H(A + m) - H(A)) / e; for several, the sum
+    over q = 1..m of C(e - q, r - 1) / C(e, r) / (A + q).
     """
     return evaluate(ranking, [Formula("harmonic", k, "first", "1")])[0]
 
 
 def ndcg(ranking: Ranks, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
-    """Discount each gain by 1 / log2(rank + 1), and divide by the best order's value.
+    """Discount each gain by 1 / log2(rank + 1), and divide by the ideal DCG.
 
-    DCG@k is the sum over the relevant ones of g (L(min(A + e, k)) - L(min(A, k))) / e; the ideal
-    takes the best min(n, k) gains on the first ranks (`ideal="full"`: all n).
+    DCG@k is the sum over the relevant ones of g (L(min(A + e, k)) - L(min(A, k))) / e. The ideal
+    DCG has the best min(n, k) gains on the first ranks (`ideal="full"`: all n).
     """
     over: Divisor = "ideal" if ideal == "truncated" else "full ideal"
     return evaluate(ranking, [Formula("discount", k, "all", over, gain)])[0]
@@ -213,7 +214,7 @@ def average_precision(ranking: Ranks, k: int, normalizer: Normalizer = "min") ->
     """Average the precision at each relevant location's rank, over the first k ranks.
 
     The sum over the relevant ones of ((R + 1 - c (A + 1)) (H(A + m) - H(A)) + c m) / e with
-    c = (r - 1) / (e - 1), over min(n, k) (`normalizer="relevant"`: over n).
+    c = (r - 1) / (e - 1), divided by min(n, k) (`normalizer="relevant"`: by n).
     """
     over: Divisor = "min(n, k)" if normalizer == "min" else "n"
     return evaluate(ranking, [Formula("harmonic", k, "precision", over)])[0]
@@ -235,37 +236,37 @@ def f1(ranking: Ranks, k: int) -> Tensor:
 
 
 def _gains(ranking: Ranks, gain: Gain) -> Tensor:
-    """Return what graded locations are worth, by column, float64."""
+    """Return the gains of graded locations, by column, float64."""
     assert ranking.grades is not None
-    # without validation a grade may be infinite, and in a Ranks made by hand anything
+    # without validation a grade may be infinite, and NaN or negative in a Ranks made by hand
     grades = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
     return _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
 
 
 def _exponential_gains(grades: Tensor) -> Tensor:
-    """2^grade - 1, over a power of two for each query that keeps it finite."""
+    """Return 2^grade - 1, divided by a power of two per query, so that it stays finite."""
     scale = grades.amax(1, keepdim=True).floor()
     large = torch.exp2(grades - scale) - torch.exp2(-scale)
-    # below 1 the difference would lose digits, and all of them below 2^-53
+    # below 1 the difference loses digits; below 2^-53 it loses all of them
     small = torch.expm1(grades * math.log(2)) * torch.exp2(-scale)
     return torch.where(grades < 1, small, large)
 
 
 def _of_order_one(gains: Tensor) -> Tensor:
-    """Divide by a power of two for each query, which cancels exactly: no sum overflows."""
+    """Divide by a power of two per query, which cancels exactly, so that no sum overflows."""
     highest = gains.amax(1, keepdim=True)
     mantissa, _ = torch.frexp(highest)
     return torch.where(highest > 0, gains / (highest / (2 * mantissa)), gains)
 
 
 def _most_relevant(ranking: Ranks) -> int:
-    """Return a bound on how many relevant locations per query has, those left out included."""
+    """Return a bound on the number of relevant locations per query, dropped columns included."""
     most = ranking.most_relevant
     return ranking.above.shape[1] if most is None else most
 
 
 def _retrieved(ranking: Ranks) -> Ranks:
-    """Leave the columns out in which no query has a retrieved location: they score 0."""
+    """Drop the columns in which no query has a retrieved location: they score 0."""
     if ranking.above.shape[1] == 1 or not len(ranking) or must_not_sync(ranking.above):
         return ranking
     most = max(1, int((ranking.above.amin(0) < UNRETRIEVED).sum()))
@@ -275,12 +276,12 @@ def _retrieved(ranking: Ranks) -> Ranks:
 
 
 def _last(k: int | None, num_candidates: int | None) -> int:
-    """The last rank that counts: k, or that of the last candidate."""
+    """Return the last rank that counts: k, or the rank of the last candidate."""
     return min(rank for rank in (k, num_candidates, UNRETRIEVED) if rank is not None)
 
 
 def _ends(ranking: Ranks, last: int) -> tuple[Tensor, Tensor]:
-    """How many of the first ranks are before each tied block's start, and before its end."""
+    """Return the ranks before each tied block, and through its end, both cut at `last`."""
     return ranking.above.clamp(max=last), (ranking.above + ranking.tied).clamp(max=last)
 
 
@@ -299,12 +300,12 @@ def _of_first_block(
 
 
 def any_of_block(tied: Tensor, relevant: Tensor, within: Tensor) -> Tensor:
-    """Return the chance that one of the relevant ones of a block takes one of its first ranks.
+    """Return the probability that a relevant one of a block is on one of its first m ranks.
 
     Args:
-        tied: `e`, int64 `[N]`, how many candidates are in the block.
-        relevant: `r`, how many of them are relevant; 0 for a miss.
-        within: `m`, how many ranks of the block count.
+        tied: `e`, int64 `[N]`, the number of candidates in the block.
+        relevant: `r`, the number of relevant ones; 0 for a miss.
+        within: `m`, the number of ranks of the block that count.
     """
     score = within.double() / tied.clamp(min=1)
     score = score.masked_fill(relevant == 0, 0)
@@ -316,7 +317,7 @@ def any_of_block(tied: Tensor, relevant: Tensor, within: Tensor) -> Tensor:
 def _any_of_several(
     tied: Tensor, relevant: Tensor, within: Tensor, _above: Tensor, most: int
 ) -> Tensor:
-    """Return the chance that one of the relevant ones takes one of the first ranks."""
+    """Return the probability that one of several relevant ones is on the first ranks."""
     number = most if must_not_sync(tied) else int(relevant.max())
     step = torch.arange(number, device=tied.device)
     missed = (tied - within).double()[:, None].sub(step).clamp_(min=0)
@@ -327,7 +328,7 @@ def _any_of_several(
 def _first_weight(
     tied: Tensor, relevant: Tensor, within: Tensor, above: Tensor, last: int, weight: Weight
 ) -> Tensor:
-    """Expect the weight of the rank of the first of several relevant ones."""
+    """Return the expected weight of the rank of the first of several relevant ones."""
     longest = min(last, _MOST_CANDIDATES)
     if not must_not_sync(tied):
         longest = int(torch.minimum(within, tied - relevant + 1).max())
@@ -345,9 +346,9 @@ def _where_several(
 
     Args:
         blocks: `e`, `r`, `m` and `A` of the first blocks, int64 `[N]`.
-        score: float64 `[N]`, right for those with one.
-        of_several: scores queries by `e`, `r`, `m` and `A`, int64 `[n]`.
-        width: how many numbers a query takes meanwhile, which bounds the queries done at once.
+        score: float64 `[N]`, correct for blocks with one relevant location.
+        of_several: scores queries from `e`, `r`, `m` and `A`, int64 `[n]`.
+        width: the temporary elements per query, which bound the queries per chunk.
     """
     several = blocks[1] > 1
     if must_not_sync(score):

@@ -1,8 +1,8 @@
-"""Candidates that are not all here at once: in chunks of an embedding table, or over processes.
+"""Scores that do not exist as one tensor: chunks of an embedding table, or shards of candidates.
 
 The last bits of a matrix product depend on the shapes of the matrices and on the column. So the
 score of a row that must tie exactly, with itself or with equal rows, is computed once and written
-into every column in which that row stands.
+to every column with an equal row.
 """
 
 import math
@@ -19,20 +19,20 @@ from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.record import UNRETRIEVED
 from nextloc_metrics.top_candidates import Highest, merge
 
-# Scores in a chunk, where `chunk_size` is not given: enough for an efficient matrix product, and
-# few enough to be read from a cache.
+# Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
+# the cache.
 _CHUNK_ELEMENTS = 1 << 21
 
-# The best candidates of chunks are kept until they are one part of so many of a chunk's scores.
+# The chunks' best candidates are merged when they exceed 1 / _KEPT_SHARE of a chunk's scores.
 _KEPT_SHARE = 1 << 3
 
-# Rows of the buffer start where vectors do: a product is written a quarter slower elsewhere.
+# Buffer rows are aligned: a product into unaligned rows takes a quarter longer.
 _ALIGNMENT = 1 << 5
 
-# A row's first bytes, by which nearly all different rows are told apart.
+# The first bytes of a row, which differ for nearly all different rows.
 _KEY_BYTES = 8
 
-# An odd factor with bits everywhere, so that no information is lost when it multiplies a hash.
+# An odd factor: multiplying a hash by it modulo 2^64 loses no information.
 _FACTOR = 0x5851F42D4C957F2D
 
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -47,7 +47,7 @@ def survey_products(
     chunk_size: int | None,
     top: int,
 ) -> tuple[Tensor, Tensor, Tensor, Highest | None]:
-    """Find the relevant locations' scores, count around them, and find the best candidates.
+    """Compute `above` and `tied` of the relevant locations, and find the best candidates.
 
     Args:
         queries: floating `[N, D]`.
@@ -55,15 +55,15 @@ def survey_products(
         bias: floating `[C]`, or None.
         ids: int64 `[N, M]`, -1 for padding.
         excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
-        chunk_size: how many candidates are scored at once; None for a size that suits N.
-        top: how many of the first ranks to keep; 0 for none.
+        chunk_size: the number of candidates scored at once; None chooses it from N.
+        top: the number of first ranks to keep; 0 for none.
 
     Returns:
         The scores `[N, M]`, `above` and `tied` int64 `[N, M]`, and the best candidates or None.
     """
     repeats = _find_repeats(table, bias)
     step = min(len(table), chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries))))
-    # scores that are computed once and kept are no more than those of a chunk
+    # the kept scores of repeated rows need no more memory than a chunk
     elements = step * len(queries)
     rows = min(elements // max(1, len(repeats[0])), math.isqrt(elements // max(1, ids.shape[1])))
     rows = max(1, rows)
@@ -96,7 +96,7 @@ def _survey_block(
     step: int,
     top: int,
 ) -> tuple[Tensor, Tensor, Tensor, Highest | None]:
-    """Do what `survey_products` does, of so few queries that their kept scores are few."""
+    """Do the work of `survey_products` for one block of queries."""
     at = ids.clamp(min=0)
     columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
     first_of_columns = _first_equal(columns, repeats)
@@ -121,7 +121,7 @@ def _survey_block(
         scores = _product(queries, rows, added, out=buffer[:, : len(rows)])
         here = slice(ends[number], ends[number + 1])
         scores.index_copy_(1, columns[here] - start, kept[:, slot[here]])
-        if excluded is not None:  # what is elsewhere goes into a column that is no candidate's
+        if excluded is not None:  # ids outside this chunk are written to an unused column
             is_here = (excluded >= start) & (excluded < start + len(rows))
             buffer.scatter_(1, (excluded - start).where(is_here, len(rows)), -torch.inf)
         more, equal, best = survey(scores, own, find_best=top > 0)
@@ -145,7 +145,7 @@ def _find_repeats(table: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Find the rows that occur more than once, with equal bias.
 
     Returns:
-        int64 `[R]`, their ids in rising order; and for each the lowest id of an equal row.
+        Their ids in ascending order, int64 `[R]`, and the lowest id of an equal row for each.
     """
     few = max(1, _KEY_BYTES // table.element_size())
     candidates = _with_equal_keys(_hash_rows(table[:, :few]))
@@ -157,7 +157,7 @@ def _find_repeats(table: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     begins[1:] = key[1:] != key[:-1]
     block = begins.cumsum(0) - 1
     lowest = order[begins][block]
-    # a NaN equals nothing, and different rows may share a hash
+    # compare the rows: a NaN equals nothing, and different rows may share a hash
     equal = (rows[order] == rows[lowest]).all(1)
     repeated = torch.zeros_like(block).index_add_(0, block, equal.long())[block] > 1
     kept = equal & repeated
@@ -166,7 +166,7 @@ def _find_repeats(table: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _hash_rows(rows: Tensor) -> Tensor:
-    """Hash each row to int64 `[n]`; 0 and -0 are the same."""
+    """Hash each row to int64 `[n]`; 0 and -0 have equal hashes."""
     bits = (rows + 0.0).view(_INTEGERS[rows.element_size()])
     key = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
     for column in bits.unbind(1):
@@ -175,7 +175,7 @@ def _hash_rows(rows: Tensor) -> Tensor:
 
 
 def _with_equal_keys(key: Tensor) -> Tensor:
-    """Return where keys are that occur more than once, int64 `[n]`."""
+    """Return the positions of keys that occur more than once, int64 `[n]`."""
     in_order = backends.choose(key).sort(key)
     equal = in_order[1:] == in_order[:-1]
     if not equal.any():
@@ -193,7 +193,7 @@ def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _best_of(found: list[Highest], top: int) -> Highest:
-    """Put what was found in several chunks together."""
+    """Merge the best candidates of several chunks."""
     if len(found) == 1:
         return found[0]
     best = torch.stack([x.best[0] for x in found], 1), torch.stack([x.best[1] for x in found], 1)
@@ -205,7 +205,7 @@ def _best_of(found: list[Highest], top: int) -> Highest:
 
 
 def _join(blocks: list[Highest]) -> Highest:
-    """Put what was found for several blocks of queries together."""
+    """Concatenate the best candidates of several blocks of queries."""
     maxima, ids = (torch.cat(parts) for parts in zip(*[one.best for one in blocks], strict=True))
     first = [one.first for one in blocks if one.first is not None]
     if not first:
@@ -217,13 +217,13 @@ def _join(blocks: list[Highest]) -> Highest:
 def check_embeddings(
     queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
 ) -> None:
-    """Raise where dot products of these cannot be taken."""
+    """Raise if dot products of these tensors are undefined."""
     for name, value in (("queries", queries), ("table", table)):
         if not isinstance(value, Tensor) or not value.is_floating_point():
             raise TypeError(f"`{name}` must be a floating tensor, {got(name, value)}.")
     if table.ndim != 2 or queries.ndim == 0 or queries.shape[-1] != table.shape[1]:
         raise ValueError(
-            "`queries` [..., D] and `table` [C, D] must agree on D, "
+            "`queries` [..., D] and `table` [C, D] must have the same D, "
             f"got {describe(queries)} and {describe(table)}."
         )
     if queries.dtype != table.dtype or not len(table):
@@ -240,15 +240,15 @@ def check_embeddings(
 def survey_shards(
     scores: Tensor, ids: Tensor, offset: int, top: int, process_group: Any, validate_args: bool
 ) -> tuple[int, Tensor, Tensor, Tensor, Highest | None]:
-    """Count around the relevant locations over all processes' candidates.
+    """Compute `above` and `tied` of the relevant locations over the candidates of all processes.
 
     Args:
-        scores: floating `[N, C_local]`, those of this process.
+        scores: floating `[N, C_local]`, the scores of this process' candidates.
         ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
-        offset: the id of this process' first candidate.
-        top: how many of the first ranks to keep; 0 for none.
+        offset: the id of the first candidate of this process.
+        top: the number of first ranks to keep; 0 for none.
         process_group: the processes.
-        validate_args: raise where no process has an id.
+        validate_args: raise if no process has an id.
 
     Returns:
         The number of all candidates, the relevant locations' scores `[N, M]`, `above` and `tied`
@@ -256,7 +256,7 @@ def survey_shards(
     """
     num_local = scores.shape[-1]
     if num_local == 0:
-        scores = scores.new_full((len(scores), 1), -torch.inf)  # above and tied with nothing
+        scores = scores.new_full((len(scores), 1), -torch.inf)  # adds 0 to all counts
     own, known, num_candidates, found = _exchange_scores(
         scores, num_local, ids, offset, top, process_group
     )
@@ -276,18 +276,18 @@ def survey_shards(
 def _exchange_scores(
     scores: Tensor, num_local: int, ids: Tensor, offset: int, top: int, process_group: Any
 ) -> tuple[Tensor, Tensor, int, Highest | None]:
-    """Find the scores of the relevant locations, and the best candidates, in one collective.
+    """Gather the scores of the relevant locations, and the best candidates, in one collective.
 
     Args:
         scores: floating `[N, C_local]`, at least one column.
-        num_local: how many of the columns are candidates.
+        num_local: the number of columns that are candidates.
         ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
         offset: the id of the first column.
-        top: how many of the first ranks to keep; 0 for none.
+        top: the number of first ranks to keep; 0 for none.
         process_group: the processes.
 
     Returns:
-        The relevant locations' scores `[N, M]`, which of them any process has bool `[N, M]`, the
+        The relevant locations' scores `[N, M]`, whether any process has them, bool `[N, M]`, the
         number of all candidates, and the best of all candidates.
     """
     local = ids - offset
@@ -296,14 +296,14 @@ def _exchange_scores(
     columns = [own, is_here]
     if top:
         _, _, best_here = survey(scores, scores[:, :0], find_best=True)
-        assert best_here is not None  # asked for
+        assert best_here is not None  # `find_best` is True
         best, first = highest(scores, best_here, top).numbered_from(offset)
         columns += [part[:, None] for part in best]
         if first is not None:
             missing = (0, top + 1 - first[0].shape[1])
             columns += [pad(first[0], missing, value=-torch.inf), pad(first[1], missing)]
-    # float64 holds every score and id exactly, and one message carries them all; its last rows, the
-    # first id and the number of candidates
+    # float64 holds every score and id exactly, so that one message suffices; its last two rows are
+    # the first id and the number of candidates
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
     message[-2], message[-1] = offset, num_local
     gathered = _all_gather(message, process_group)
@@ -323,14 +323,14 @@ def _exchange_scores(
 
 
 def _check_slices(slices: list[list[int]]) -> int:
-    """Return the number of all candidates, or raise where slices overlap or leave a gap."""
+    """Return the number of all candidates, or raise if shards overlap or leave a gap."""
     end = 0
     for offset, number in sorted((offset, number) for offset, number in slices if number):
         if offset != end:
             raise ValueError(
-                "`offset` must be the number of candidates on the processes before, so that each "
-                f"has one place, got a slice from {offset} on where {end} is due; slices are "
-                f"(offset, candidates) {short(slices)}."
+                "`offset` must be the number of candidates on the processes before, got "
+                f"{offset} instead of {end}; (offset, number of candidates) per process: "
+                f"{short(slices)}."
             )
         end += number
     return end

@@ -1,4 +1,4 @@
-"""A metric whose state is one integer tensor, named after the options that it was counted with."""
+"""A metric whose state is one integer tensor, named after the options that `update` reads."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -13,12 +13,12 @@ from nextloc_metrics.base import BaseMetric
 from nextloc_metrics.messages import clip, describe, short
 from nextloc_metrics.options import describe_option, is_default
 
-# What TorchMetrics and `update` set for every batch.
+# Types of attributes that TorchMetrics and `update` set for every batch.
 _PLAIN = (Tensor, int, type(None))
 
 
 def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
-    """Sum a state over the processes: one collective, and no copy of every process' state."""
+    """Sum a state over the processes with one all-reduce, without gathering all states."""
     total = state.clone()
     torch.distributed.all_reduce(total, group=group)
     return [total]
@@ -28,14 +28,14 @@ class SummedMetric(BaseMetric, ABC):
     """A metric whose state is one integer tensor, summed over batches and processes.
 
     A subclass declares its options as parameters of `__init__` and passes them on by name. They
-    become attributes, the `repr`, and the name of the state: TorchMetrics' `MetricCollection`
-    merges metrics whose states have equal names and values, so whatever `update` reads must be
-    part of the name. Options in `computed_options` are read by `compute` alone and stay out of it:
-    metrics that differ in nothing else may share one state. So may classes that count the same and
-    differ in `compute` alone, where each gives the same `counted_as`; it is not inherited.
+    become attributes, and part of the `repr` and of the state's name. TorchMetrics'
+    `MetricCollection` shares states with equal names and values, so the name must hold every
+    option that `update` reads. Options in `computed_options` are read by `compute` only and are
+    not in the name: metrics that differ only in them share one state. Classes that differ only in
+    `compute` share one state if they set the same `counted_as`, which is not inherited.
 
     Args:
-        options: what a subclass declares, and TorchMetrics' own keyword arguments.
+        options: the options of a subclass, and TorchMetrics' own keyword arguments.
     """
 
     full_state_update = False
@@ -46,7 +46,7 @@ class SummedMetric(BaseMetric, ABC):
     _namesake: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Tell classes of one name apart, such as those that a function makes."""
+        """Number classes with equal names, such as classes made in a function."""
         super().__init_subclass__(**kwargs)
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1
@@ -62,12 +62,12 @@ class SummedMetric(BaseMetric, ABC):
         self._declared = frozenset(declared)
         for name in self._declared & self.__dict__.keys() - self._options.keys():
             self._refuse(name)
-        # by name: classes that share a state may declare the same options in another order
+        # sorted: classes that share a state may declare the same options in another order
         read_by_update = sorted(self._options.keys() - self.computed_options)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
         name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake
-        # a dot would part the name in two where modules are looked up by path
+        # PyTorch splits names at dots
         self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
         self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
 
@@ -78,7 +78,7 @@ class SummedMetric(BaseMetric, ABC):
         dist_reduce_fx: Any = None,
         persistent: bool = False,
     ) -> None:
-        """Add a state; those of several processes are gathered where one is no tensor to sum."""
+        """Add a state; gather the processes' states unless all states are summed tensors."""
         super().add_state(name, default, dist_reduce_fx, persistent)
         is_sum = dist_reduce_fx == "sum" and isinstance(default, Tensor)
         if not is_sum and self.dist_sync_fn is all_reduce:
@@ -86,16 +86,16 @@ class SummedMetric(BaseMetric, ABC):
 
     @property
     def state(self) -> Tensor:
-        """The integer tensor that this process has summed up so far; an update makes a new one."""
+        """The integer tensor that this process has summed; every update makes a new tensor."""
         return vars(self)[self.state_name]  # type: ignore[no-any-return]
 
     @abstractmethod
     def empty_tally(self) -> Tensor:
-        """Return the int64 zeros that the state starts from."""
+        """Return the initial state, int64 zeros."""
 
     @property
     def will_all_reduce(self) -> bool:
-        """Whether `compute`, without a cached value, sums one state over processes by default."""
+        """Whether `compute` without a cached value all-reduces one state."""
         return bool(
             len(self._defaults) == 1
             and self._to_sync
@@ -126,13 +126,13 @@ class SummedMetric(BaseMetric, ABC):
         else:
             setattr(self, self.state_name, found.to(self.state.device, copy=True))
             self._computed = None
-            self._update_count = max(1, self._update_count)  # there is something to compute
+            self._update_count = max(1, self._update_count)  # or `compute` warns of no update
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "SummedMetric":
-        """Keep the integers of the state, whatever dtype is asked for."""
+        """Do nothing: the state stays an integer tensor."""
         return self
 
     def __repr__(self) -> str:
@@ -142,25 +142,25 @@ class SummedMetric(BaseMetric, ABC):
         if name in self.__dict__.get("_declared", ()):
             self._refuse(name)
         if name in self.__dict__ and type(value) in _PLAIN:
-            object.__setattr__(self, name, value)  # no parameter or module, for which to search
+            object.__setattr__(self, name, value)  # skips the search for parameters and modules
         else:
             super().__setattr__(name, value)
 
     def _refuse(self, name: str) -> NoReturn:
-        """Raise for an option that is set past `SummedMetric.__init__`, and not in the name."""
+        """Raise for an option that was not set by `SummedMetric.__init__`."""
         if name in self._options:
             raise AttributeError(
-                f"`{name}` of {short(self)} is fixed, since its state was counted with it; make a "
+                f"`{name}` of {short(self)} is fixed, because its state depends on it; make a "
                 f"new {type(self).__name__} instead."
             )
         raise AttributeError(
-            f"`{name}` is an option of {type(self).__name__} that the name of its state must hold; "
+            f"`{name}` is an option of {type(self).__name__} and must be part of its state's name; "
             f"pass it on: `super().__init__({name}={name}, **kwargs)`."
         )
 
     @classmethod
     def _declared_options(cls) -> dict[str, Any]:
-        """List the parameters of the constructors, the subclass' first, with their defaults."""
+        """Return the parameters of all constructors with their defaults, the subclass' first."""
         declared: dict[str, Any] = {}
         for kind in cls.__mro__:
             if issubclass(kind, SummedMetric) and "__init__" in vars(kind):
@@ -172,7 +172,7 @@ class SummedMetric(BaseMetric, ABC):
 
     @classmethod
     def _counted_as(cls) -> str:
-        """Name what the state is named after: a class of one's own may count otherwise."""
+        """Return `counted_as` of this class, or its name: a subclass may count differently."""
         return str(vars(cls).get("counted_as") or cls.__qualname__)
 
     def _describe(self, options: Iterable[str], kind: str | None = None) -> str:

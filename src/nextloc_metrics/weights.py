@@ -1,4 +1,4 @@
-"""What ranks are worth: sums of weights over ranks, from tables and, far beyond, from expansions.
+"""Sums of weights over ranks, from tables up to rank 131,072 and from expansions beyond.
 
 H(x) = 1 + 1/2 + ... + 1/x, and L(x) = the sum over p = 1..x of 1/log2(p + 1).
 """
@@ -16,34 +16,34 @@ Weight = Literal["count", "harmonic", "discount"]
 
 _WEIGHTS = get_args(Weight)
 
-#: up to here sums over ranks come from tables; beyond, from expansions.
+#: the largest rank in the tables; beyond, sums come from expansions
 TABLE_LENGTH = 1 << 17
 
-#: ranks of a tied block that are weighted one by one when several of its locations are relevant.
+#: ranks of a tied block that are summed one by one if several of its locations are relevant
 SUMMED_RANKS = 1 << 8
 
-# From here on Stirling's expansion has all digits.
+# From this value on, Stirling's expansion is exact to float64.
 _SMALLEST_IN_SERIES = 16
 
 
 def between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
-    """Sum up the weights of ranks from `start` + 1 to `end`, none of them beyond `last`."""
+    """Sum the weights of the ranks from `start` + 1 to `end`; `last` is the largest end."""
     if weight == "count":
         return end - start
     return (_harmonic_between if weight == "harmonic" else _discount_between)(start, end, last)
 
 
 def _harmonic_between(start: Tensor, end: Tensor, last: int) -> Tensor:
-    """H(end) - H(start), where no end is beyond `last`."""
+    """Return H(end) - H(start); `last` is the largest end."""
     if last <= TABLE_LENGTH:
         return _tabled_between("harmonic", start, end)
     tabled, x, y = _split_at_table("harmonic", start, end)
-    # by Euler and Maclaurin; the logarithm of a quotient keeps its digits however far x is
+    # Euler-Maclaurin formula; `log1p` of the relative difference is accurate for any x
     return tabled + torch.log1p((y - x) / x) + (1 / y - 1 / x) / 2 - (1 / y**2 - 1 / x**2) / 12
 
 
 def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
-    """L(end) - L(start), where no end is beyond `last`."""
+    """Return L(end) - L(start); `last` is the largest end."""
     if last <= TABLE_LENGTH:
         return _tabled_between("discount", start, end)
     tabled, x, y = _split_at_table("discount", start, end)
@@ -51,7 +51,7 @@ def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
 
 
 def discounts(ranks: int, device: torch.device) -> Tensor:
-    """1 / log2(rank + 1) of the first ranks."""
+    """Return 1 / log2(rank + 1) of the first ranks."""
     if ranks <= TABLE_LENGTH:
         table = _row("discount", device)
         return table[1 : ranks + 1] - table[:ranks]
@@ -65,13 +65,13 @@ def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
 
 
 def _split_at_table(weight: Weight, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Look the part within the table up, and return the ends of the part beyond it."""
+    """Return the sum of the part within the table, and the ends of the part beyond it."""
     tabled = _tabled_between(weight, start.clamp(max=TABLE_LENGTH), end.clamp(max=TABLE_LENGTH))
     return tabled, start.clamp(min=TABLE_LENGTH).double(), end.clamp(min=TABLE_LENGTH).double()
 
 
 def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
-    """L(y) - L(x) by Euler and Maclaurin; the integral by Gauss and Legendre over log(t + 1)."""
+    """Return L(y) - L(x) by Euler-Maclaurin, its integral by Gauss-Legendre over log(t + 1)."""
     low, width = torch.log(x + 1), torch.log1p((y - x) / (x + 1))
     high = low + width
     integral = torch.zeros_like(x)
@@ -86,19 +86,19 @@ def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
 def first_of_several(
     above: Tensor, tied: Tensor, relevant: Tensor, within: Tensor, longest: int, weight: Weight
 ) -> Tensor:
-    """Expect the weight of rank above + q, q the first of `relevant` random ones of `tied`.
+    """Return the expected weight of rank above + q, q the first of `relevant` ranks of `tied`.
 
-    The sum over q <= `within` of f(q) = C(tied - q, relevant - 1) / C(tied, relevant) w(above + q)
-    is taken rank by rank up to 256. Beyond, f is smooth, and its sum the integral by Gauss and
-    Legendre over lengths that double, corrected by f' at both ends (Euler and Maclaurin); the error
-    is below 10^-13. The memory needed for a row does not depend on the number of ranks.
+    It is the sum over q <= `within` of f(q) = C(tied - q, relevant - 1) / C(tied, relevant)
+    w(above + q), rank by rank up to 256. Beyond, f is smooth, and the sum is an integral by
+    Gauss-Legendre over intervals of doubling length, corrected by f' at both ends
+    (Euler-Maclaurin); the error is below 10^-13. The memory of a row is constant.
 
     Args:
         above: float64 `[N]`.
         tied: float64 `[N]`.
-        relevant: float64 `[N]`, of the tied ones.
-        within: float64 `[N]`, how many ranks of the block count.
-        longest: a bound on the ranks at which the first relevant one can be.
+        relevant: float64 `[N]`, the number of relevant ones among the tied.
+        within: float64 `[N]`, the number of ranks of the block that count.
+        longest: a bound on q.
         weight: w, `"harmonic"` or `"discount"`.
     """
 
@@ -135,11 +135,11 @@ def first_of_several(
 
 
 def _chance_of_none(size: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """The chance that of `size` - 1 things none of `one` random ones is among `other` of them.
+    """Return C(x - 1 - t, s) / C(x - 1, s), with x, s, t = `size`, `one`, `other`, also fractional.
 
-    C(x - 1 - t, s) / C(x - 1, s) for whole numbers; for others its gamma functions,
-    G(x - s) G(x - t) / (G(x) G(x - s - t)), by Stirling's expansion in an order in which nothing
-    large cancels; 0 where x - s - t is not positive.
+    It is the probability that `one` random elements of `size` - 1 avoid `other` given ones. For
+    fractions it is G(x - s) G(x - t) / (G(x) G(x - s - t)) with the gamma function G, by Stirling's
+    expansion in an order without cancellation; 0 where x - s - t is not positive.
     """
     few, many = torch.minimum(one, other), torch.maximum(one, other)
     left = size - few - many
@@ -154,7 +154,7 @@ def _chance_of_none(size: Tensor, one: Tensor, other: Tensor) -> Tensor:
 
 
 def _beyond_stirling(x: Tensor) -> Tensor:
-    """The logarithm of the gamma function less (x - 1/2) log(x) - x + log(2 pi) / 2."""
+    """Return log(G(x)) minus Stirling's (x - 1/2) log(x) - x + log(2 pi) / 2."""
     inverse = 1 / (x * x)
     series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / x
     main = (x - 0.5) * torch.log(x) - x + math.log(2 * math.pi) / 2
@@ -162,7 +162,7 @@ def _beyond_stirling(x: Tensor) -> Tensor:
 
 
 def _gauss_legendre() -> Tensor:
-    """Nodes and weights of the rule of 16 points on [0, 1], from the roots of the polynomial."""
+    """Compute nodes and weights of the rule of 16 points on [0, 1], from Legendre's roots."""
     points = 16
     rule = []
     for i in range(points):
@@ -180,18 +180,18 @@ def _gauss_legendre() -> Tensor:
     return torch.tensor(rule, dtype=torch.float64, device="cpu")
 
 
-_tables: dict[tuple[str, torch.device], Tensor] = {}  # and no `cache`, which does not compile
+_tables: dict[tuple[str, torch.device], Tensor] = {}  # `functools.cache` does not compile
 
 
 def _quadrature(device: torch.device) -> Tensor:
-    """Nodes and weights on [0, 1], float64 `[16, 2]`."""
+    """Return the nodes and weights on [0, 1], float64 `[16, 2]`."""
     return _made_once("quadrature", device, _gauss_legendre)
 
 
 def table_of_sums(device: torch.device) -> Tensor:
-    """The sums of weights over the first 0..131,072 ranks, float64 and flat.
+    """Return the sums of weights over the first 0..131,072 ranks, a flat float64 tensor.
 
-    x, H(x) and L(x) follow one another, in the order of `Weight`.
+    It is the concatenation of x, H(x) and L(x), in the order of `Weight`.
     """
     return _made_once("weights", device, _sum_up_weights)
 
@@ -206,7 +206,7 @@ def _made_once(name: str, device: torch.device, make: Callable[[], Tensor]) -> T
 def _sum_up_weights() -> Tensor:
     rank = torch.arange(TABLE_LENGTH + 1, dtype=torch.float64, device="cpu")
     terms = torch.stack([1 / rank, 1 / torch.log2(rank + 1)])[:, 1:].reshape(2, 512, -1)
-    # rows first: adding small terms to a large sum one by one would lose their digits
+    # sums of rows first: adding small terms one by one to a large sum loses digits
     rows = terms.cumsum(2)
     before = torch.nn.functional.pad(rows[:, :-1, -1].cumsum(1), (1, 0))
     sums = torch.nn.functional.pad((rows + before[..., None]).flatten(1), (1, 0))
@@ -219,5 +219,5 @@ def _row(weight: Weight, device: torch.device) -> Tensor:
 
 
 def row_start(weight: Weight) -> int:
-    """Return where the sums of a weight begin in the table."""
+    """Return the index in the table where the sums of a weight start."""
     return _WEIGHTS.index(weight) * (TABLE_LENGTH + 1)

@@ -1,13 +1,13 @@
-"""How to count: one interface, with implementations that return the same bits.
+"""Backends for counting: one interface, several implementations with bit-identical results.
 
-`reference` is the definition, in PyTorch's operations. The others implement what they do faster.
-For each call the first backend of the list that can read the values is taken.
+`reference` is the definition, in PyTorch operations. The others are faster for the tensors that
+they can read. Each call runs the first backend in `NAMES` that can read its tensor.
 
     backends.available()         # {"cuda": "needs Triton", "cpu": None, ...}: a reason, or None
-    backends.use("reference")    # this backend, and `reference` for what it cannot read
-    backends.use(None)           # the list again
+    backends.use("reference")    # this backend, and `reference` for tensors it cannot read
+    backends.use(None)           # the default list again
 
-The environment variable `NEXTLOC_BACKEND` names the backend that a process begins with.
+The environment variable `NEXTLOC_BACKEND` names the initial backend.
 """
 
 import os
@@ -22,7 +22,7 @@ from nextloc_metrics.backends.reference import Reference, must_not_sync
 
 __all__ = ["Reference", "available", "choose", "must_not_sync", "use"]
 
-#: from the first that is tried to the last
+#: in the order in which they are tried
 NAMES = ("cuda", "cpu", "reference")
 
 _NO_LIBRARY = "needs a C compiler when nextloc-metrics is installed"
@@ -31,7 +31,7 @@ _chosen: list[Reference] = []
 
 
 def available() -> dict[str, str | None]:
-    """Return for each backend None, or the reason why it cannot be used here."""
+    """Return for each backend None, or the reason why this machine cannot run it."""
     return {
         "cuda": _why_no_cuda(),
         "cpu": None if LIBRARY.exists() else _NO_LIBRARY,
@@ -42,19 +42,19 @@ def available() -> dict[str, str | None]:
 def _why_no_cuda() -> str | None:
     if not find_spec("triton"):
         return "needs triton, which PyTorch brings on CUDA"
-    # whether there is a device is asked for each tensor: to ask the driver here would spoil a fork
+    # do not query the driver here: that breaks forked processes; `unable` checks each tensor
     return None if torch.version.cuda else "needs a build of PyTorch for CUDA"
 
 
 def use(name: str | None) -> None:
-    """Take one backend wherever it can read the values, and `reference` elsewhere.
+    """Use one backend for all tensors that it can read, and `reference` for others.
 
     Args:
-        name: one of `available()`; None for the usual list.
+        name: a key of `available()`; None for the default list.
 
     Raises:
-        ValueError: there is no such backend.
-        ModuleNotFoundError: it cannot be used here; `available()` has the reason.
+        ValueError: `name` is unknown.
+        ModuleNotFoundError: this machine cannot run the backend; `available()` has the reason.
     """
     reasons = available()
     if name is not None and name not in reasons:
@@ -67,7 +67,7 @@ def use(name: str | None) -> None:
 
 
 def choose(values: Tensor) -> Reference:
-    """Return the first backend that can read these values."""
+    """Return the first backend that can read this tensor."""
     return next(backend for backend in _chosen if backend.unable(values) is None)
 
 

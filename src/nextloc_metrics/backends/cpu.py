@@ -1,4 +1,4 @@
-"""Counting in C, on the CPU: `kernels.c`, called through ctypes."""
+"""The backend in C for the CPU: `kernels.c`, called through ctypes."""
 
 import ctypes
 import os
@@ -11,28 +11,28 @@ from torch import Tensor
 
 from nextloc_metrics.backends.reference import Reference, must_not_sync
 
-#: built on installation, where there is a compiler
+#: built on installation if there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
 _FUNCTIONS = "survey", "first", "find", "tally"
 
-# Up to here one pass over a block for each relevant location is cheaper than a search among them.
+# Up to this many relevant locations, one pass per location is faster than a binary search.
 _MOST_RELEVANT = 1 << 9
 
-# Up to here a heap of the first candidates is sooner in order than PyTorch's selection.
+# Up to this many first candidates, a heap is faster than PyTorch's `topk`.
 _MOST_FIRST = 1 << 7
 
-# Below this many scores or comparisons, handing out work takes longer than doing it.
+# Below this many scores or comparisons, one thread is faster than several.
 _SERIAL_ELEMENTS = 1 << 17
 
-# Bytes of a bool tensor that are looked at together.
+# Bytes of a bool tensor that are tested at once.
 _WORD = 8
 
-# As in `kernels.c`.
+# Equal to the constants in `kernels.c`.
 _MOST_FORMULAS = 64
 _MISPLACED = 1
 
-#: infinity, as the integer that its bits are
+#: the bits of infinity as an integer
 _INFINITY = {
     torch.float64: 0x7FF << 52,
     torch.float32: 0xFF << 23,
@@ -42,7 +42,7 @@ _INFINITY = {
 
 
 def _structure(name: str, integers: str) -> type[ctypes.Structure]:
-    """Describe a structure of `kernels.c` whose members are int64, or addresses as wide."""
+    """Declare a structure of `kernels.c` whose members are int64 or 64-bit addresses."""
     members = [(member, ctypes.c_int64) for member in integers.split()]
     return type(name, (ctypes.Structure,), {"_fields_": members})
 
@@ -59,14 +59,14 @@ _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.flo
 
 
 class Cpu(Reference):
-    """The backend in C; what takes few integers is left to NumPy."""
+    """The backend in C; sorting and searching of integers use NumPy."""
 
     name = "cpu"
     tallies_scores = True
 
     def __init__(self) -> None:
         library = ctypes.CDLL(str(LIBRARY))
-        # (parallel, threads, bytes of a score or rows, what to do)
+        # (parallel, threads, bytes of a score or rows, structure)
         kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
         self._functions = {name: getattr(library, f"nextloc_{name}") for name in _FUNCTIONS}
         for function in self._functions.values():
@@ -76,12 +76,12 @@ class Cpu(Reference):
             os.register_at_fork(after_in_child=self._use_one_thread)
 
     def _use_one_thread(self) -> None:
-        """Stay on one thread in a forked child: OpenMP's threads are not in it."""
+        """Use one thread in a forked child: OpenMP's threads do not survive a fork."""
         self._parallel = None
 
     def unable(self, values: Tensor) -> str | None:
-        """Return a reason for values of other devices and of compiled graphs."""
-        return "C reads values, and only on the CPU" if must_not_sync(values) else None
+        """Return a reason for tensors of other devices and of compiled graphs."""
+        return "C code reads CPU memory only" if must_not_sync(values) else None
 
     def survey(
         self, scores: Tensor, own: Tensor, find_best: bool
@@ -150,8 +150,8 @@ class Cpu(Reference):
         return (sums, decisions) if done else None
 
     def find_true(self, values: Tensor) -> Tensor:
-        """Return where a bool tensor is true, counting on from row to row."""
-        # a true one may be another byte than 1; few are: look into the words that are not all false
+        """Return the flat indices of the true elements of a bool tensor."""
+        # true may be any nonzero byte; few are true: test words of 8 bytes first
         flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
         words = flat[: len(flat) // _WORD * _WORD].view(np.int64)
         some = np.flatnonzero(words != 0)
@@ -165,21 +165,21 @@ class Cpu(Reference):
         return torch.from_numpy(np.sort(values.numpy(), axis=-1))
 
     def argsort(self, values: Tensor) -> Tensor:
-        """Return the columns in the order of values from 0 to 2^40; equal ones as before."""
+        """Return the stable order of the columns by value, from 0 to 2^40."""
         bits = values.shape[1].bit_length()
         keys = (values.numpy() << bits) | np.arange(values.shape[1])
         keys.sort(axis=1)
         return torch.from_numpy(keys & ((1 << bits) - 1))
 
     def histogram(self, values: Tensor, number: int) -> Tensor:
-        """Count how often each of the integers below `number` occurs."""
+        """Count the occurrences of each integer below `number`."""
         return values.bincount(minlength=number)
 
     def _run(self, name: str, scores: Tensor, kind: type[ctypes.Structure], *what: Any) -> bool:
-        """Call a function on scores; tensors are given by their addresses, None by 0.
+        """Call a C function on scores; tensors become addresses, None becomes 0.
 
         Returns:
-            False where a target is no candidate.
+            False if a target is not a candidate.
         """
         rows, columns = scores.shape
         about = kind(
@@ -200,7 +200,7 @@ class Cpu(Reference):
 
 
 def _find_openmp() -> ctypes.c_void_p | None:
-    """Find the entry to OpenMP as GCC calls it, in the library that PyTorch has loaded."""
+    """Return GCC's entry point to OpenMP in the library that PyTorch has loaded."""
     try:
         return ctypes.cast(ctypes.CDLL(None).GOMP_parallel, ctypes.c_void_p)
     except (AttributeError, OSError, TypeError):  # other compilers' OpenMP; Windows
@@ -208,7 +208,7 @@ def _find_openmp() -> ctypes.c_void_p | None:
 
 
 def _can_read(scores: Tensor) -> bool:
-    """Whether the scores are plain memory, adjacent in every row, and not a wrapper of others."""
+    """Return whether the scores are aligned plain memory with contiguous rows."""
     return (
         scores.dtype in _INFINITY
         and scores.stride(1) == 1

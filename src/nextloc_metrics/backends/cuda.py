@@ -1,8 +1,8 @@
-"""Counting on CUDA, by one Triton kernel that reads every score once.
+"""The backend for CUDA: one Triton kernel that reads every score once.
 
-The columns of a row are split over programs where there are few rows, so that both many rows and
-long ones fill a device. Every program writes counts of its own, which PyTorch adds up: no atomics,
-nothing that waits for the device, and the same integers in any order.
+If there are few rows, the columns of a row are split over several programs to fill the device.
+Every program writes its own counts, and PyTorch sums them: no atomics, no synchronisation, and
+integers that do not depend on the order.
 """
 
 import warnings
@@ -14,14 +14,14 @@ from torch import Tensor
 
 from nextloc_metrics.backends.reference import FEW_RELEVANT, Reference
 
-# Programs that fill any device; more than this many rows need no splits.
+# Programs that fill any device; batches with more rows are not split.
 _PROGRAMS = 1 << 12
 
-# Columns that a program reads at once, and comparisons, with every threshold, that it holds.
+# Columns that a program reads at once, and comparisons that it holds in registers.
 _BLOCK = 1 << 11
 _TILE = 1 << 12
 
-# Columns that one lane of a program counts, so that a count fits 16 bits.
+# Steps per program, so that the count of a lane fits 16 bits.
 _MOST_STEPS = (1 << 15) - 1
 
 _DTYPES = frozenset({torch.float64, torch.float32, torch.bfloat16, torch.float16})
@@ -68,7 +68,7 @@ def _survey_rows(  # type: ignore[no-untyped-def]
             best = tl.where(value > highest, start, best)
             highest = tl.maximum(highest, value, propagate_nan=tl.PropagateNan.ALL)
     above = tl.sum(both & 0xFFFF, 1)[:, None]
-    # what was read beyond the last column is -inf: above nothing, and tied with -inf alone
+    # columns beyond the last are read as -inf: they tie with -inf only
     beyond = tl.cdiv(last - first, block) * block - (last - first)
     tied = tl.sum(both >> 16, 1)[:, None] - tl.where(at == float("-inf"), beyond, 0)
     splits = tl.num_programs(1)
@@ -80,7 +80,7 @@ def _survey_rows(  # type: ignore[no-untyped-def]
         index = columns
         if tl.max((highest != highest).to(tl.int32)) == 0:
             index = tl.min(tl.where(highest == tl.max(highest), best + lane, columns))
-        else:  # rare, so that looking for the first NaN again is cheaper than to remember it
+        else:  # NaN are rare: a second pass is cheaper than tracking the first one
             for start in range(first, last, block):
                 value = _read(scores, row_stride, column_stride, row, start + lane, last, wide)
                 index = min(index, tl.min(tl.where(value != value, start + lane, columns)))
@@ -93,8 +93,8 @@ class Cuda(Reference):
     name = "cuda"
 
     def unable(self, values: Tensor) -> str | None:
-        """Return a reason for values of other devices."""
-        return None if values.device.type == "cuda" else "Triton's kernels read CUDA devices alone"
+        """Return a reason for tensors of other devices."""
+        return None if values.device.type == "cuda" else "Triton kernels read CUDA tensors only"
 
     def survey(
         self, scores: Tensor, own: Tensor, find_best: bool
@@ -102,7 +102,7 @@ class Cuda(Reference):
         """Count the candidates around each relevant location, and find the best candidate."""
         if scores.dtype not in _DTYPES:
             return super().survey(scores, own, find_best)
-        # a compiler of graphs must not look inside
+        # `torch.compile` must not trace the kernel launch
         run = _operator if torch.compiler.is_compiling() else _survey
         counts, best = run(scores, own, find_best)
         return counts[0], counts[1], best if find_best else None
@@ -115,11 +115,11 @@ def _survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
             return _launch(scores, own.contiguous(), find_best)
         except torch.OutOfMemoryError:
             raise
-        except Exception as error:  # whatever a compiler, a driver or a missing tool raises
+        except Exception as error:  # a compiler, a driver or a missing tool may raise anything
             _unable.add(scores.device)
             warnings.warn(
-                f"the Triton kernel does not run on {scores.device}, and PyTorch's operations "
-                f"count in its place, with the same results and more slowly: {error!r}",
+                f"the Triton kernel does not run on {scores.device}; PyTorch operations replace "
+                f"it, with the same results but slower: {error!r}",
                 stacklevel=2,
             )
     above, tied, best = Reference().survey(scores, own, find_best)
@@ -163,7 +163,7 @@ def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tenso
 
 @torch.library.custom_op("nextloc_metrics::survey", mutates_args=())
 def _operator(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
-    """Hide the kernel from compilers of graphs: it is one operation, with results of its own."""
+    """Run `_survey` as one custom operation, which `torch.compile` does not trace."""
     return _survey(scores, own, find_best)
 
 

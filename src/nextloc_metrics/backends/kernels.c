@@ -1,8 +1,8 @@
-/* Counting on the CPU in plain C. `cpu.py` calls it and describes the arguments; `rows.h` holds the
-   loops over a row.
+/* Counting on the CPU in C. `cpu.py` calls it and declares the structures; `rows.h` has the loops
+   over a row.
 
-   There is no global state and no allocation. Threads are those of the OpenMP that PyTorch has
-   loaded: its entry is an argument, so that nothing has to be linked. */
+   There is no global state and no allocation. The threads are those of the OpenMP that PyTorch has
+   loaded: its entry point is an argument, so that nothing is linked. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #define ALWAYS_INLINE inline
 #endif
 
-/* Where the C library can choose at run time, loops are compiled for wider registers, too. */
+/* If the C library can choose at run time, loops are also compiled for wider registers. */
 #if !defined(__GLIBC__) || !defined(__x86_64__) || defined(PLAIN)
 #define ROWS static
 #elif __GNUC__ >= 12
@@ -22,7 +22,7 @@
 #define ROWS __attribute__((target_clones("avx2", "default"))) static
 #endif
 
-/* Add to a number that threads share, and return what it was. */
+/* Add to a number that threads share, and return its old value. */
 #if defined(_MSC_VER)
 #include <intrin.h>
 #define ADD(number, value) _InterlockedExchangeAdd64((number), (value))
@@ -37,23 +37,23 @@
 #endif
 
 enum {
-    BLOCK = 1 << 9, /* keys that stay in the first cache, and whose counts fit 16 bits */
-    GROUP = 1 << 6,  /* scores that are passed over together where none is high enough */
-    PARTS_PER_THREAD = 4, /* a thread whose core has other work to do takes fewer of them */
+    BLOCK = 1 << 9, /* keys that fit the L1 cache, and whose counts fit 16 bits */
+    GROUP = 1 << 6,  /* scores that are skipped together if none is high enough */
+    PARTS_PER_THREAD = 4, /* for load balance: a slower thread takes fewer parts */
     MOST_FORMULAS = 64,
 };
 
 enum { DONE = 0, MISPLACED = 1, UNKNOWN = 2 }; /* what functions return */
 
 static const int64_t UNRETRIEVED = (int64_t)1 << 62;
-static const double ONE = 4294967296.0; /* what a score of 1 is stored as: 2^32 */
+static const double ONE = 4294967296.0; /* the integer of a score of 1: 2^32 */
 
 typedef void (*Parallel)(void (*)(void *), void *, unsigned, unsigned);
 typedef void (*DoRows)(void *, int64_t, int64_t);
 
 typedef struct {
     const void *start;
-    int64_t rows, columns, stride; /* from row to row; columns are adjacent */
+    int64_t rows, columns, stride; /* stride between rows; columns are contiguous */
     int64_t infinity;              /* its bits */
 } Scores;
 
@@ -70,7 +70,7 @@ typedef struct {
 } First;
 
 typedef struct {
-    int64_t start, last; /* where the sums of its weight begin in the table; the last rank */
+    int64_t start, last; /* the start of its weight in the table; the last rank */
     double divisor;
 } Formula;
 
@@ -136,7 +136,7 @@ static ALWAYS_INLINE void add_decision(const Tally *tally, int64_t target, int64
 #define NAME(x) x##_64
 #include "rows.h"
 
-/* Choose a function by the bytes of a score. */
+/* Choose a function by the size of a score in bytes. */
 #define FOR_WIDTH(bytes, name) \
     ((bytes) == 2 ? name##_16 : (bytes) == 4 ? name##_32 : (bytes) == 8 ? name##_64 : NULL)
 
@@ -160,7 +160,7 @@ typedef struct {
     int64_t rows, parts, taken;
 } Work;
 
-/* Take parts of the rows until none is left: a team of any size does all of them. */
+/* Process parts of the rows until none is left, with any number of threads. */
 static void take_parts(void *shared)
 {
     Work *work = shared;
@@ -197,7 +197,7 @@ EXPORT int nextloc_first(Parallel parallel, int64_t threads, int64_t bytes, Firs
     return run(parallel, threads, FOR_WIDTH(bytes, first_of_rows), first, first->scores.rows);
 }
 
-/* Nothing is added where a target that is not ignored is no candidate. */
+/* If a target is neither ignored nor a candidate, return MISPLACED and add nothing. */
 EXPORT int nextloc_tally(Parallel parallel, int64_t threads, int64_t bytes, Tally *tally)
 {
     const Scores *scores = &tally->scores;

@@ -1,7 +1,7 @@
-"""The definition of all that is counted, in PyTorch's operations: for any device, dtype and graph.
+"""The reference backend: the definition of all counts in PyTorch operations, for any device.
 
-A NaN among the candidates compares false with everything, so both counts are taken from below
-(`above` = candidates - lower or equal): a NaN then counts as above, and never helps a model.
+A NaN among the candidates compares false with everything. So `above` is counted as the number of
+candidates minus those lower or equal: a NaN then counts as above, and never helps a model.
 """
 
 from typing import Any
@@ -11,18 +11,18 @@ from torch import Tensor
 
 from nextloc_metrics.record import UNLISTED, UNRETRIEVED
 
-# Up to here a comparison of every candidate with each relevant location is the cheapest; beyond,
-# one binary search of every candidate among the sorted relevant scores, log2(M) steps instead of M.
+# Up to this many relevant locations, every candidate is compared with each; beyond, a binary search
+# among the sorted relevant scores takes log2(M) steps instead of M.
 FEW_RELEVANT = 64
 
-# Elements of a work buffer: few enough for the cores' caches, and on other devices enough to keep
-# every core busy, and few beside the scores.
+# Elements of a work buffer: on the CPU few enough for the caches; on other devices enough to keep
+# every core busy, and few compared with the scores.
 _BUFFER_ELEMENTS = 1 << 18
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
 
 
 def must_not_sync(values: Tensor) -> bool:
-    """Return True if reading a value would block on the device, or break a compiled graph."""
+    """Return True if reading a value would block on the device or break a compiled graph."""
     return not values.is_cpu or torch.compiler.is_compiling()
 
 
@@ -30,10 +30,10 @@ class Reference:
     """The interface of a backend: pure functions on plain tensors."""
 
     name = "reference"
-    tallies_scores = False  #: whether `tally_scores` does anything
+    tallies_scores = False  #: whether `tally_scores` is implemented
 
     def unable(self, values: Tensor) -> str | None:
-        """Return the reason why this backend cannot read the values, None if it can."""
+        """Return the reason why this backend cannot read the tensor, or None."""
         return None
 
     def survey(
@@ -43,12 +43,12 @@ class Reference:
 
         Args:
             scores: floating `[N, C]`, the scores of all candidates.
-            own: floating `[N, M]`, the scores of the relevant ones, NaN where nothing is counted.
+            own: floating `[N, M]`, the scores of the relevant ones; NaN counts nothing.
             find_best: whether to find the best candidate.
 
         Returns:
-            `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (of the first
-            NaN), int64 `[N]`, or None.
+            `above` and `tied`, int64 `[N, M]`; and the lowest index of the maximum (or of a NaN),
+            int64 `[N]`, or None.
         """
         few = own.shape[1] <= FEW_RELEVANT
         below, below_or_tied = (_compare_each if few else _search_sorted)(scores, own)
@@ -60,7 +60,7 @@ class Reference:
 
         Args:
             scores: floating `[N, C]`.
-            number: how many.
+            number: the number of candidates.
         """
         values, ids = scores.topk(min(number, scores.shape[1]), dim=1)
         return values, ids
@@ -80,7 +80,7 @@ class Reference:
         return first.masked_fill(first == length, UNRETRIEVED)
 
     def find_true(self, values: Tensor) -> Tensor:
-        """Return where a bool tensor `[N, M]` is true, int64 `[L]`, counting on from row to row."""
+        """Return the flat indices of the true elements of a bool tensor `[N, M]`, int64 `[L]`."""
         return values.flatten().nonzero()[:, 0]
 
     def sort(self, values: Tensor) -> Tensor:
@@ -88,11 +88,11 @@ class Reference:
         return values.sort(dim=-1).values
 
     def argsort(self, values: Tensor) -> Tensor:
-        """Return the columns in the order of values from 0 to 2^40, equal ones as before."""
+        """Return the stable order of the columns by value, from 0 to 2^40."""
         return values.argsort(dim=1, stable=True)
 
     def histogram(self, values: Tensor, number: int) -> Tensor:
-        """Count how often each of the integers below `number` occurs, int64 `[number]`."""
+        """Count the occurrences of each integer below `number`, int64 `[number]`."""
         counts = torch.zeros(number, dtype=torch.int64, device=values.device)
         return counts.index_add_(0, values, torch.ones_like(values))
 
@@ -104,19 +104,19 @@ class Reference:
         formulas: tuple[Any, Any, Any, Any],
         num_locations: int | None,
     ) -> tuple[Tensor, Tensor | None] | None:
-        """Tally queries with one relevant location each in one pass; None where that cannot be.
+        """Count and score queries with one relevant location each in one pass.
 
         Args:
             scores: floating `[N, C]`.
-            target: int64 `[N]`, the relevant ones.
+            target: int64 `[N]`, the relevant ids.
             ignored: an id that is never relevant.
-            formulas: as arrays, the sums of weights of the first ranks, one weight after the other;
-                and of each formula its last rank, where in the table its weight starts, and its
-                divisor.
-            num_locations: of how many locations to count decisions; None for no decisions.
+            formulas: arrays: the table of summed weights; and per formula its last rank, the
+                start of its weight in the table, and its divisor.
+            num_locations: the number of locations whose decisions are counted; None for none.
 
         Returns:
-            The sums of the formulas, int64 `[F, 3]`, and the decisions, int64 `[3, L + 1]`.
+            The sums of the formulas, int64 `[F, 3]`, and the decisions, int64 `[3, L + 1]`; None
+            if the backend cannot do this.
         """
         return None
 
@@ -140,7 +140,7 @@ def _compare_each(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
     num_relevant = own.shape[1]
-    # a NaN is in no order
+    # NaN cannot be sorted
     thresholds, order = own.nan_to_num(torch.inf, torch.inf, -torch.inf).sort(dim=1)
     counts = torch.empty(2, *own.shape, dtype=torch.int64, device=own.device)
     rows = _rows_of_buffer(scores)
@@ -148,7 +148,7 @@ def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         block = scores[row : row + rows].contiguous()
         offset = torch.arange(block.shape[0], device=own.device)[:, None] * (num_relevant + 1)
         for side, right in enumerate((True, False)):
-            # the number of thresholds below (or at) each candidate, then how many share it
+            # the number of thresholds below (or at) each candidate, then its histogram
             bucket = torch.searchsorted(thresholds[row : row + rows], block, right=right) + offset
             number = offset.numel() * (num_relevant + 1)
             if must_not_sync(bucket):
@@ -161,12 +161,12 @@ def _search_sorted(scores: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _best_candidate(scores: Tensor) -> Tensor:
-    """Return the lowest index of each row's maximum, of the first NaN where there is one."""
+    """Return the lowest index of each row's maximum, or of its first NaN."""
     num_queries, num_candidates = scores.shape
     width = 1 << 9
     if num_candidates <= 4 * width:
         return scores.argmax(1)
-    # maxima vectorise, their indices do not: find the first best block, then look into it alone
+    # `amax` is vectorised, `argmax` is not: find the best block, then search only this block
     whole = num_candidates // width * width
     maxima = scores[:, :whole].reshape(num_queries, whole // width, width).amax(2)
     if whole < num_candidates:

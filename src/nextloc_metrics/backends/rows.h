@@ -1,7 +1,7 @@
-/* What is done with one row of scores; included once for each width of a score.
+/* The loops over one row of scores; included once for each width of a score.
 
-   KEY is the signed integer as wide as a score, LARGEST its largest value, NAME(x) the name of x for
-   this width. A score is compared by its key: an integer that has the order of the scores, in which
+   KEY is the signed integer of the width of a score, LARGEST its largest value, NAME(x) the name of
+   x for this width. Scores are compared by their keys: integers in the order of the scores, where
    -0 equals 0 and every NaN is the highest. */
 
 static ALWAYS_INLINE KEY NAME(key)(KEY bits, KEY infinity)
@@ -17,13 +17,13 @@ static ALWAYS_INLINE KEY NAME(read_keys)(const KEY *row, int64_t number, KEY inf
     KEY highest = -LARGEST;
     for (int64_t i = 0; i < number; i++)
         keys[i] = NAME(key)(row[i], infinity);
-    for (int64_t i = 0; i < number; i++) /* apart, or GCC does not vectorise */
+    for (int64_t i = 0; i < number; i++) /* a separate loop, or GCC does not vectorise */
         highest = keys[i] > highest ? keys[i] : highest;
     return highest;
 }
 
-/* Count the scores above and tied with each of `width` others, and return the first of the highest.
-   Around a NaN nothing is counted: all are above it. */
+/* Count the scores above and tied with each of `width` scores, and return the first index of the
+   highest score. For a NaN, `above` is all columns and `tied` is 0. */
 static ALWAYS_INLINE int64_t NAME(survey_row)(const KEY *row, int64_t columns, KEY infinity,
                                               const KEY *own, int64_t width,
                                               int64_t *above, int64_t *tied)
@@ -44,7 +44,7 @@ static ALWAYS_INLINE int64_t NAME(survey_row)(const KEY *row, int64_t columns, K
         }
         for (int64_t j = 0; j < width; j++) {
             const KEY at = NAME(key)(own[j], infinity);
-            KEY higher = 0, same = 0; /* as wide as the keys, for as many at once */
+            KEY higher = 0, same = 0; /* of the width of keys, so that the loop vectorises */
             if (at == LARGEST)
                 continue;
             for (int64_t i = 0; i < number; i++) {
@@ -60,14 +60,14 @@ static ALWAYS_INLINE int64_t NAME(survey_row)(const KEY *row, int64_t columns, K
     return best;
 }
 
-/* Whether one candidate is behind another: a lower score, or the same and a higher index. */
+/* Whether one candidate ranks after another: a lower score, or an equal one and a higher index. */
 static ALWAYS_INLINE int NAME(is_behind)(const KEY *row, KEY infinity, int64_t one, int64_t other)
 {
     const KEY a = NAME(key)(row[one], infinity), b = NAME(key)(row[other], infinity);
     return a < b || (a == b && one > other);
 }
 
-/* Put the heap in order from `root` down: no candidate is behind the one above it. */
+/* Restore the heap below `root`: every parent ranks after its children. */
 static ALWAYS_INLINE void NAME(sift_down)(const KEY *row, KEY infinity, int64_t *heap, int64_t root,
                                           int64_t size)
 {
@@ -86,8 +86,8 @@ static ALWAYS_INLINE void NAME(sift_down)(const KEY *row, KEY infinity, int64_t 
     heap[root] = moved;
 }
 
-/* Find the first `number` candidates, by score and then by index. The last of them is on top of a
-   heap, so that a group of scores without a higher one is passed over. */
+/* Find the first `number` candidates, by score and then by index. The root of the heap is the last
+   one, so that a group of scores without a higher one is skipped. */
 static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
                                              int64_t number, int64_t *first)
 {
