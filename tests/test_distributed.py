@@ -58,7 +58,7 @@ def _shares(sizes: list[list[int]]) -> list[Share]:
 
 @cache
 def _expected(shares: tuple[tuple[int, int], ...]) -> dict[str, Any]:
-    """What one process without a group says of these rows, all in one batch."""
+    """Return the values of one process without a group, from all rows in one batch."""
     values = {}
     for several in (False, True):
         parts = [work.rows(start, stop, several=several) for start, stop in shares]
@@ -173,7 +173,7 @@ def test_most_collectives_are_one():
 
 
 def test_large_states_are_not_copied():
-    """States over a megabyte are summed by themselves, and still at most three collectives."""
+    """A state over a megabyte has a collective of its own; the other states share one."""
     for counts in work.run(work.count_collectives_of_large_states, 2):
         assert counts == {
             "next_location_metrics": ["all_reduce"] * 2,
@@ -182,7 +182,7 @@ def test_large_states_are_not_copied():
 
 
 def test_torchmetrics_options_keep_their_meaning():
-    """Every option of TorchMetrics about synchronisation does on two processes what it says."""
+    """TorchMetrics' options of synchronisation keep their documented effect on two processes."""
     seen = work.run(work.keep_meaning, 2)
     for rank, values in enumerate(seen):
         mine, theirs = float(rank), float(1 - rank)  # each process' own accuracy
@@ -214,7 +214,7 @@ def test_groups_of_processes():
 
 @pytest.mark.parametrize("compute_groups", [True, False])
 def test_members_updated_by_themselves(compute_groups: bool):
-    """A member that one process alone updated by itself counts that update, and no other does."""
+    """An update of one member on one process changes that member alone."""
     first, second = work.run(work.update_one_member, 2, compute_groups)
     assert first == second
     before = {"decile_1": 1 / 2, "decile_2": 0.0, "decile_1_again": 1 / 2, "mrr": 3 / 4}
@@ -253,7 +253,7 @@ def test_a_process_that_dies_leaves_an_error():
     "widths", [pytest.param(x, id="+".join(map(str, x))) for y in work.SLICES.values() for x in y]
 )
 def test_slices_of_the_candidates_rank_as_all(widths: list[int]):
-    """Every process gets the places among all candidates, and rows it owns are counted once."""
+    """Every process computes the ranks among all candidates, and each row counts once."""
     found = work.run(work.rank_slices, len(widths), widths)
     for name, batch in work.sharded_batches().items():
         scores, target = batch.pop("scores"), batch.pop("target")
@@ -263,7 +263,7 @@ def test_slices_of_the_candidates_rank_as_all(widths: list[int]):
                 found_here = process[f"{name}, top={top}"]
                 if len(whole):
                     same(found_here, work.parts(whole))
-                else:  # no message tells the number of candidates then
+                else:  # without rows, the number of candidates is not sent
                     same(found_here["above"], whole.above)
         if f"{name}, values" in found[0]:
             metrics = work.sharded_metrics()

@@ -24,9 +24,9 @@ lightning = pytest.importorskip(PACKAGE, reason=f"the check runs a Trainer of {P
 callback = pytest.importorskip("nextloc_metrics.integrations.lightning", reason="needs Lightning")
 
 LOCATIONS = 12
-# The ranks at which the validation queries land in epoch 0; one place worse each epoch.
+# The ranks at which the validation queries land in epoch 0; each rank grows by one per epoch.
 RANKS = {"near": [1, 1, 2, 4, 9], "far": [3, 6, 10]}
-# What Lightning has to say about speed is no concern here; any other warning is an error.
+# Lightning's warnings about speed do not matter here; any other warning is an error.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
     pytest.mark.filterwarnings("ignore:.*The number of training batches.*"),
@@ -63,7 +63,7 @@ def scores(ranks: Tensor) -> Tensor:
 
 
 class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
-    """A model that gets one place worse each epoch."""
+    """A model whose ranks grow by one each epoch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
         return loss
 
     def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
-        """Log a collection a loader, and one metric by itself."""
+        """Log one collection per loader, and one metric alone."""
         ranks, target = batch
         preds = scores(ranks + self.current_epoch)
         metrics: RankingCollection = (self.near, self.far)[dataloader_idx]
@@ -131,7 +131,7 @@ def loader(ranks: list[int], size: int = 2) -> DataLoader[tuple[Tensor, Tensor]]
 
 
 def by_hand(ranks: list[int]) -> dict[str, float]:
-    """What the preset says of queries without ties at the given ranks."""
+    """Compute the values of the preset for queries without ties at the given ranks."""
     n = len(ranks)
     right = ranks.count(1)
     return {
@@ -163,7 +163,7 @@ def test_two_epochs_with_two_validation_loaders(tmp_path: Path) -> None:
 
 
 def test_the_test_loop_after_fitting(tmp_path: Path) -> None:
-    """`trainer.test` starts from nothing, whatever validation saw."""
+    """`trainer.test` counts test queries alone, also after validation."""
     model = Model()
     run = trainer(tmp_path, limit_train_batches=1)
     run.fit(model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])

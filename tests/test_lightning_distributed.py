@@ -40,7 +40,7 @@ def _trainer(num_processes: int = 1, **kwargs: Any) -> pl.Trainer:
 
 @contextlib.contextmanager
 def _process(rank: int, num_processes: int) -> Iterator[None]:
-    """Tell Lightning what torchrun would: which process this is."""
+    """Set the number of this process for Lightning, as torchrun does."""
     ranks = {"LOCAL_RANK": str(rank), "NODE_RANK": "0"} if num_processes > 1 else {}
     with mock.patch.dict(os.environ, ranks), warnings.catch_warnings():
         for text in work.LIGHTNINGS_OWN:
@@ -63,7 +63,7 @@ class Evaluated(pl.LightningModule):
         self.by_user = Grouped(MRR(), work.GROUPS, average="groups")
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
-        """Count a batch; a `PaddedDataset` tells which of its rows are real."""
+        """Count a batch, with the mask of a `PaddedDataset` if there is one."""
         (scores, target, user), is_real = batch if len(batch) == 2 else (batch, None)
         self.metrics.update(scores, target, mask=is_real)
         self.deciles.update(scores, target, mask=is_real)
@@ -73,7 +73,7 @@ class Evaluated(pl.LightningModule):
         self.log("test/mrr_of_users", self.by_user)
 
     def on_test_epoch_end(self) -> None:
-        """Tell how many queries this process has counted."""
+        """Keep the number of queries that this process has counted."""
         self.num_queries = self.metrics["mrr"].num_queries
 
 
@@ -113,9 +113,9 @@ def evaluate(rank: int, num_processes: int) -> dict[str, Any]:
 
 
 def test_21_rows_on_two_processes_are_21_rows():
-    """`trainer.test` says the same on two processes as on one, and as the metrics themselves.
+    """`trainer.test` gives equal values on two processes, on one, and without a Trainer.
 
-    Rows that are not marked are 22 there, and a collective a metric is all that is sent.
+    Without `PaddedDataset` 22 rows count, and each metric sends one collective.
     """
     alone = evaluate(0, 1)
     direct = Evaluated()
@@ -371,11 +371,11 @@ def test_the_callback_hides_a_warning_only_while_loaders_are_made(fails: bool):
     assert seen == [LIGHTNINGS] * (1 if fails else 2)
 
 
-# Precisions and places ----------------------------------------------------------------------------
+# Precisions and devices ---------------------------------------------------------------------------
 
 
 class Bilinear(pl.LightningModule):
-    """Scores in whatever precision the trainer puts its table."""
+    """A model whose scores have the precision of the Trainer."""
 
     def __init__(self) -> None:
         super().__init__()
