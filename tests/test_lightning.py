@@ -218,9 +218,9 @@ def test_the_callback_warns_of_rows_left_out(tmp_path: Path) -> None:
     """`drop_last=True` of a validation loader is found during a fit, once, on one process too."""
     run = trainer(tmp_path, callbacks=[callback.CheckEachRowOnce()])
     small = DataLoader(Ranks(RANKS["near"]), batch_size=2, drop_last=True)
-    message = "Validation loader 0: `drop_last=True` leaves out 1 of 5 rows"
+    message = "Validation loader 1: `drop_last=True` leaves out 1 of 5 rows"
     with pytest.warns(UserWarning, match=message) as warned:
-        run.fit(Model(), loader([1, 1]), [small, loader(RANKS["far"])])
+        run.fit(Model(), loader([1, 1]), {"far": loader(RANKS["far"]), "near": small})
     assert sum("drop_last" in str(warning.message) for warning in warned) == 1
 
 

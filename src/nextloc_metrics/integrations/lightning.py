@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from torch import Tensor
+from torch.utils._pytree import tree_flatten
 from torch.utils.data import DataLoader
 from torchmetrics import Metric
 
@@ -133,14 +134,8 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
 
 
 def _loaders(trainer: Any) -> list[Any]:
-    # `trainer.val_dataloaders` are those of the last fit, also in a `validate` after it.
-    loops = {
-        "fit": trainer.fit_loop.epoch_loop.val_loop,
-        "validate": trainer.validate_loop,
-        "test": trainer.test_loop,
-    }
-    loaders: list[Any] = loops[trainer.state.fn]._combined_loader.flattened
-    return loaders
+    loaders = trainer.test_dataloaders if trainer.testing else trainer.val_dataloaders
+    return tree_flatten(loaders)[0]  # one loader, or a list or dict of loaders
 
 
 def _num_batches(trainer: Any, index: int) -> float:
