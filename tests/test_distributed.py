@@ -7,12 +7,15 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 from torchmetrics import Metric
 
 import ddp_evaluation
@@ -20,7 +23,7 @@ import distributed_workers as work
 import nextloc_metrics
 from distributed_workers import Share, same
 from nextloc_metrics import Ranking, backends
-from nextloc_metrics.distributed import PaddedDataset, padding_mask
+from nextloc_metrics.distributed import PaddedDataset, check_each_row_once, padding_mask
 
 # How the rows are shared: the number of rows of every batch of every process. A batch without
 # rows is an update; a process without batches is never updated. Negative sizes are all masked.
@@ -55,7 +58,7 @@ def _shares(sizes: list[list[int]]) -> list[Share]:
 
 @cache
 def _expected(shares: tuple[tuple[int, int], ...]) -> dict[str, Any]:
-    """What one process without a group says of these rows, all in one batch."""
+    """Return the values of one process without a group, from all rows in one batch."""
     values = {}
     for several in (False, True):
         parts = [work.rows(start, stop, several=several) for start, stop in shares]
@@ -170,7 +173,7 @@ def test_most_collectives_are_one():
 
 
 def test_large_states_are_not_copied():
-    """States over a megabyte are summed by themselves, and still at most three collectives."""
+    """A state over a megabyte has a collective of its own; the other states share one."""
     for counts in work.run(work.count_collectives_of_large_states, 2):
         assert counts == {
             "next_location_metrics": ["all_reduce"] * 2,
@@ -179,7 +182,7 @@ def test_large_states_are_not_copied():
 
 
 def test_torchmetrics_options_keep_their_meaning():
-    """Every option of TorchMetrics about synchronisation does on two processes what it says."""
+    """TorchMetrics' options of synchronisation keep their documented effect on two processes."""
     seen = work.run(work.keep_meaning, 2)
     for rank, values in enumerate(seen):
         mine, theirs = float(rank), float(1 - rank)  # each process' own accuracy
@@ -211,7 +214,7 @@ def test_groups_of_processes():
 
 @pytest.mark.parametrize("compute_groups", [True, False])
 def test_members_updated_by_themselves(compute_groups: bool):
-    """A member that one process alone updated by itself counts that update, and no other does."""
+    """An update of one member on one process changes that member alone."""
     first, second = work.run(work.update_one_member, 2, compute_groups)
     assert first == second
     before = {"decile_1": 1 / 2, "decile_2": 0.0, "decile_1_again": 1 / 2, "mrr": 3 / 4}
@@ -250,7 +253,7 @@ def test_a_process_that_dies_leaves_an_error():
     "widths", [pytest.param(x, id="+".join(map(str, x))) for y in work.SLICES.values() for x in y]
 )
 def test_slices_of_the_candidates_rank_as_all(widths: list[int]):
-    """Every process gets the places among all candidates, and rows it owns are counted once."""
+    """Every process computes the ranks among all candidates, and each row counts once."""
     found = work.run(work.rank_slices, len(widths), widths)
     for name, batch in work.sharded_batches().items():
         scores, target = batch.pop("scores"), batch.pop("target")
@@ -260,7 +263,7 @@ def test_slices_of_the_candidates_rank_as_all(widths: list[int]):
                 found_here = process[f"{name}, top={top}"]
                 if len(whole):
                     same(found_here, work.parts(whole))
-                else:  # no message tells the number of candidates then
+                else:  # without rows, the number of candidates is not sent
                     same(found_here["above"], whole.above)
         if f"{name}, values" in found[0]:
             metrics = work.sharded_metrics()
@@ -408,6 +411,82 @@ def test_padded_datasets_refuse_rows_that_are_not_there():
     with pytest.raises(ValueError, match="`num_replicas` must be a positive integer, got 0"):
         PaddedDataset([1, 2, 3], 0)
     assert list(PaddedDataset([1, 2, 3])) == [(1, True), (2, True), (3, True)]
+
+
+def _checked(loader: DataLoader[Any], **kwargs: Any) -> tuple[int, list[str]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        surplus = check_each_row_once(loader, **kwargs)
+    return surplus, [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("drop_rows", [False, True], ids=["", "sampler drops"])
+@pytest.mark.parametrize("drop_batch", [False, True], ids=["", "loader drops"])
+def test_surplus_is_what_the_loaders_read(padded: bool, drop_rows: bool, drop_batch: bool):
+    """The number of repeated or missing rows is that of rows read; only process 0 warns of it."""
+    for num_rows, num_replicas, batch_size in itertools.product((1, 3, 8, 21), (1, 2, 4), (1, 3)):
+        rows: Any = PaddedDataset(range(num_rows), num_replicas) if padded else range(num_rows)
+        read: Counter[int] = Counter()
+        found = []
+        for rank in range(num_replicas):
+            sampler = DistributedSampler(
+                rows, num_replicas, rank, shuffle=False, drop_last=drop_rows
+            )
+            loader = DataLoader(rows, batch_size, sampler=sampler, drop_last=drop_batch)
+            read.update(index for batch in loader.batch_sampler for index in batch)
+            found.append(_checked(loader))
+        repeated, left_out = read.total() - len(read), len(rows) - len(read)
+        assert {surplus for surplus, _ in found} == {repeated - left_out}
+        assert 0 in (repeated, left_out)
+        assert [len(messages) for _, messages in found[1:]] == [0] * (num_replicas - 1)
+        assert len(found[0][1]) == (repeated + left_out > 0)
+        for message in found[0][1]:
+            assert f"{'adds' if repeated else 'leaves out'} {repeated or left_out} " in message
+
+
+def test_the_warning_names_loader_rows_processes_and_remedy():
+    """The whole warning, for repeated rows, for rows left out, and for a wrong `num_replicas`."""
+
+    def message(rows: Any, drop_last: bool = False) -> str:
+        sampler = DistributedSampler(rows, num_replicas=4, rank=0, drop_last=drop_last)
+        _, (text,) = _checked(DataLoader(rows, sampler=sampler), name="Test loader 2")
+        assert len(text) <= 300
+        return text
+
+    remedy = (
+        "Wrap the dataset in `nextloc_metrics.distributed.PaddedDataset` and pass `mask=is_real` to"
+        " the metrics."
+    )
+    assert message(range(6)) == (
+        "Test loader 2: the sampler adds 2 repeated rows to 6 on 4 processes, and metrics count "
+        f"repeated rows again. {remedy}"
+    )
+    assert message(range(6), drop_last=True) == (
+        "Test loader 2: `drop_last=True` leaves out 2 of 6 rows. Use `drop_last=False`. " + remedy
+    )
+    assert message(PaddedDataset(range(5), num_replicas=2)).endswith(
+        "`num_replicas` of PaddedDataset must be 4 or None."
+    )
+
+
+def test_loaders_without_a_distributed_sampler():
+    """Without one, `drop_last=True` is found; of data without a length nothing can be said."""
+
+    class Endless(IterableDataset[int]):
+        """Rows without a length."""
+
+        def __iter__(self) -> Iterator[int]:
+            """Return one row again and again."""
+            return itertools.repeat(0)
+
+    assert _checked(DataLoader(range(5), batch_size=2)) == (0, [])
+    assert _checked(DataLoader(Endless(), batch_size=2, drop_last=True)) == (0, [])
+    assert _checked(DataLoader(range(5), batch_size=None)) == (0, [])
+    assert _checked(DataLoader(range(5), batch_size=2, drop_last=True)) == (
+        -1,
+        ["The loader: `drop_last=True` leaves out 1 of 5 rows. Use `drop_last=False`."],
+    )
 
 
 # The example --------------------------------------------------------------------------------------

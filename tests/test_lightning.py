@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
+import runpy
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,11 +21,12 @@ from nextloc_metrics import MRR, LocationF1, RankingCollection, next_location_me
 # Both packages hold the same classes; .ci/run tests the other one, too.
 PACKAGE = os.environ.get("LIGHTNING_PACKAGE", "pytorch_lightning")
 lightning = pytest.importorskip(PACKAGE, reason=f"the check runs a Trainer of {PACKAGE}")
+callback = pytest.importorskip("nextloc_metrics.integrations.lightning", reason="needs Lightning")
 
 LOCATIONS = 12
-# The ranks at which the validation queries land in epoch 0; one place worse each epoch.
+# The ranks at which the validation queries land in epoch 0; each rank grows by one per epoch.
 RANKS = {"near": [1, 1, 2, 4, 9], "far": [3, 6, 10]}
-# What Lightning has to say about speed is no concern here; any other warning is an error.
+# Lightning's warnings about speed do not matter here; any other warning is an error.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have many workers.*"),
     pytest.mark.filterwarnings("ignore:.*The number of training batches.*"),
@@ -58,7 +63,7 @@ def scores(ranks: Tensor) -> Tensor:
 
 
 class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
-    """A model that gets one place worse each epoch."""
+    """A model whose ranks grow by one each epoch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +80,7 @@ class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
         return loss
 
     def validation_step(self, batch: Any, _: int, dataloader_idx: int = 0) -> None:
-        """Log a collection a loader, and one metric by itself."""
+        """Log one collection per loader, and one metric alone."""
         ranks, target = batch
         preds = scores(ranks + self.current_epoch)
         metrics: RankingCollection = (self.near, self.far)[dataloader_idx]
@@ -107,17 +112,17 @@ class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
 
 def trainer(folder: Path, **more: Any) -> Any:
     """A Trainer on the CPU that keeps quiet."""
-    return lightning.Trainer(
-        default_root_dir=folder,
-        accelerator="cpu",
-        devices=1,
-        max_epochs=2,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        **more,
-    )
+    options = {
+        "default_root_dir": folder,
+        "accelerator": "cpu",
+        "devices": 1,
+        "max_epochs": 2,
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
+    return lightning.Trainer(**{**options, **more})
 
 
 def loader(ranks: list[int], size: int = 2) -> DataLoader[tuple[Tensor, Tensor]]:
@@ -126,7 +131,7 @@ def loader(ranks: list[int], size: int = 2) -> DataLoader[tuple[Tensor, Tensor]]
 
 
 def by_hand(ranks: list[int]) -> dict[str, float]:
-    """What the preset says of queries without ties at the given ranks."""
+    """Compute the values of the preset for queries without ties at the given ranks."""
     n = len(ranks)
     right = ranks.count(1)
     return {
@@ -158,7 +163,7 @@ def test_two_epochs_with_two_validation_loaders(tmp_path: Path) -> None:
 
 
 def test_the_test_loop_after_fitting(tmp_path: Path) -> None:
-    """`trainer.test` starts from nothing, whatever validation saw."""
+    """`trainer.test` counts test queries alone, also after validation."""
     model = Model()
     run = trainer(tmp_path, limit_train_batches=1)
     run.fit(model, loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])
@@ -177,6 +182,61 @@ def test_checkpoints_of_models_with_metrics(tmp_path: Path) -> None:
     saved = torch.load(path, weights_only=False)["state_dict"]
     assert sorted(saved) == ["layer.bias", "layer.weight"]
     Model().load_state_dict(saved, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("filename", "inserts_names", "path"),
+    [
+        ("epoch={epoch}-mrr={near/mrr:.4f}", False, "epoch={}-mrr={:.4f}.ckpt"),
+        # the default: the slash in the name of a metric makes a folder
+        ("{epoch}-{near/mrr:.4f}", True, "epoch={}-near/mrr={:.4f}.ckpt"),
+    ],
+)
+def test_names_of_checkpoints(
+    tmp_path: Path, filename: str, inserts_names: bool, path: str
+) -> None:
+    """`auto_insert_metric_name=False` keeps the slash of `near/mrr` out of the file's name."""
+    checkpoint = lightning.callbacks.ModelCheckpoint(
+        tmp_path / "best",
+        filename=filename,
+        monitor="near/mrr",
+        mode="max",
+        save_top_k=-1,
+        auto_insert_metric_name=inserts_names,
+    )
+    run = trainer(tmp_path, callbacks=[checkpoint], enable_checkpointing=True)
+    run.fit(Model(), loader([1, 1]), [loader(RANKS["near"]), loader(RANKS["far"])])
+    expected = [
+        path.format(epoch, by_hand([rank + epoch for rank in RANKS["near"]])["mrr"])
+        for epoch in (0, 1)
+    ]
+    folder = tmp_path / "best"
+    assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*.ckpt")) == expected
+
+
+def test_the_callback_warns_of_rows_left_out(tmp_path: Path) -> None:
+    """`drop_last=True` of a validation loader is found during a fit, once, on one process too."""
+    run = trainer(tmp_path, callbacks=[callback.CheckEachRowOnce()])
+    small = DataLoader(Ranks(RANKS["near"]), batch_size=2, drop_last=True)
+    message = "Validation loader 1: `drop_last=True` leaves out 1 of 5 rows"
+    with pytest.warns(UserWarning, match=message) as warned:
+        run.fit(Model(), loader([1, 1]), {"far": loader(RANKS["far"]), "near": small})
+    assert sum("drop_last" in str(warning.message) for warning in warned) == 1
+
+
+def test_the_callback_is_made_for_the_package_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two packages the imported one is used; without any, the message names both."""
+    for used, other in itertools.permutations(["pytorch_lightning", "lightning.pytorch"]):
+        fake = ModuleType(used)
+        fake.Callback = type("Callback", (), {})  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, used, fake)
+        monkeypatch.delitem(sys.modules, other, raising=False)
+        made = runpy.run_path(callback.__file__)["CheckEachRowOnce"]
+        assert made.__bases__ == (fake.Callback,)
+    monkeypatch.delitem(sys.modules, used)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="needs `lightning` or `pytorch-lightning`"):
+        runpy.run_path(callback.__file__)
 
 
 def test_values_of_single_steps(tmp_path: Path) -> None:

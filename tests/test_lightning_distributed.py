@@ -14,12 +14,13 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torchmetrics import Metric
 
 import distributed_workers as work
 from nextloc_metrics import MRR, Grouped, Ranking, decile_metrics, next_location_metrics
 from nextloc_metrics.distributed import PaddedDataset
+from nextloc_metrics.integrations.lightning import CheckEachRowOnce
 
 pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}") for text in work.LIGHTNINGS_OWN]
 
@@ -39,7 +40,7 @@ def _trainer(num_processes: int = 1, **kwargs: Any) -> pl.Trainer:
 
 @contextlib.contextmanager
 def _process(rank: int, num_processes: int) -> Iterator[None]:
-    """Tell Lightning what torchrun would: which process this is."""
+    """Set the number of this process for Lightning, as torchrun does."""
     ranks = {"LOCAL_RANK": str(rank), "NODE_RANK": "0"} if num_processes > 1 else {}
     with mock.patch.dict(os.environ, ranks), warnings.catch_warnings():
         for text in work.LIGHTNINGS_OWN:
@@ -62,7 +63,7 @@ class Evaluated(pl.LightningModule):
         self.by_user = Grouped(MRR(), work.GROUPS, average="groups")
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
-        """Count a batch; a `PaddedDataset` tells which of its rows are real."""
+        """Count a batch, with the mask of a `PaddedDataset` if there is one."""
         (scores, target, user), is_real = batch if len(batch) == 2 else (batch, None)
         self.metrics.update(scores, target, mask=is_real)
         self.deciles.update(scores, target, mask=is_real)
@@ -72,7 +73,7 @@ class Evaluated(pl.LightningModule):
         self.log("test/mrr_of_users", self.by_user)
 
     def on_test_epoch_end(self) -> None:
-        """Tell how many queries this process has counted."""
+        """Keep the number of queries that this process has counted."""
         self.num_queries = self.metrics["mrr"].num_queries
 
 
@@ -112,9 +113,9 @@ def evaluate(rank: int, num_processes: int) -> dict[str, Any]:
 
 
 def test_21_rows_on_two_processes_are_21_rows():
-    """`trainer.test` says the same on two processes as on one, and as the metrics themselves.
+    """`trainer.test` gives equal values on two processes, on one, and without a Trainer.
 
-    Rows that are not marked are 22 there, and a collective a metric is all that is sent.
+    Without `PaddedDataset` 22 rows count, and each metric sends one collective.
     """
     alone = evaluate(0, 1)
     direct = Evaluated()
@@ -235,11 +236,146 @@ def test_two_epochs_by_hand(num_processes: int):
         assert other == pytest.approx(second)
 
 
-# Precisions and places ----------------------------------------------------------------------------
+# Rows that are repeated ---------------------------------------------------------------------------
+
+LIGHTNINGS = "Using `DistributedSampler` with the dataloaders"
+REPEATED = "the sampler adds 1 repeated row to 3 on 2 processes"
+
+
+class Masked(Trained):
+    """A model that ignores the mask of a `PaddedDataset` if it is told to."""
+
+    def __init__(self, ignore: bool = False) -> None:
+        super().__init__()
+        self.ignore = ignore
+        self.metrics = next_location_metrics(4, k=(1,))
+
+    def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
+        """Count a batch."""
+        (scores, target), is_real = batch if isinstance(batch[0], list) else (batch, None)
+        self.metrics.update(scores, target, mask=None if self.ignore else is_real)
+        self.log_dict(self.metrics)
+
+    def test_step(self, batch: Any, batch_idx: int) -> None:
+        """Count a batch."""
+        self.validation_step(batch, batch_idx)
+
+
+class Stream(IterableDataset[Any]):
+    """Rows without a length, which every process reads."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return the rows."""
+        return iter(_targets(1, 2, 0).dataset)
+
+
+@contextlib.contextmanager
+def _messages() -> Iterator[list[str]]:
+    """Collect the warnings about samplers and rows."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield found
+    texts = [str(warning.message) for warning in caught]
+    found += [text for text in texts if "row" in text or LIGHTNINGS in text]
+
+
+def warn(rank: int, num_processes: int) -> dict[str, list[str]]:
+    """Return the warnings of every loop, by kind of data."""
+    padded = _targets(1, 2, 0)
+    seen: dict[str, list[str]] = {}
+
+    def loader(rows: Dataset[Any]) -> DataLoader[Any]:
+        return DataLoader(rows, batch_size=2)
+
+    def evaluate(name: str, rows: Dataset[Any], stage: str = "test", **kwargs: Any) -> None:
+        run = kwargs.pop("run", None) or _trainer(num_processes, callbacks=[CheckEachRowOnce()])
+        with _messages() as seen[name]:
+            getattr(run, stage)(Masked(**kwargs), loader(rows), verbose=False)
+
+    with _process(rank, num_processes):
+        fitted = _trainer(num_processes, max_epochs=2, callbacks=[CheckEachRowOnce()])
+        with _messages() as seen["fit"]:
+            loaders = [loader(padded), loader(padded.dataset), loader(Stream())]
+            fitted.fit(Masked(), loader(padded), loaders)
+        evaluate("validate after fit, padded", padded, "validate", run=fitted)
+        evaluate("validate, repeated", padded.dataset, "validate")
+        evaluate("test, repeated", padded.dataset)
+        evaluate("test, padded", padded)
+        evaluate("test, stream", Stream())
+        evaluate("test, mask ignored", padded, ignore=True)
+        evaluate("test, without the callback", padded, run=_trainer(num_processes))
+        short = _trainer(num_processes, callbacks=[CheckEachRowOnce()], limit_test_batches=1)
+        with _messages() as seen["test, limited"]:
+            short.test(Masked(), DataLoader(padded.dataset, batch_size=1), verbose=False)
+    return seen
+
+
+def test_the_callback_warns_of_repeated_rows_only():
+    """Fit, validate and test: one warning per loader that repeats rows, none for others.
+
+    Lightning's own warning is hidden where the callback checks, and shown again afterwards.
+    """
+    first, second = work.run(warn, 2, 2)
+    for found, stage, index in [
+        (first.pop("fit"), "Validation", 1),  # once, in the sanity check and two epochs
+        (first.pop("validate, repeated"), "Validation", 0),
+        (first.pop("test, repeated"), "Test", 0),
+    ]:
+        (message,) = found
+        assert message.startswith(f"{stage} loader {index}: {REPEATED}")
+    (message,) = first.pop("test, without the callback")
+    assert message.startswith(LIGHTNINGS)
+    assert not any(first.values())
+    (message,) = second.pop("test, mask ignored")  # this process has the padding
+    assert message == (
+        "`metrics.acc_at_1` counted 2 queries in a batch of 2 rows, and 1 of these rows are padding"
+        " of a PaddedDataset. Pass `mask=is_real` to `update`."
+    )
+    assert not any(second.values())
+
+
+def test_the_callback_is_quiet_on_one_process():
+    """Nothing is repeated on one process, with padding or without."""
+    found = warn(0, 1)
+    assert len(found) == 9
+    assert not any(found.values())
+
+
+class Loud(Masked):
+    """A model that gives Lightning's warning during the loop, or fails before it."""
+
+    def __init__(self, fails: bool) -> None:
+        super().__init__()
+        self.fails = fails
+
+    def setup(self, stage: str) -> None:
+        """Fail after the callback's `setup`."""
+        if self.fails:
+            raise RuntimeError("no data")
+
+    def on_test_start(self) -> None:
+        """Warn after the callback's `on_test_start`."""
+        warnings.warn(LIGHTNINGS, stacklevel=1)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_callback_hides_a_warning_only_while_loaders_are_made(fails: bool):
+    """Lightning's warning is shown from the start of the loop on, and after an error."""
+    trainer = _trainer(callbacks=[CheckEachRowOnce()])
+    expected = pytest.raises(RuntimeError) if fails else contextlib.nullcontext()
+    with _process(0, 1), _messages() as seen:
+        with expected:
+            trainer.test(Loud(fails), DataLoader(_targets(1, 2)), verbose=False)
+        warnings.warn(LIGHTNINGS, stacklevel=1)
+    assert seen == [LIGHTNINGS] * (1 if fails else 2)
+
+
+# Precisions and devices ---------------------------------------------------------------------------
 
 
 class Bilinear(pl.LightningModule):
-    """Scores in whatever precision the trainer puts its table."""
+    """A model whose scores have the precision of the Trainer."""
 
     def __init__(self) -> None:
         super().__init__()

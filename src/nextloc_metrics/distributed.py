@@ -1,21 +1,24 @@
-"""Evaluation on several processes: every row counted once.
+"""Evaluation on several processes: each row counts once.
 
-PyTorch's `DistributedSampler`, which Lightning puts in place by itself, repeats rows so that every
-process gets as many. Metrics then count them twice: 21 rows on 2 processes become 22. Wrap the
-dataset and pass the mask on:
+A `DistributedSampler` repeats rows if the processes cannot get equally many, and metrics count
+the repeated rows again: 21 rows on 2 processes become 22. Lightning adds this sampler
+automatically. The remedy: wrap the dataset in a `PaddedDataset` and pass the mask to the metrics.
 
     loader = DataLoader(PaddedDataset(dataset), batch_size=64)
     ...
     (history, target), is_real = batch
     metrics.update(model(history), target, mask=is_real)
+
+`check_each_row_once(loader)` warns if a loader repeats rows or leaves rows out.
 """
 
-from typing import Generic, TypeVar
+import warnings
+from typing import Any, Generic, TypeVar
 
 import torch
 import torch.distributed
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
 
 from nextloc_metrics.checks import check_positive
 from nextloc_metrics.messages import short
@@ -24,17 +27,16 @@ Row = TypeVar("Row")
 
 
 class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
-    """A dataset of `(row, is_real)`, as long as every process needs to get as many rows.
+    """A dataset of `(row, is_real)` whose length is a multiple of the number of processes.
 
-    Its length is rounded up to a multiple of the number of processes by repeating rows from the
-    start with `is_real=False`, so that a `DistributedSampler` has nothing to repeat: every process
-    runs the same number of steps, and `mask=is_real` counts each row once. With one process it
-    changes nothing but the form of the rows.
+    The padding repeats rows from the start of the dataset, with `is_real=False`. A
+    `DistributedSampler` then repeats nothing: all processes run the same number of steps, and
+    `mask=is_real` counts each row once. On one process nothing is added.
 
     Args:
         dataset: a dataset with a length.
-        num_replicas: how many processes there are; None for the default process group's size,
-            asked for when the length is.
+        num_replicas: the number of processes. None is the size of the default process group, read
+            when the length is computed.
 
     Example:
         >>> padded = PaddedDataset(["a", "b", "c"], num_replicas=2)
@@ -47,7 +49,7 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
             check_positive("num_replicas", num_replicas)
         self.dataset = dataset
         self.num_replicas = num_replicas
-        self._world_size = 1  # as far as is known: a process may copy this before it has a group
+        self._world_size = 1  # the last size read; a process may copy it before it has a group
 
     def __len__(self) -> int:
         """Return the number of rows, rounded up to a multiple of the number of processes."""
@@ -57,13 +59,13 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
         return -(-self._num_rows // replicas) * replicas
 
     def __getitem__(self, index: int) -> tuple[Row, bool]:
-        """Return a row, and whether it is its first time."""
+        """Return a row, and False if it is padding."""
         if not 0 <= index < len(self):
             raise IndexError(f"`index` must be from 0 to {len(self) - 1}, got {index}.")
         return self.dataset[index % self._num_rows], index < self._num_rows
 
     def __getstate__(self) -> dict[str, object]:
-        len(self)  # the workers of a loader get a copy, and have no group to ask
+        len(self)  # stores the group's size for the workers of a loader, which have no group
         return self.__dict__
 
     @property
@@ -72,25 +74,25 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
 
 def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = False) -> Tensor:
-    """Tell which rows of a `DistributedSampler`'s share are real, and which are repeats.
+    """Return which rows of a process under a `DistributedSampler` are real and which are repeated.
 
-    Position i of the share of process `rank` is position i * num_replicas + rank of the (possibly
-    shuffled) rows, and those from `num_rows` on are repeats.
+    Row i of process `rank` is row i * num_replicas + rank of the (possibly shuffled) dataset. From
+    `num_rows` on, rows are repeated.
 
     Args:
         num_rows: the length of the dataset.
-        num_replicas: how many processes there are.
-        rank: the number of the process.
-        drop_last: whether the sampler drops rows instead of repeating some.
+        num_replicas: the number of processes.
+        rank: the number of the process, from 0.
+        drop_last: True if the sampler leaves rows out instead of repeating rows.
 
     Returns:
-        bool, one value for every row of the share, False for repeats.
+        bool, one value for each row of the process, False for a repeated row.
 
     Raises:
         ValueError: a number is out of range.
 
     Example:
-        >>> padding_mask(num_rows=5, num_replicas=2, rank=1)  # rows 1, 3 and again 0
+        >>> padding_mask(num_rows=5, num_replicas=2, rank=1)  # rows 1, 3, and row 0 again
         tensor([ True,  True, False])
     """
     check_positive("num_replicas", num_replicas)
@@ -100,3 +102,66 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
         raise ValueError(f"`rank` must be from 0 to {num_replicas - 1}, got {short(rank)}.")
     share = num_rows // num_replicas if drop_last else -(-num_rows // num_replicas)
     return torch.arange(share) * num_replicas + rank < num_rows
+
+
+def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> int:
+    """Warn if the processes together read rows of a dataset twice or leave rows out.
+
+    The check reads lengths and options, never a row. It covers a `DistributedSampler` that repeats
+    rows or drops them, and `drop_last=True` of the loader. It cannot check an `IterableDataset`,
+    which has no sampler, or rows that are divided without a `DistributedSampler`.
+
+    Args:
+        loader: the loader of one process.
+        name: the first words of the warning.
+
+    Returns:
+        The number of repeated rows on all processes; if rows are left out, minus their number.
+        Without a `DistributedSampler`, the number on this process. 0 if nothing can be checked.
+
+    Warns:
+        UserWarning: the number is not 0. With a `DistributedSampler`, process 0 alone warns.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, DistributedSampler
+        >>> for rows in (range(21), PaddedDataset(range(21), num_replicas=2)):
+        ...     sampler = DistributedSampler(rows, num_replicas=2, rank=1)
+        ...     print(check_each_row_once(DataLoader(rows, sampler=sampler)))
+        1
+        0
+    """
+    surplus, message = count_surplus(loader, name)
+    if message:
+        warnings.warn(message, stacklevel=2)
+    return surplus
+
+
+def count_surplus(loader: DataLoader[Any], name: str) -> tuple[int, str]:
+    """Return what `check_each_row_once` returns, and its warning, which may be empty."""
+    batches = loader.batch_sampler
+    sampler: Any = getattr(batches, "sampler", loader.sampler)
+    try:
+        share = len(sampler)
+    except TypeError:  # of an `IterableDataset`, or a sampler without a length
+        return 0, ""
+    num_rows, num_read, replicas = share, share, 1
+    if isinstance(sampler, DistributedSampler):
+        num_rows = len(sampler.dataset)  # type: ignore[arg-type]
+        num_read, replicas = sampler.total_size, sampler.num_replicas
+    if isinstance(batches, BatchSampler) and batches.drop_last:
+        num_read -= share % batches.batch_size * replicas  # of each process the last, small batch
+    surplus = num_read - num_rows
+    if surplus == 0 or getattr(sampler, "rank", 0) > 0:
+        return surplus, ""
+    remedy = (
+        "Wrap the dataset in `nextloc_metrics.distributed.PaddedDataset` and pass `mask=is_real` to"
+        " the metrics."
+    )
+    if surplus < 0:
+        text = f"`drop_last=True` leaves out {-surplus} of {num_rows} rows. Use `drop_last=False`."
+        return surplus, f"{name}: {text} {remedy if replicas > 1 else ''}".rstrip()
+    if isinstance(sampler.dataset, PaddedDataset):
+        remedy = f"`num_replicas` of PaddedDataset must be {replicas} or None."
+    text = f"the sampler adds {surplus} repeated row{'s' * (surplus > 1)} to {num_rows}"
+    text = f"{text} on {replicas} processes, and metrics count repeated rows again."
+    return surplus, f"{name}: {text} {remedy}"
