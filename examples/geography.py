@@ -31,7 +31,8 @@ from check_ins import (
     Histories,
     simulate_check_ins,
 )
-from next_location import Loaders, Markov, MostVisited, ReturnOrExploreGRU, Training
+from models import Markov, MostVisited, ReturnOrExploreGRU
+from next_location import Loaders, Training
 from nextloc_metrics import (
     AccuracyAtK,
     Grouped,

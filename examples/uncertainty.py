@@ -16,7 +16,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from check_ins import FIRST_LOCATION, CheckIns, read_or_simulate, score_test_part
-from next_location import Markov, MostFrequent, MostVisited
+from models import Markov, MostFrequent, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,

@@ -32,6 +32,7 @@ from check_ins import (
     simulate_check_ins,
     split_in_time,
 )
+from models import Markov, MostVisited, ReturnOrExploreGRU
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -57,25 +58,51 @@ def run_next_location(*arguments: object) -> str:
     return done.stdout
 
 
-def tables(printed: str) -> list[str]:
-    """Return the lines of the tables, by their rows' names."""
-    names = ("percent", "most visited", "Markov", "GRU", "share of targets")
-    return [line for line in printed.splitlines() if line.startswith(names)]
+def tables(printed: str) -> list[dict[str, list[float]]]:
+    """Return the numbers of every row of the tables, by the rows' names; a dash has none."""
+    found = []
+    for block in printed.split("\n\n"):
+        header, *rows = block.splitlines()
+        if header.startswith("percent "):
+            cells = (re.split("  +", row) for row in rows if "  " in row)
+            numbers = {
+                name: [float(x.replace(",", "")) for x in row if x != "-"] for name, *row in cells
+            }
+            found.append(numbers)
+    return found
 
 
 def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> None:
-    """A tiny run writes table, figure and logs; two processes test its weights alike."""
+    """A tiny run writes tables, figure, report and logs; two processes test its weights alike."""
     tiny = ["--limit", 5, "--length", 16]
     once = run_next_location(*tiny, "--epochs", 1, "--output", tmp_path / "one")
-    lines = tables(once)
-    assert len(lines) == 9
-    assert lines[0].split()[1:] == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
-    for line in lines[1:4]:
-        acc_at_1, acc_at_5, acc_at_10, mrr, ndcg, _ = map(float, re.findall(r"\d+\.\d+", line))
+    headline, by_decile, by_visit = tables(once)
+    assert list(headline) == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
+    for acc_at_1, acc_at_5, acc_at_10, mrr, ndcg, _ in zip(*headline.values(), strict=True):
         assert 0 < acc_at_1 < acc_at_5 < acc_at_10 < 100
         assert acc_at_1 < ndcg < acc_at_10
         assert acc_at_1 < mrr
-    assert (tmp_path / "one/accuracy_within_k.png").stat().st_size > 10_000
+    labels = ["unmapped", *(f"decile {number}" for number in range(1, 11))]
+    assert list(by_decile) == [f"acc_at_10, {label}" for label in labels]
+    (counted,) = {int(x) for x in re.findall(r"^(\d+) queries counted$", once, re.MULTILINE)}
+    assert sum(row[-1] for row in by_decile.values()) == counted
+    # The groups of targets and the groups of visits each add up to the accuracy of all.
+    share = [x / 100 for x in by_visit["exploration_share"]]
+    parts = [by_visit[f"acc_on_{kind}_at_10"] for kind in ("explorations", "returns")]
+    for model, value in enumerate(headline["acc_at_10"]):
+        of_deciles = sum(row[model] * row[-1] for row in by_decile.values() if len(row) > 1)
+        assert of_deciles / counted == pytest.approx(value, abs=0.01)
+        new, known = (part[model] for part in parts)
+        assert share[model] * new + (1 - share[model]) * known == pytest.approx(value, abs=0.02)
+
+    pixels = pyplot.imread(tmp_path / "one/accuracy_within_k.png")
+    assert pixels.shape[1] == pytest.approx(6.4 * 200, abs=1)  # 6.4 inches at 200 dpi
+    page = (tmp_path / "one/report.html").read_text()
+    assert "clustered by user" in page
+    for title in ("By user", "By hour", "By visit", "By popularity", "Ties"):
+        assert f"<h2>{title}</h2>" in page
+    for name, (*_, value) in headline.items():
+        assert re.search(rf">{name}</td><td[^>]*>(<b>)?{value:.2f}<", page), name
     assert list((tmp_path / "one/tensorboard/GRU").rglob("events.out.tfevents.*"))
     with next((tmp_path / "one/csv/GRU").rglob("metrics.csv")).open() as file:
         logged = [row["val/mrr"] for row in csv.DictReader(file) if row["val/mrr"]]
@@ -84,7 +111,8 @@ def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> 
 
     weights = ["--checkpoint", tmp_path / "one/best.ckpt", "--devices", 2]
     twice = run_next_location(*tiny, *weights, "--output", tmp_path / "two")
-    assert tables(twice) == lines
+    assert tables(twice) == [headline, by_decile, by_visit]
+    assert (tmp_path / "two/report.html").read_text() == page
 
 
 @pytest.mark.parametrize(
@@ -108,8 +136,6 @@ def test_next_location_refuses_what_cannot_work(
 
 def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
     """Both baselines order locations by the counts that a person would make by hand."""
-    from next_location import Markov, MostVisited
-
     rows = check_ins.queries(2)
     batch = Histories(check_ins, rows, length=4).batch(list(range(len(rows))))
     most_visited, markov = MostVisited(check_ins)(batch), Markov(check_ins)(batch)
@@ -141,10 +167,8 @@ def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
 
 def test_gru_looks_at_nothing_that_comes_later(check_ins: CheckIns) -> None:
     """The scores after a visit are the same whatever visits follow."""
-    from next_location import ReturnOrExploreGRU
-
     model = ReturnOrExploreGRU(check_ins, size=8)
-    batch = Histories(check_ins, check_ins.queries(2), length=12).batch([3, 40])
+    batch = Histories(check_ins, check_ins.queries(2), length=12).batch([3, 4])
     other = {**batch, "history": batch["history"].clone(), "hours": batch["hours"].clone()}
     other["history"][:, 7:] = 5
     other["hours"][:, 7:] = 0
@@ -234,13 +258,12 @@ def test_histories_hold_the_visits_before_and_nothing_else() -> None:
     assert data.new.tolist() == [True, False, True, True, False, True, True]
     assert data.training_counts().tolist() == [0, 0, 2, 1]
     assert [data.queries(part).tolist() for part in range(3)] == [[3], [1, 4], [5]]
-    histories = Histories(data, data.queries(2), length=4, processes=2)
-    assert len(histories) == 2
-    batch = histories.batch([0, 1])
+    histories = Histories(data, data.queries(2), length=4)
+    assert len(histories) == 1
+    batch = histories.batch([0, 0])
     assert batch["history"].tolist() == 2 * [[PADDING, 3, 2, 3]]
     assert batch["targets"].tolist() == 2 * [[PADDING, 2, 3, UNSEEN]]
     assert batch["hours"][0].tolist()[1:] == [1, 0, 23]
-    assert batch["is_real"].tolist() == [True, False]
 
 
 def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:

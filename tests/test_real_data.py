@@ -18,7 +18,7 @@ from torch import Tensor
 import oracle
 import uncertainty
 from check_ins import CheckIns, read_parts
-from next_location import Markov, MostVisited
+from models import Markov, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
