@@ -1,4 +1,4 @@
-"""The examples run from start to end, and their parts do what they say."""
+"""The examples run from start to end, and their parts do what their docstrings state."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 @pytest.fixture(scope="module")
 def simulated() -> pd.DataFrame:
-    """Check-ins of a few users, split in time."""
+    """Return check-ins of a few users, split in time."""
     return split_in_time(simulate_check_ins(num_users=6, num_visits=80, num_locations=100))
 
 
 @pytest.fixture(scope="module")
 def check_ins(simulated: pd.DataFrame) -> CheckIns:
-    """The same, as tensors."""
+    """Return the simulated check-ins as tensors."""
     return CheckIns.from_table(simulated)
 
 
 def run_next_location(*arguments: object) -> str:
-    """Run the example as a person does, and return what it prints."""
+    """Run the example in a process of its own, and return the printed text."""
     command = [sys.executable, str(EXAMPLES / "next_location.py"), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -123,10 +123,10 @@ def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> 
         (["--batch-size", "15", "--devices", "2"], "must be a multiple of --devices, got 15"),
     ],
 )
-def test_next_location_refuses_what_cannot_work(
+def test_next_location_rejects_wrong_arguments(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong argument ends the program with a line that names it."""
+    """A wrong argument ends the program with a message that names the argument."""
     from next_location import parse_arguments
 
     with pytest.raises(SystemExit):
@@ -135,7 +135,7 @@ def test_next_location_refuses_what_cannot_work(
 
 
 def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
-    """Both baselines order locations by the counts that a person would make by hand."""
+    """Both baselines order locations by counts from plain Python loops."""
     rows = check_ins.queries(2)
     batch = Histories(check_ins, rows, length=4).batch(list(range(len(rows))))
     most_visited, markov = MostVisited(check_ins)(batch), Markov(check_ins)(batch)
@@ -150,23 +150,23 @@ def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
     )
     for index, row in enumerate(rows.tolist()):
 
-        def visits(place: int, row: int = row) -> tuple[int, int]:
-            return own[user[row], place], everybody[place]
+        def visits(where: int, row: int = row) -> tuple[int, int]:
+            return own[user[row], where], everybody[where]
 
-        def transitions(place: int, row: int = row) -> tuple[int, int, int]:
-            return moves[user[row], location[row - 1], place], *visits(place, row)
+        def transitions(where: int, row: int = row) -> tuple[int, int, int]:
+            return moves[user[row], location[row - 1], where], *visits(where, row)
 
-        places = range(check_ins.num_locations)
+        locations = range(check_ins.num_locations)
         assert most_visited[index].argsort(descending=True, stable=True).tolist() == sorted(
-            places, key=visits, reverse=True
+            locations, key=visits, reverse=True
         )
         assert markov[index].argsort(descending=True, stable=True).tolist() == sorted(
-            places, key=transitions, reverse=True
+            locations, key=transitions, reverse=True
         )
 
 
-def test_gru_looks_at_nothing_that_comes_later(check_ins: CheckIns) -> None:
-    """The scores after a visit are the same whatever visits follow."""
+def test_gru_scores_do_not_depend_on_later_visits(check_ins: CheckIns) -> None:
+    """Other visits later in the history leave the scores after a visit unchanged."""
     model = ReturnOrExploreGRU(check_ins, size=8)
     batch = Histories(check_ins, check_ins.queries(2), length=12).batch([3, 4])
     other = {**batch, "history": batch["history"].clone(), "hours": batch["hours"].clone()}
@@ -189,7 +189,7 @@ def test_simulation_is_reproducible() -> None:
 
 
 def test_exploration_declines_as_the_law_says() -> None:
-    """Users who know S places go to a new one with probability rho S^-gamma."""
+    """A user with S visited locations goes to a new one with probability rho S^-gamma."""
     table = simulate_check_ins(num_users=60, num_visits=150, num_locations=2000, seed=1)
     new = ~table.duplicated(["user_id", "location_id"])
     known = new.groupby(table["user_id"]).cumsum() - new  # before the visit
@@ -204,8 +204,8 @@ def test_exploration_declines_as_the_law_says() -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_returns_prefer_what_was_visited_at_this_time_of_the_week_and_lately() -> None:
-    """A location is returned to in proportion to its visits at such times, which fade."""
+def test_returns_prefer_locations_of_this_time_of_the_week_and_recent_ones() -> None:
+    """The chance of a return is proportional to the visits at this time, with fading weights."""
     table = simulate_check_ins(num_users=40, num_visits=150, num_locations=300, seed=2)
     expected = variance = observed = 0.0
     for _, user in table.groupby("user_id"):
@@ -227,8 +227,8 @@ def test_returns_prefer_what_was_visited_at_this_time_of_the_week_and_lately() -
     assert observed == pytest.approx(expected, abs=4 * math.sqrt(variance))
 
 
-def test_split_never_learns_from_a_later_day(simulated: pd.DataFrame) -> None:
-    """Every user's parts follow each other, and no day is in two of them."""
+def test_split_puts_later_days_into_later_parts(simulated: pd.DataFrame) -> None:
+    """A user's parts follow each other in time, and no day is in two parts."""
     for _, user in simulated.groupby("user_id"):
         last = user.groupby("part")["start_day"].max()
         first = user.groupby("part")["start_day"].min()
@@ -240,7 +240,7 @@ def test_split_never_learns_from_a_later_day(simulated: pd.DataFrame) -> None:
     assert split_in_time(one_day)["part"].tolist() == [0, 0]
 
 
-def test_histories_hold_the_visits_before_and_nothing_else() -> None:
+def test_histories_hold_only_the_visits_before() -> None:
     """Histories end before their target, cross parts but not users, and are padded in front."""
     table = pd.DataFrame(
         {
@@ -267,7 +267,7 @@ def test_histories_hold_the_visits_before_and_nothing_else() -> None:
 
 
 def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:
-    """Side by side, the training histories learn from each visit that has one before it."""
+    """The training histories hold every visit with a visit before it once, as a target."""
     rows = check_ins.training_rows(length=7)
     batch = Histories(check_ins, rows, length=7).batch(list(range(len(rows))))
     learned = torch.bincount(batch["targets"].flatten())
@@ -276,7 +276,7 @@ def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:
 
 
 def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) -> None:
-    """One gzipped file with other names and a folder of parts give the same check-ins."""
+    """A gzipped file with other column names and a folder of parts give the same check-ins."""
     names = {"user_id": "who", "location_id": "where", "start_day": "day", "start_min": "minute"}
     renamed = simulated.drop(columns="part").rename(columns=names)
     renamed.to_csv(tmp_path / "all.csv.gz", index=False)
@@ -297,7 +297,7 @@ def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) 
 
 
 def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFixture[str]) -> None:
-    """Values are the same by query and by user, intervals are not, and chance is that of C."""
+    """The values by query and by user are equal, and the table prints them."""
     found = uncertainty.main(["--limit", "30"])
     printed = capsys.readouterr().out
     assert list(found) == ["most frequent", "most visited", "Markov"]
@@ -365,15 +365,15 @@ def test_llm_mob_evaluates_stored_answers(
 
 
 def test_llm_mob_needs_a_clone(tmp_path: Path) -> None:
-    """Another folder is an error that tells how to make a clone."""
+    """Another folder raises an error with the command that makes a clone."""
     with pytest.raises(SystemExit, match=r"must be a clone .*git clone https://github\.com/xlw"):
         llm_mob.main([str(tmp_path)])
 
 
 def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """Six digits of what xlwang233/LLM-Mob's notebook `metrics.ipynb` prints, and of our page.
+    """Six digits equal those of the notebook `metrics.ipynb` of xlwang233/LLM-Mob and of our page.
 
-    Cells are numbered from 0. The notebook of the first commit evaluates `top10`, today's does not.
+    Cells are numbered from 0. Only the notebook of the first commit evaluates `top10`.
     """
     if "LLM_MOB_FOLDER" not in os.environ:
         pytest.skip("needs LLM_MOB_FOLDER, a clone of github.com/xlwang233/LLM-Mob at 9ace25f")
@@ -406,7 +406,7 @@ def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[
 def test_pictures_draws_every_kind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The documentation's pictures are written, and the tables show the same values."""
+    """The program writes the documentation's pictures, and its tables show the same values."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
     drawn = pictures.main(["--limit", "6", "--output", str(tmp_path)])
     shown = {path.name for path in (EXAMPLES.parent / "docs/pictures").iterdir()}
@@ -422,10 +422,10 @@ def test_pictures_draws_every_kind(
     assert any(f"{markov:.2f} %" in text.get_text() for text in drawn["value"].axes[0].texts)
 
 
-def test_ties_measures_what_rounding_does(
+def test_ties_measures_the_effect_of_rounding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The bounds hold the expectation, and fewer bits tie more targets."""
+    """The expectation is between the bounds, and fewer bits tie more targets."""
     rows = ties.main(["--limit", "6", "--output", str(tmp_path / "ties.png")])
     assert list(rows) == ["transitions", "most visited", "Markov"]
     for precisions in rows.values():
