@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -33,6 +34,7 @@ from check_ins import (
     split_in_time,
 )
 from models import Markov, MostVisited, ReturnOrExploreGRU
+from next_location import Loaders, parse_arguments
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -77,6 +79,7 @@ def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> 
     tiny = ["--limit", 5, "--length", 16]
     once = run_next_location(*tiny, "--epochs", 1, "--output", tmp_path / "one")
     headline, by_decile, by_visit = tables(once)
+    assert "it/s" not in once  # progress bars are for terminals
     assert list(headline) == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
     for acc_at_1, acc_at_5, acc_at_10, mrr, ndcg, _ in zip(*headline.values(), strict=True):
         assert 0 < acc_at_1 < acc_at_5 < acc_at_10 < 100
@@ -127,8 +130,6 @@ def test_next_location_rejects_wrong_arguments(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wrong argument ends the program with a message that names the argument."""
-    from next_location import parse_arguments
-
     with pytest.raises(SystemExit):
         parse_arguments(arguments)
     assert message in capsys.readouterr().err
@@ -273,6 +274,24 @@ def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:
     learned = torch.bincount(batch["targets"].flatten())
     expected = torch.bincount(check_ins.location[check_ins.queries(0)])
     assert torch.equal(learned[1:], expected[1:])
+
+
+def test_training_batches_hold_the_same_rows_on_two_processes(check_ins: CheckIns) -> None:
+    """In every step, the histories of two processes together are those of one process."""
+    loaders = Loaders(check_ins, length=8, batch_size=4, seed=3)
+
+    def batches(processes: int, number: int) -> list[list[list[int]]]:
+        loaders.trainer = SimpleNamespace(world_size=processes, global_rank=number)
+        return [
+            torch.cat([x["user"][:, None], x["targets"], x["hours"]], 1).tolist()
+            for x in loaders.train_dataloader()
+        ]
+
+    alone = batches(1, 0)
+    assert len(alone) > 5
+    for one, first, second in zip(alone, batches(2, 0), batches(2, 1), strict=True):
+        assert len(first) == len(second) == 2
+        assert sorted(one) == sorted(first + second)
 
 
 def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) -> None:
