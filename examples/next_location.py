@@ -307,6 +307,7 @@ def main(argv: list[str] | None = None) -> dict[str, Evaluation]:
     warnings.filterwarnings("ignore", "Using `DistributedSampler`")  # PaddedDataset marks repeats
     warnings.filterwarnings("ignore", ".*LeafSpec.*")  # Lightning uses a name that torch deprecates
     warnings.filterwarnings("ignore", "Checkpoint directory .* exists")  # the best is overwritten
+    warnings.filterwarnings("ignore", "The dirpath has changed")  # of --checkpoint, to --output
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     pl.seed_everything(args.seed, verbose=False)
     own = (args.user_column, args.location_column, args.day_column, args.minute_column)
