@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,14 @@ UNKNOWN_USER = 0  # without a visit in the training part
 PARTS = ("train", "valid", "test")
 COLUMNS = ("user_id", "location_id", "start_day", "start_min")
 
+Inputs = dict[str, Tensor]  # of a model, as `Histories.batch` returns them
+
 
 def read_check_ins(path: Path, columns: dict[str, str] | None = None) -> pd.DataFrame:
     """Read a CSV file, gzipped or not; ``columns`` maps its own names to those of ``COLUMNS``.
 
-    A column ``weekday`` is kept where there is one. Otherwise the weekday is ``start_day`` modulo
-    7, which is right up to a shift: each user's weeks have seven days all the same.
+    Without a column ``weekday``, the weekday is ``start_day`` modulo 7. It may differ from the
+    calendar's weekday by a constant.
     """
     table = pd.read_csv(path).rename(columns=columns or {})
     missing = [name for name in COLUMNS if name not in table]
@@ -41,7 +43,7 @@ def read_check_ins(path: Path, columns: dict[str, str] | None = None) -> pd.Data
 
 
 def read_parts(path: Path, columns: dict[str, str] | None = None) -> pd.DataFrame:
-    """Read one file, to be split in time, or a folder of train, valid and test files."""
+    """Read one file and split it in time, or read a folder of train, valid and test files."""
     if path.is_file():
         return split_in_time(read_check_ins(path, columns))
     parts = []
@@ -59,7 +61,7 @@ def read_parts(path: Path, columns: dict[str, str] | None = None) -> pd.DataFram
 def split_in_time(check_ins: pd.DataFrame, valid: float = 0.6, test: float = 0.8) -> pd.DataFrame:
     """Add the column ``part``: 0, 1, 2 for a user's first 60 %, next 20 % and last 20 % of days.
 
-    A day is never divided, so that nobody's morning is used to learn that morning's afternoon.
+    All check-ins of a user's day are in one part.
     """
     day = check_ins.groupby("user_id")["start_day"]
     first, last = day.transform("min"), day.transform("max")
@@ -81,14 +83,15 @@ def simulate_check_ins(
 ) -> pd.DataFrame:
     """Simulate check-ins by exploration and preferential return, with habits.
 
-    A user who knows S locations goes to a new one with probability rho S^-gamma, chosen in
-    proportion to its popularity (Zipf's law) and to r^-(2 + alpha), where r is the distance.
-    Otherwise the user returns to a known location, in proportion to its visits at this time of the
-    week, plus ``other_times`` of all its visits; every visit fades by ``fading`` with each later
-    one. Hours between visits fall as t^-(1 + beta), between 0.5 and 17.
+    A user with S visited locations goes to a new location with probability rho S^-gamma. The
+    choice is proportional to its popularity (Zipf's law) and to r^-(2 + alpha), where r is the
+    distance. Otherwise the user returns to a visited location. The choice is proportional to the
+    visits there at this time of the week, plus ``other_times`` times all visits there. The weight
+    of a visit falls by the factor 1 - ``fading`` with every later visit. The density of the hours
+    t between visits is proportional to t^-(1 + beta), between 0.5 and 17.
 
-    So the hour, the weekday, the recent visits and what others visit near here all say something
-    of the next location; counts over a user's whole past say less.
+    The next location therefore depends on the hour, the weekday, the recent visits, and what other
+    users visit near the current location. Counts over a user's full history predict it less well.
 
     C. Song, T. Koren, P. Wang, A.-L. Barabasi, "Modelling the scaling properties of human
     mobility", Nature Physics 6, 818-823 (2010). H. Barbosa, F. B. de Lima-Neto, A. Evsukoff,
@@ -97,7 +100,7 @@ def simulate_check_ins(
     rng = np.random.default_rng(seed)
     position = rng.random((num_locations, 2))
     distance = np.linalg.norm(position[:, None] - position, axis=2)
-    # In the plane there are about r times as many locations r away: hence 2, not 1.
+    # The exponent is 2, not 1: in the plane, the number of locations at distance r grows with r.
     attraction = np.maximum(distance, 1e-9) ** -(2 + alpha)
     attraction /= 1 + rng.permutation(num_locations)
     rows = []
@@ -111,7 +114,7 @@ def simulate_check_ins(
             overall = visits.sum(0)
             known = np.count_nonzero(overall)
             if number == 0:
-                pass  # where this user starts
+                pass  # the user starts here
             elif known < num_locations and rng.random() < rho * known**-gamma:
                 here = _draw(rng, np.where(overall > 0, 0.0, attraction[here]))
             else:
@@ -128,7 +131,7 @@ TIMES_OF_WEEK = 12  # six parts of the day, of working days and of weekends
 
 
 def time_of_week(day: int, hour: int) -> int:
-    """Number the time of the week at which simulated users have habits of their own."""
+    """Return the number of the time of the week; a user's habits differ between these times."""
     return hour // 4 + (6 if day % 7 >= 5 else 0)
 
 
@@ -140,19 +143,19 @@ def _draw(rng: np.random.Generator, weight: np.ndarray) -> int:
 def _waiting_hours(
     rng: np.random.Generator, beta: float, shortest: float = 0.5, longest: float = 17.0
 ) -> float:
-    """Draw from a power law with density t^-(1 + beta), cut off at both ends."""
+    """Draw from a power law with density t^-(1 + beta) between two bounds."""
     low, high = shortest**-beta, longest**-beta
     return float((low - rng.random() * (low - high)) ** (-1 / beta))
 
 
 @dataclass
 class CheckIns:
-    """All check-ins as tensors, ordered by user and time; one entry a visit.
+    """All check-ins as tensors, ordered by user and time, with one entry per visit.
 
-    ``location`` is 0 for padding, 1 for a location without a visit in the training part, 2 and up
-    for the others. ``user`` is 0 for a user without a visit there. ``first`` is the row of the same
-    user's first visit: histories reach back to it, across parts. ``new`` says that the user has not
-    been at the location before; where it is 1, which stands for many, that is taken to be so.
+    ``location`` is 1 for a location without a visit in the training part, and 2 or more for the
+    others; 0 is padding. ``user`` is 0 for a user without a visit in the training part. ``first``
+    is the row of the user's first visit, where histories begin. ``new`` is True for the user's
+    first visit to a location, and for every visit to location 1, which stands for many locations.
     """
 
     user: Tensor
@@ -171,7 +174,7 @@ class CheckIns:
         table = table.sort_values(["user_id", "start_day", "start_min"], kind="stable")
         training = table[table["part"] == 0]
         if training.empty:
-            raise ValueError("There are no check-ins in the training part.")
+            raise ValueError("The training part must have check-ins, got none.")
         users = pd.Index(training["user_id"].unique())
         locations = pd.Index(np.sort(training["location_id"].unique()))
         row = pd.Series(np.arange(len(table)), index=table.index)
@@ -182,7 +185,7 @@ class CheckIns:
             return torch.from_numpy(np.array(values)).to(dtype)
 
         return cls(
-            # get_indexer says -1 where an id is missing: that becomes UNKNOWN_USER and UNSEEN.
+            # get_indexer returns -1 for a missing id; it becomes UNKNOWN_USER or UNSEEN.
             user=tensor(users.get_indexer(table["user_id"]) + 1),
             location=tensor(locations.get_indexer(table["location_id"]) + FIRST_LOCATION),
             hour=tensor(table["start_min"] // 60 % 24),
@@ -195,19 +198,19 @@ class CheckIns:
         )
 
     def training_counts(self) -> Tensor:
-        """Visits of every location in the training part, ``[num_locations]``."""
+        """Return the visits of every location in the training part, ``[num_locations]``."""
         return torch.bincount(self.location[self.part == 0], minlength=self.num_locations)
 
     def queries(self, part: int) -> Tensor:
-        """Rows of a part to be predicted: all but a user's very first visit."""
+        """Return the rows to predict in a part: all visits except a user's first."""
         row = torch.arange(len(self.user))
         return row[(self.part == part) & (row > self.first)]
 
     def training_rows(self, length: int) -> Tensor:
-        """Rows whose histories of ``length`` visits lie side by side over the training part."""
+        """Return rows whose histories of ``length`` visits cover the training part once."""
         rows = self.queries(0)
         if not len(rows):
-            raise ValueError("No user has two check-ins in the training part: nothing to learn.")
+            raise ValueError("The training part must have a user with two check-ins, got none.")
         last = torch.zeros(len(self.user), dtype=torch.int64)
         last.scatter_reduce_(0, self.first[rows], rows, "amax")
         return rows[(last[self.first[rows]] - rows) % length == 0]
@@ -216,30 +219,26 @@ class CheckIns:
 class Histories(Dataset[int]):
     """The ``length`` visits before each of the given rows, padded at the front.
 
-    It is as long as the next multiple of ``processes``. A distributed sampler repeats rows to that
-    end and they would count twice; the rows that are added here say ``is_real=False``, and metrics
-    leave them out by ``mask=is_real``.
-
-    An item is only an index: ``collate_fn=histories.batch`` cuts all histories of a batch at once.
+    An item is its own index, and ``collate_fn=histories.batch`` makes all histories of a batch.
     """
 
-    def __init__(self, data: CheckIns, rows: Tensor, length: int, processes: int = 1) -> None:
-        self.data, self.rows, self.length, self.processes = data, rows, length, processes
+    def __init__(self, data: CheckIns, rows: Tensor, length: int) -> None:
+        self.data, self.rows, self.length = data, rows, length
 
     def __len__(self) -> int:
-        return -(-len(self.rows) // self.processes) * self.processes
+        return len(self.rows)
 
     def __getitem__(self, index: int) -> int:
         return index
 
-    def batch(self, indices: list[int]) -> dict[str, Tensor]:
-        """Return what the models need; ``[N]``, or ``[N, length]`` from the oldest visit on.
+    def batch(self, indices: Sequence[int]) -> Inputs:
+        """Return the inputs of the models, ``[N]`` or, oldest visit first, ``[N, length]``.
 
-        ``targets`` is ``history`` one visit later. Its last entry is the row itself: the one that
-        is evaluated. In training, all of them are learned from.
+        ``targets`` is ``history`` one visit later. The last target is the location of the row. The
+        evaluation uses the last target, and the training uses all targets.
         """
-        data, index = self.data, torch.tensor(indices)
-        row = self.rows[index % len(self.rows)]
+        data = self.data
+        row = self.rows[torch.tensor(indices)]
         before = row[:, None] + torch.arange(-self.length, 0)
         real = before >= data.first[row][:, None]
         before = before.clamp(min=0)
@@ -250,24 +249,34 @@ class Histories(Dataset[int]):
             "weekdays": data.weekday[before],
             "targets": data.location[before + 1].where(real, PADDING),
             "new": data.new[row],
-            "is_real": index < len(self.rows),
         }
 
 
-def read_or_simulate(path: Path | None, limit: int | None) -> CheckIns:
-    """Read a file or a folder, or simulate so many users where there is none."""
+def read_or_simulate(
+    path: Path | None,
+    limit: int | None = None,
+    columns: dict[str, str] | None = None,
+    seed: int = 0,
+) -> CheckIns:
+    """Read a file or a folder, or simulate check-ins where ``path`` is None.
+
+    ``limit`` is the number of users; of a file, it is the number of its first users.
+    """
     if path is None:
-        return CheckIns.from_table(split_in_time(simulate_check_ins(limit or 200)))
-    return CheckIns.from_table(read_parts(path))
+        return CheckIns.from_table(split_in_time(simulate_check_ins(limit or 200, seed=seed)))
+    table = read_parts(path, columns)
+    if limit is not None:
+        table = table[table["user_id"].isin(table["user_id"].unique()[:limit])]
+    return CheckIns.from_table(table)
 
 
 def score_test_part(
-    model: Callable[[dict[str, Tensor]], Tensor], data: CheckIns, length: int = 1
-) -> Iterator[tuple[Tensor, dict[str, Tensor], Tensor]]:
-    """Yield rows of the test part, what the model was given of them, and its scores."""
+    model: Callable[[Inputs], Tensor], data: CheckIns, length: int = 1
+) -> Iterator[tuple[Tensor, Inputs, Tensor]]:
+    """Yield rows of the test part, the model's inputs, and its scores."""
     for rows in data.queries(2).split(256):
         batch = Histories(data, rows, length).batch(list(range(len(rows))))
         with torch.no_grad():
             scores = model(batch)
-        scores[:, :FIRST_LOCATION] = -torch.inf  # padding, and what training never visits
+        scores[:, :FIRST_LOCATION] = -torch.inf  # padding and UNSEEN
         yield rows, batch, scores

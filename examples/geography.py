@@ -1,14 +1,15 @@
-"""Where on the map does a model err? Distances, new places, hours and steps ahead.
+"""Where on the map does a model fail? Distances, new locations, hours and steps ahead.
 
     python geography.py                      # simulated check-ins
     python geography.py check_ins.npz        # arrays user, location, minute, latitude, longitude
 
-In the file a check-in has a user, a location numbered from 1 and a time in minutes; location i has
-the coordinates `latitude[i - 1]` and `longitude[i - 1]`. Check-ins are ordered by user and time. Of
-every user the first 60 % are for training, the last 20 % for the test.
+In the file, a check-in has a user, a location id from 1, and a time in minutes. Location i has the
+coordinates `latitude[i - 1]` and `longitude[i - 1]`. Check-ins are ordered by user and time. The
+first 60 % of a user's check-ins are for training, and the last 20 % for the test.
 
-Two baselines and a GRU answer the same queries. Tables show how far off they are, and how right at
-returns, at new places, by the hour and some steps ahead. Pictures and a report are written.
+Two baselines and a GRU get the same queries. The program prints tables of their distance errors and
+of their accuracy: on returns, on new locations, by hour, and some steps ahead. It writes pictures
+and a report page.
 """
 
 from __future__ import annotations
@@ -25,13 +26,9 @@ import torch
 from matplotlib import pyplot
 from torch import Tensor, nn
 
-from check_ins import (
-    FIRST_LOCATION,
-    CheckIns,
-    Histories,
-    simulate_check_ins,
-)
-from next_location import Loaders, Markov, MostVisited, ReturnOrExploreGRU, Training
+from check_ins import FIRST_LOCATION, CheckIns, score_test_part, simulate_check_ins
+from models import Markov, MostVisited, ReturnOrExploreGRU
+from next_location import Loaders, Training
 from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
@@ -55,15 +52,15 @@ def read_check_ins(path: Path | None) -> tuple[CheckIns, Locations]:
     if path is None:
         table = simulate_check_ins(60)
         position = 10_000 * np.random.default_rng(0).random((300, 2))  # as the simulation draws it
-        places = Locations.from_metres(*np.concatenate([position[:FIRST_LOCATION], position]).T)
+        locations = Locations.from_metres(*np.concatenate([position[:FIRST_LOCATION], position]).T)
         user, location = table["user_id"].to_numpy(), table["location_id"].to_numpy()
         minute = (1440 * table["start_day"] + table["start_min"]).to_numpy()
     else:
         with np.load(path) as found:
             user, location, minute = found["user"], found["location"] - 1, found["minute"]
             degrees = np.stack([found["latitude"], found["longitude"]])
-        # ids 0 and 1, padding and "not known", are nowhere: no query has them as its target
-        places = Locations(*np.concatenate([degrees[:, :FIRST_LOCATION], degrees], axis=1))
+        # ids 0 and 1, PADDING and UNSEEN, need coordinates too; no query has them as its target
+        locations = Locations(*np.concatenate([degrees[:, :FIRST_LOCATION], degrees], axis=1))
     number = np.unique(user, return_inverse=True)[1]
     first = np.unique(number, return_index=True)[1][number]
     row = np.arange(len(user))
@@ -77,14 +74,14 @@ def read_check_ins(path: Path | None) -> tuple[CheckIns, Locations]:
         first=torch.from_numpy(first),
         new=~previously_visited(number, location),
         num_users=int(number.max()) + 2,
-        num_locations=len(places),
+        num_locations=len(locations),
     )
-    return data, places
+    return data, locations
 
 
 @dataclass
 class Found:
-    """What is measured of one model."""
+    """The metrics and the scores of one model."""
 
     headline: RankingCollection
     by_distance: RankingCollection
@@ -94,12 +91,12 @@ class Found:
     scores: Tensor
 
 
-def evaluate(model: nn.Module, data: CheckIns, places: Locations) -> Found:
-    """Measure everything on the test part; each query is also asked for some steps ahead."""
+def evaluate(model: nn.Module, data: CheckIns, locations: Locations) -> Found:
+    """Evaluate the test part; the scores of a query count for some steps ahead too."""
     visits = Visits(data.user, data.location)
-    within = {f"{1000 * km:g} m": AccuracyWithin(places, km, k=1) for km in (0.0, *DISTANCES)}
+    within = {f"{1000 * km:g} m": AccuracyWithin(locations, km, k=1) for km in (0.0, *DISTANCES)}
     found = Found(
-        next_location_metrics(data.num_locations, locations=places),
+        next_location_metrics(data.num_locations, locations=locations),
         RankingCollection(within),
         exploration_metrics(visits=visits),
         RankingCollection({"acc_at_1": Grouped(AccuracyAtK(1), 24, by="hour")}),
@@ -110,11 +107,7 @@ def evaluate(model: nn.Module, data: CheckIns, places: Locations) -> Found:
         0, data.first, torch.arange(len(data.first)), "amax"
     )[data.first]
     scored = []
-    for rows in data.queries(2).split(256):
-        batch = Histories(data, rows, 64).batch(list(range(len(rows))))
-        with torch.no_grad():
-            scores = model(batch)
-        scores[:, :FIRST_LOCATION] = -torch.inf
+    for rows, _, scores in score_test_part(model, data, length=64):
         target = data.location[rows]
         found.headline.update(scores, target)
         found.by_distance.update(scores, target)
@@ -134,7 +127,7 @@ def evaluate(model: nn.Module, data: CheckIns, places: Locations) -> Found:
 
 
 def train(data: CheckIns, epochs: int) -> nn.Module:
-    """Train the GRU of next_location.py."""
+    """Train the GRU as next_location.py does."""
     training = Training(ReturnOrExploreGRU(data), data, rate=3e-3)
     loaders = Loaders(data, length=64, batch_size=16, seed=0)
     trainer = pl.Trainer(
@@ -150,29 +143,29 @@ def train(data: CheckIns, epochs: int) -> nn.Module:
     return training.model.eval()
 
 
-def draw(found: dict[str, Found], places: Locations, target: Tensor, output: Path) -> None:
+def draw(found: dict[str, Found], locations: Locations, target: Tensor, output: Path) -> None:
     """Write the pictures."""
     headlines = {name: one.headline for name, one in found.items()}
-    by_location = Grouped(AccuracyAtK(1), len(places))
+    by_location = Grouped(AccuracyAtK(1), len(locations))
     by_location.update(found["GRU"].scores, target, groups=target)
     pictures = {
         "distance_errors": plotting.distance_errors(headlines),
         "accuracy_within_km": plotting.accuracy_within_km(
             {name: one.by_distance for name, one in found.items()}
         ),
-        "error_map": plotting.error_map(by_location, places),
+        "error_map": plotting.error_map(by_location, locations),
         "by_hour": found["GRU"].by_hour["acc_at_1"].plot(),
         "by_step": found["GRU"].by_step["acc_at_1"].plot(),
     }
     for name, (figure, _) in pictures.items():
-        figure.savefig(output / f"{name}.png", dpi=150)
+        figure.savefig(output / f"{name}.png", dpi=200)
         pyplot.close(figure)
 
 
 def main(argv: list[str] | None = None) -> dict[str, Found]:
-    """Print the tables, write the pictures and the report, and return what was measured."""
+    """Print the tables, write the pictures and the report, and return the metrics."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("data", nargs="?", type=Path, help=".npz of check-ins")
+    parser.add_argument("data", nargs="?", type=Path, help=".npz file of check-ins")
     parser.add_argument("--epochs", type=int, default=5, help="default: %(default)s")
     parser.add_argument("--output", type=Path, default=Path("runs/geography"))
     options = parser.parse_args(argv)
@@ -181,25 +174,25 @@ def main(argv: list[str] | None = None) -> dict[str, Found]:
     warnings.filterwarnings("ignore", ".*LeafSpec.*")  # Lightning is behind torch
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     pl.seed_everything(0, verbose=False)
-    data, places = read_check_ins(options.data)
+    data, locations = read_check_ins(options.data)
     models = {
         "most visited": MostVisited(data),
         "Markov": Markov(data),
         "GRU": train(data, options.epochs),
     }
-    found = {name: evaluate(model, data, places) for name, model in models.items()}
+    found = {name: evaluate(model, data, locations) for name, model in models.items()}
     for title in ("headline", "by_distance", "by_visit", "by_hour", "by_step"):
         table = tables.side_by_side({name: getattr(one, title) for name, one in found.items()})
         print(f"\n{title.replace('_', ' ')}\n{table}")
     rows = data.queries(2)
-    draw(found, places, data.location[rows], options.output)
+    draw(found, locations, data.location[rows], options.output)
     page = report.evaluate(
         found["GRU"].scores,
         data.location[rows],
         groups={"user": data.user[rows], "hour": data.hour[rows]},
         cluster="user",
         train_counts=data.training_counts(),
-        locations=places,
+        locations=locations,
     )
     (options.output / "report.html").write_text(page.to_html("GRU"))
     return found

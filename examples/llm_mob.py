@@ -1,15 +1,16 @@
-"""Recompute a published evaluation from its stored answers, and add what it leaves open.
+"""Recompute a published evaluation from its stored answers, and add intervals.
 
     git clone https://github.com/xlwang233/LLM-Mob
     python llm_mob.py LLM-Mob
 
-LLM-Mob asked a language model where users go next. The repository stores the answers of each
-prompt as CSV files, one per user, in `results/<data>/<prompt>`: one location id (`top1`), ten ids,
-best first (`top10`), or ten without the time of the visit (`top10_wot`). Its notebook
-`metrics.ipynb` prints accuracy, weighted F1 and NDCG.
+LLM-Mob prompts a language model for each user's next location. The repository stores the answers
+to each prompt as CSV files, one per user, in `results/<data>/<prompt>`. An answer is one location
+id (`top1`) or ten ids, best first (`top10`; `top10_wot`, without the time of the visit). The
+notebook `metrics.ipynb` prints accuracy, weighted F1 and NDCG.
 
-Beside the notebook's figures stand those of `report.evaluate`, with the mean reciprocal rank and
-intervals by user. Then `report.compare` measures how far two prompts differ on the same queries.
+This program prints the notebook's figures next to those of `report.evaluate`, which adds the mean
+reciprocal rank and intervals by user. Then `report.compare` compares two prompts on their common
+queries.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Figures = dict[str, float]
 
 
 def read_published(notebook: Path) -> dict[str, Figures]:
-    """Return the figures that the notebook's cells printed, by the folder that a cell reads."""
+    """Return the figures that the notebook's cells print, by the folder that a cell reads."""
     published = {}
     for cell in json.loads(notebook.read_text())["cells"]:
         folder = re.search(r"output_dir = 'results/(.+?)'", "".join(cell["source"]))
@@ -41,7 +42,7 @@ def read_published(notebook: Path) -> dict[str, Figures]:
 
 
 def count_locations(folder: Path) -> int:
-    """Return the number of location ids of a data set; they are numbered from 0."""
+    """Return the number of location ids of a data set; ids start at 0."""
     files = [file for part in ("train", "valid", "test") for file in folder.glob(f"*_{part}.csv")]
     return 1 + max(int(pd.read_csv(file)["location_id"].max()) for file in files)
 
@@ -53,18 +54,18 @@ def read_answers(folder: Path) -> report.Predictions:
     )
 
 
-def says_something(metric: str, *answers: report.Predictions) -> bool:
-    """Return whether a metric differs from accuracy at 1, as it does not for lists of one id."""
+def is_informative(metric: str, *answers: report.Predictions) -> bool:
+    """Return whether a metric adds to accuracy at 1; for lists of one id, only F1 does."""
     return metric in ("acc_at_1", "f1") or all(x.preds.shape[1] > 1 for x in answers)
 
 
 def evaluate(name: str, answers: report.Predictions, published: Figures, locations: int) -> Figures:
-    """Print one prompt's figures beside the published ones, and return them."""
+    """Print one prompt's figures next to the published ones, and return them."""
     users, missed = answers.groups, answers.missed
     found = report.evaluate(
         answers.preds, answers.target, groups=users, cluster="user_id", num_locations=locations
     )
-    values = {key: x for key, x in found.values.items() if says_something(key, answers)}
+    values = {key: x for key, x in found.values.items() if is_informative(key, answers)}
     rows = []
     for metric, value in values.items():
         theirs = f"{published[metric]:.6f}" if metric in published else "-"
@@ -81,7 +82,7 @@ def evaluate(name: str, answers: report.Predictions, published: Figures, locatio
 
 
 def compare(names: tuple[str, str], answers: dict[str, report.Predictions]) -> None:
-    """Print how far the second prompt differs from the first on the queries that both share."""
+    """Print the differences of the second prompt from the first on their common queries."""
     a, b = (answers[name] for name in names)
     same = (a.target == b.target).numpy() & (a.groups["user_id"] == b.groups["user_id"]).to_numpy()
     models = {name: answers[name].preds for name in names}
@@ -89,7 +90,7 @@ def compare(names: tuple[str, str], answers: dict[str, report.Predictions]) -> N
     rows = [
         [metric, f"{x.difference:+.4f}", f"{x.low:+.4f} to {x.high:+.4f}", f"{x.p_value:.4f}"]
         for metric, x in found.comparisons[names[1]].items()
-        if says_something(metric, a, b)
+        if is_informative(metric, a, b)
     ]
     print(f"{names[1]} less {names[0]}: {same.sum():,} queries with the same target")
     print(tables.Table(["", "difference", "95 % interval by user", "p"], rows, [""]))

@@ -1,12 +1,12 @@
-"""Score the parts of a large set of predictions, in as many processes as there are.
+"""Evaluate a large set of predictions in parts, on several processes.
 
     torchrun --nproc-per-node 2 --max-restarts 3 score_shards.py PARTS OUT
     nextloc-metrics merge OUT/*.npz
 
-PARTS is a folder of files that `report.read` takes, such as Parquet, with the columns `preds`,
-`target` and `user`. Every process scores its share of them and writes a small file of counts for
-each. Processes need not speak to each other: one that dies is run again, and goes on with the parts
-that are not there yet.
+PARTS is a folder of files that `report.read` reads, such as Parquet, with the columns `preds`,
+`target` and `user`. Every process evaluates its share of the files and writes one small file of
+counts per part. The processes do not communicate. When a process fails, torchrun starts it again,
+and it evaluates the parts without a file of counts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from nextloc_metrics import report
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Score every part that is this process' own and has no file of counts."""
+    """Evaluate the parts of this process that have no file of counts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("parts", type=Path, help="folder of predictions")
     parser.add_argument("out", type=Path, help="folder for files of counts")
-    parser.add_argument("--num-locations", type=int, help="how many ids there are")
+    parser.add_argument("--num-locations", type=int, help="number of location ids")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     number, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))

@@ -1,10 +1,11 @@
-"""How sure are the numbers of an evaluation? Chance, intervals, and two models compared.
+"""How large is the sampling error? Chance level, intervals, and a comparison of two models.
 
     python uncertainty.py                # simulated check-ins
     python uncertainty.py check_ins.csv  # or a folder, as for next_location.py
 
-Scores three baselines on the test part. Their intervals are printed twice: with all queries taken
-as independent, and clustered by user, whose queries depend on each other.
+The program evaluates three baselines on the test part and prints two intervals per value. The
+first treats all queries as independent. The second is clustered by user, because queries of one
+user depend on each other.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from check_ins import FIRST_LOCATION, CheckIns, read_or_simulate, score_test_part
-from next_location import Markov, MostFrequent, MostVisited
+from models import Markov, MostFrequent, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -32,17 +33,17 @@ METRICS = {"Acc@1": AccuracyAtK(1), "Acc@10": AccuracyAtK(10), "MRR": MRR()}
 
 @dataclass
 class Evaluation:
-    """One model on the test part: by query, clustered by user, the mean over users, and kept."""
+    """The metrics of one model: by query, clustered by user, mean over users, and per query."""
 
     by_query: RankingCollection
     by_user: RankingCollection
     mean_over_users: RankingCollection
     kept: PerQueryScores
-    users: Tensor  # of every query
+    users: Tensor  # one per query
 
 
 def evaluate(model: nn.Module, data: CheckIns) -> Evaluation:
-    """Rank the test part once for all that is asked of it."""
+    """Rank the test part once, for all metrics."""
     found = Evaluation(
         RankingCollection({name: metric.clone() for name, metric in METRICS.items()}),
         *(
@@ -95,7 +96,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Evaluation]:
     """Print the tables and the comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", nargs="?", type=Path)
-    parser.add_argument("--limit", type=int, help="simulate so many users only")
+    parser.add_argument("--limit", type=int, help="use only this number of users")
     options = parser.parse_args(arguments)
     data = read_or_simulate(options.data, options.limit)
     num_candidates = data.num_locations - FIRST_LOCATION

@@ -1,4 +1,4 @@
-"""The examples run from start to end, and their parts do what they say."""
+"""The examples run from start to end, and their parts do what their docstrings state."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -32,24 +33,26 @@ from check_ins import (
     simulate_check_ins,
     split_in_time,
 )
+from models import Markov, MostVisited, ReturnOrExploreGRU
+from next_location import Loaders, parse_arguments
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
 def simulated() -> pd.DataFrame:
-    """Check-ins of a few users, split in time."""
+    """Return check-ins of a few users, split in time."""
     return split_in_time(simulate_check_ins(num_users=6, num_visits=80, num_locations=100))
 
 
 @pytest.fixture(scope="module")
 def check_ins(simulated: pd.DataFrame) -> CheckIns:
-    """The same, as tensors."""
+    """Return the simulated check-ins as tensors."""
     return CheckIns.from_table(simulated)
 
 
 def run_next_location(*arguments: object) -> str:
-    """Run the example as a person does, and return what it prints."""
+    """Run the example in a process of its own, and return the printed text."""
     command = [sys.executable, str(EXAMPLES / "next_location.py"), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -57,25 +60,52 @@ def run_next_location(*arguments: object) -> str:
     return done.stdout
 
 
-def tables(printed: str) -> list[str]:
-    """Return the lines of the tables, by their rows' names."""
-    names = ("percent", "most visited", "Markov", "GRU", "share of targets")
-    return [line for line in printed.splitlines() if line.startswith(names)]
+def tables(printed: str) -> list[dict[str, list[float]]]:
+    """Return the numbers of every row of the tables, by the rows' names; a dash has none."""
+    found = []
+    for block in printed.split("\n\n"):
+        header, *rows = block.splitlines()
+        if header.startswith("percent "):
+            cells = (re.split("  +", row) for row in rows if "  " in row)
+            numbers = {
+                name: [float(x.replace(",", "")) for x in row if x != "-"] for name, *row in cells
+            }
+            found.append(numbers)
+    return found
 
 
 def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> None:
-    """A tiny run writes table, figure and logs; two processes test its weights alike."""
+    """A tiny run writes tables, figure, report and logs; two processes test its weights alike."""
     tiny = ["--limit", 5, "--length", 16]
     once = run_next_location(*tiny, "--epochs", 1, "--output", tmp_path / "one")
-    lines = tables(once)
-    assert len(lines) == 9
-    assert lines[0].split()[1:] == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
-    for line in lines[1:4]:
-        acc_at_1, acc_at_5, acc_at_10, mrr, ndcg, _ = map(float, re.findall(r"\d+\.\d+", line))
+    headline, by_decile, by_visit = tables(once)
+    assert "it/s" not in once  # progress bars are for terminals
+    assert list(headline) == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
+    for acc_at_1, acc_at_5, acc_at_10, mrr, ndcg, _ in zip(*headline.values(), strict=True):
         assert 0 < acc_at_1 < acc_at_5 < acc_at_10 < 100
         assert acc_at_1 < ndcg < acc_at_10
         assert acc_at_1 < mrr
-    assert (tmp_path / "one/accuracy_within_k.png").stat().st_size > 10_000
+    labels = ["unmapped", *(f"decile {number}" for number in range(1, 11))]
+    assert list(by_decile) == [f"acc_at_10, {label}" for label in labels]
+    (counted,) = {int(x) for x in re.findall(r"^(\d+) queries counted$", once, re.MULTILINE)}
+    assert sum(row[-1] for row in by_decile.values()) == counted
+    # The groups of targets and the groups of visits each add up to the accuracy of all.
+    share = [x / 100 for x in by_visit["exploration_share"]]
+    parts = [by_visit[f"acc_on_{kind}_at_10"] for kind in ("explorations", "returns")]
+    for model, value in enumerate(headline["acc_at_10"]):
+        of_deciles = sum(row[model] * row[-1] for row in by_decile.values() if len(row) > 1)
+        assert of_deciles / counted == pytest.approx(value, abs=0.01)
+        new, known = (part[model] for part in parts)
+        assert share[model] * new + (1 - share[model]) * known == pytest.approx(value, abs=0.02)
+
+    pixels = pyplot.imread(tmp_path / "one/accuracy_within_k.png")
+    assert pixels.shape[1] == pytest.approx(6.4 * 200, abs=1)  # 6.4 inches at 200 dpi
+    page = (tmp_path / "one/report.html").read_text()
+    assert "clustered by user" in page
+    for title in ("By user", "By hour", "By visit", "By popularity", "Ties"):
+        assert f"<h2>{title}</h2>" in page
+    for name, (*_, value) in headline.items():
+        assert re.search(rf">{name}</td><td[^>]*>(<b>)?{value:.2f}<", page), name
     assert list((tmp_path / "one/tensorboard/GRU").rglob("events.out.tfevents.*"))
     with next((tmp_path / "one/csv/GRU").rglob("metrics.csv")).open() as file:
         logged = [row["val/mrr"] for row in csv.DictReader(file) if row["val/mrr"]]
@@ -84,7 +114,8 @@ def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> 
 
     weights = ["--checkpoint", tmp_path / "one/best.ckpt", "--devices", 2]
     twice = run_next_location(*tiny, *weights, "--output", tmp_path / "two")
-    assert tables(twice) == lines
+    assert tables(twice) == [headline, by_decile, by_visit]
+    assert (tmp_path / "two/report.html").read_text() == page
 
 
 @pytest.mark.parametrize(
@@ -95,21 +126,17 @@ def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> 
         (["--batch-size", "15", "--devices", "2"], "must be a multiple of --devices, got 15"),
     ],
 )
-def test_next_location_refuses_what_cannot_work(
+def test_next_location_rejects_wrong_arguments(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A wrong argument ends the program with a line that names it."""
-    from next_location import parse_arguments
-
+    """A wrong argument ends the program with a message that names the argument."""
     with pytest.raises(SystemExit):
         parse_arguments(arguments)
     assert message in capsys.readouterr().err
 
 
 def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
-    """Both baselines order locations by the counts that a person would make by hand."""
-    from next_location import Markov, MostVisited
-
+    """Both baselines order locations by counts from plain Python loops."""
     rows = check_ins.queries(2)
     batch = Histories(check_ins, rows, length=4).batch(list(range(len(rows))))
     most_visited, markov = MostVisited(check_ins)(batch), Markov(check_ins)(batch)
@@ -124,27 +151,25 @@ def test_baselines_count_as_plain_loops_do(check_ins: CheckIns) -> None:
     )
     for index, row in enumerate(rows.tolist()):
 
-        def visits(place: int, row: int = row) -> tuple[int, int]:
-            return own[user[row], place], everybody[place]
+        def visits(where: int, row: int = row) -> tuple[int, int]:
+            return own[user[row], where], everybody[where]
 
-        def transitions(place: int, row: int = row) -> tuple[int, int, int]:
-            return moves[user[row], location[row - 1], place], *visits(place, row)
+        def transitions(where: int, row: int = row) -> tuple[int, int, int]:
+            return moves[user[row], location[row - 1], where], *visits(where, row)
 
-        places = range(check_ins.num_locations)
+        locations = range(check_ins.num_locations)
         assert most_visited[index].argsort(descending=True, stable=True).tolist() == sorted(
-            places, key=visits, reverse=True
+            locations, key=visits, reverse=True
         )
         assert markov[index].argsort(descending=True, stable=True).tolist() == sorted(
-            places, key=transitions, reverse=True
+            locations, key=transitions, reverse=True
         )
 
 
-def test_gru_looks_at_nothing_that_comes_later(check_ins: CheckIns) -> None:
-    """The scores after a visit are the same whatever visits follow."""
-    from next_location import ReturnOrExploreGRU
-
+def test_gru_scores_do_not_depend_on_later_visits(check_ins: CheckIns) -> None:
+    """Other visits later in the history leave the scores after a visit unchanged."""
     model = ReturnOrExploreGRU(check_ins, size=8)
-    batch = Histories(check_ins, check_ins.queries(2), length=12).batch([3, 40])
+    batch = Histories(check_ins, check_ins.queries(2), length=12).batch([3, 4])
     other = {**batch, "history": batch["history"].clone(), "hours": batch["hours"].clone()}
     other["history"][:, 7:] = 5
     other["hours"][:, 7:] = 0
@@ -165,7 +190,7 @@ def test_simulation_is_reproducible() -> None:
 
 
 def test_exploration_declines_as_the_law_says() -> None:
-    """Users who know S places go to a new one with probability rho S^-gamma."""
+    """A user with S visited locations goes to a new one with probability rho S^-gamma."""
     table = simulate_check_ins(num_users=60, num_visits=150, num_locations=2000, seed=1)
     new = ~table.duplicated(["user_id", "location_id"])
     known = new.groupby(table["user_id"]).cumsum() - new  # before the visit
@@ -180,8 +205,8 @@ def test_exploration_declines_as_the_law_says() -> None:
     assert shares == sorted(shares, reverse=True)
 
 
-def test_returns_prefer_what_was_visited_at_this_time_of_the_week_and_lately() -> None:
-    """A location is returned to in proportion to its visits at such times, which fade."""
+def test_returns_prefer_locations_of_this_time_of_the_week_and_recent_ones() -> None:
+    """The chance of a return is proportional to the visits at this time, with fading weights."""
     table = simulate_check_ins(num_users=40, num_visits=150, num_locations=300, seed=2)
     expected = variance = observed = 0.0
     for _, user in table.groupby("user_id"):
@@ -203,8 +228,8 @@ def test_returns_prefer_what_was_visited_at_this_time_of_the_week_and_lately() -
     assert observed == pytest.approx(expected, abs=4 * math.sqrt(variance))
 
 
-def test_split_never_learns_from_a_later_day(simulated: pd.DataFrame) -> None:
-    """Every user's parts follow each other, and no day is in two of them."""
+def test_split_puts_later_days_into_later_parts(simulated: pd.DataFrame) -> None:
+    """A user's parts follow each other in time, and no day is in two parts."""
     for _, user in simulated.groupby("user_id"):
         last = user.groupby("part")["start_day"].max()
         first = user.groupby("part")["start_day"].min()
@@ -216,7 +241,7 @@ def test_split_never_learns_from_a_later_day(simulated: pd.DataFrame) -> None:
     assert split_in_time(one_day)["part"].tolist() == [0, 0]
 
 
-def test_histories_hold_the_visits_before_and_nothing_else() -> None:
+def test_histories_hold_only_the_visits_before() -> None:
     """Histories end before their target, cross parts but not users, and are padded in front."""
     table = pd.DataFrame(
         {
@@ -234,17 +259,16 @@ def test_histories_hold_the_visits_before_and_nothing_else() -> None:
     assert data.new.tolist() == [True, False, True, True, False, True, True]
     assert data.training_counts().tolist() == [0, 0, 2, 1]
     assert [data.queries(part).tolist() for part in range(3)] == [[3], [1, 4], [5]]
-    histories = Histories(data, data.queries(2), length=4, processes=2)
-    assert len(histories) == 2
-    batch = histories.batch([0, 1])
+    histories = Histories(data, data.queries(2), length=4)
+    assert len(histories) == 1
+    batch = histories.batch([0, 0])
     assert batch["history"].tolist() == 2 * [[PADDING, 3, 2, 3]]
     assert batch["targets"].tolist() == 2 * [[PADDING, 2, 3, UNSEEN]]
     assert batch["hours"][0].tolist()[1:] == [1, 0, 23]
-    assert batch["is_real"].tolist() == [True, False]
 
 
 def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:
-    """Side by side, the training histories learn from each visit that has one before it."""
+    """The training histories hold every visit with a visit before it once, as a target."""
     rows = check_ins.training_rows(length=7)
     batch = Histories(check_ins, rows, length=7).batch(list(range(len(rows))))
     learned = torch.bincount(batch["targets"].flatten())
@@ -252,8 +276,26 @@ def test_training_histories_cover_every_visit_once(check_ins: CheckIns) -> None:
     assert torch.equal(learned[1:], expected[1:])
 
 
+def test_training_batches_hold_the_same_rows_on_two_processes(check_ins: CheckIns) -> None:
+    """In every step, the histories of two processes together are those of one process."""
+    loaders = Loaders(check_ins, length=8, batch_size=4, seed=3)
+
+    def batches(processes: int, number: int) -> list[list[list[int]]]:
+        loaders.trainer = SimpleNamespace(world_size=processes, global_rank=number)
+        return [
+            torch.cat([x["user"][:, None], x["targets"], x["hours"]], 1).tolist()
+            for x in loaders.train_dataloader()
+        ]
+
+    alone = batches(1, 0)
+    assert len(alone) > 5
+    for one, first, second in zip(alone, batches(2, 0), batches(2, 1), strict=True):
+        assert len(first) == len(second) == 2
+        assert sorted(one) == sorted(first + second)
+
+
 def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) -> None:
-    """One gzipped file with other names and a folder of parts give the same check-ins."""
+    """A gzipped file with other column names and a folder of parts give the same check-ins."""
     names = {"user_id": "who", "location_id": "where", "start_day": "day", "start_min": "minute"}
     renamed = simulated.drop(columns="part").rename(columns=names)
     renamed.to_csv(tmp_path / "all.csv.gz", index=False)
@@ -274,7 +316,7 @@ def test_reads_own_columns_and_folders(simulated: pd.DataFrame, tmp_path: Path) 
 
 
 def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFixture[str]) -> None:
-    """Values are the same by query and by user, intervals are not, and chance is that of C."""
+    """The values by query and by user are equal, and the table prints them."""
     found = uncertainty.main(["--limit", "30"])
     printed = capsys.readouterr().out
     assert list(found) == ["most frequent", "most visited", "Markov"]
@@ -342,15 +384,15 @@ def test_llm_mob_evaluates_stored_answers(
 
 
 def test_llm_mob_needs_a_clone(tmp_path: Path) -> None:
-    """Another folder is an error that tells how to make a clone."""
+    """Another folder raises an error with the command that makes a clone."""
     with pytest.raises(SystemExit, match=r"must be a clone .*git clone https://github\.com/xlw"):
         llm_mob.main([str(tmp_path)])
 
 
 def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    """Six digits of what xlwang233/LLM-Mob's notebook `metrics.ipynb` prints, and of our page.
+    """Six digits equal those of the notebook `metrics.ipynb` of xlwang233/LLM-Mob and of our page.
 
-    Cells are numbered from 0. The notebook of the first commit evaluates `top10`, today's does not.
+    Cells are numbered from 0. Only the notebook of the first commit evaluates `top10`.
     """
     if "LLM_MOB_FOLDER" not in os.environ:
         pytest.skip("needs LLM_MOB_FOLDER, a clone of github.com/xlwang233/LLM-Mob at 9ace25f")
@@ -383,7 +425,7 @@ def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[
 def test_pictures_draws_every_kind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The documentation's pictures are written, and the tables show the same values."""
+    """The program writes the documentation's pictures, and its tables show the same values."""
     monkeypatch.setenv("MPLBACKEND", "Agg")
     drawn = pictures.main(["--limit", "6", "--output", str(tmp_path)])
     shown = {path.name for path in (EXAMPLES.parent / "docs/pictures").iterdir()}
@@ -399,10 +441,10 @@ def test_pictures_draws_every_kind(
     assert any(f"{markov:.2f} %" in text.get_text() for text in drawn["value"].axes[0].texts)
 
 
-def test_ties_measures_what_rounding_does(
+def test_ties_measures_the_effect_of_rounding(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The bounds hold the expectation, and fewer bits tie more targets."""
+    """The expectation is between the bounds, and fewer bits tie more targets."""
     rows = ties.main(["--limit", "6", "--output", str(tmp_path / "ties.png")])
     assert list(rows) == ["transitions", "most visited", "Markov"]
     for precisions in rows.values():

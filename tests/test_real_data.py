@@ -1,4 +1,4 @@
-"""Real check-ins and real predictions of a language model, read from beside the project."""
+"""Real check-ins and real predictions of a language model, from ../shared/data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch import Tensor
 import oracle
 import uncertainty
 from check_ins import CheckIns, read_parts
-from next_location import Markov, MostVisited
+from models import Markov, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
@@ -43,17 +43,17 @@ UNKNOWN = 1
 
 @pytest.fixture(scope="module")
 def lists(data: Path) -> tuple[Tensor, Tensor]:
-    """The ranked lists of a language model and what was visited."""
+    """Return the ranked lists of a language model and the targets."""
     file = data / "llm_mob" / "foursquare_top10.npz"
     if not file.is_file():
         pytest.skip("needs ../shared/data/llm_mob/foursquare_top10.npz")
     stored = np.load(file)
-    # In 29 of the lists the only entry is -100: no answer, which a library of rankings pads.
+    # In 29 lists the only entry is -100, for a missing answer; -1 is the padding of this library.
     return torch.from_numpy(stored["preds"]).clamp(min=-1), torch.from_numpy(stored["targets"])
 
 
 def read(file: Path) -> dict[str, list[int]]:
-    """The visits of every user in time."""
+    """Return the visits of every user, in time order."""
     if not file.is_file():
         pytest.skip(f"needs ../shared/data/foursquare_nyc/{file.name}")
     visits: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -62,12 +62,12 @@ def read(file: Path) -> dict[str, list[int]]:
             visits[row["user_id"]].append(
                 (int(row["start_day"]), int(row["start_min"]), int(row["location_id"]))
             )
-    return {user: [place for _, _, place in sorted(seen)] for user, seen in visits.items()}
+    return {user: [location for _, _, location in sorted(seen)] for user, seen in visits.items()}
 
 
 @pytest.fixture(scope="module")
 def markov(data: Path) -> tuple[Tensor, Tensor]:
-    """Scores of a first-order Markov chain for test check-ins: how often one followed another."""
+    """Return scores of a first-order Markov chain, counts of transitions, for test check-ins."""
     train = read(data / "foursquare_nyc" / "foursquare_train.csv.gz")
     test = read(data / "foursquare_nyc" / "foursquare_test.csv.gz")
     followed: dict[int, Counter[int]] = defaultdict(Counter)
@@ -87,7 +87,7 @@ def markov(data: Path) -> tuple[Tensor, Tensor]:
 
 
 def test_figures_of_the_language_model(lists: tuple[Tensor, Tensor]) -> None:
-    """The published lists, a repeat counting once and keeping its place."""
+    """The published lists have these values; a repeated id counts once and keeps its rank."""
     expected = [
         (AccuracyAtK(1), 0.232271),
         (AccuracyAtK(5), 0.573594),
@@ -103,7 +103,7 @@ def test_figures_of_the_language_model(lists: tuple[Tensor, Tensor]) -> None:
 
 
 def test_lists_against_the_oracle(lists: tuple[Tensor, Tensor]) -> None:
-    """Two thousand lists, query by query, with repeats and short ones among them."""
+    """Two thousand lists, with repeats and short lists, have the oracle's values."""
     preds, target = lists[0][:2000], lists[1][:2000]
     queries = oracle.queries(preds, target)
     assert any(query is not None and query.length < 10 for query in queries)
@@ -120,11 +120,11 @@ def test_lists_against_the_oracle(lists: tuple[Tensor, Tensor]) -> None:
 
 
 def test_f1_of_lists_equals_sklearn(lists: tuple[Tensor, Tensor]) -> None:
-    """The first of every list is its decision."""
+    """F1 of the lists' first ids equals that of scikit-learn."""
     preds, target = lists
     for average in ("weighted", "macro", "micro"):
         ours = updated(LocationF1(LOCATIONS, average=average), preds, target).compute().item()
-        # A list without a first entry decides nothing: sklearn is told of a label nobody visits.
+        # A list without a first id is a label without visits for scikit-learn.
         labels = sorted({*target.tolist(), *preds[:, 0].tolist()} - {-1})
         theirs = f1_score(target, preds[:, 0], average=average, labels=labels, zero_division=0)
         assert ours == pytest.approx(theirs, abs=1e-6)
@@ -134,7 +134,7 @@ def test_f1_of_lists_equals_sklearn(lists: tuple[Tensor, Tensor]) -> None:
 
 
 def test_markov_chain_against_the_oracle(markov: tuple[Tensor, Tensor]) -> None:
-    """Counts of transitions tie in nearly every query; the oracle walks every place."""
+    """Scores are tied in nearly every query, and the metrics equal the oracle."""
     scores, target = markov[0][:60], markov[1][:60]
     queries = oracle.queries(scores, target)
     cases: list[tuple[Any, dict[str, Any]]] = [
@@ -154,7 +154,7 @@ def test_markov_chain_against_the_oracle(markov: tuple[Tensor, Tensor]) -> None:
 
 
 def test_markov_chain_against_sklearn(markov: tuple[Tensor, Tensor]) -> None:
-    """scikit-learn's NDCG averages ties too; its accuracy and F1 agree where both are defined."""
+    """NDCG with ties, accuracy without ties and F1 equal those of scikit-learn."""
     scores, target = markov
     relevance = torch.nn.functional.one_hot(target[:300], LOCATIONS)
     theirs = ndcg_score(relevance.numpy(), scores[:300].numpy(), k=10)
@@ -169,7 +169,7 @@ def test_markov_chain_against_sklearn(markov: tuple[Tensor, Tensor]) -> None:
 
 @pytest.mark.parametrize("k", [1, 5, 10])
 def test_libcity_metrics_of_the_markov_chain(markov: tuple[Tensor, Tensor], k: int) -> None:
-    """In the order of `torch.topk` LibCity's loops have the same values, ties included."""
+    """Lists from `torch.topk` have the values of LibCity's loops."""
     scores, target = markov
     lists = scores.topk(10).indices
     hits, reciprocal, discounted = 0, 0.0, 0.0
@@ -195,7 +195,7 @@ def test_libcity_metrics_of_the_markov_chain(markov: tuple[Tensor, Tensor], k: i
 
 @pytest.mark.parametrize("k", [1, 5, 10])
 def test_libcity_metrics_of_tied_markov_scores(markov: tuple[Tensor, Tensor], k: int) -> None:
-    """From the scores, they are the means over the places that ties leave open."""
+    """From tied scores, the values are the means over the ranks of the tied block."""
     scores, target = markov
     own = scores.gather(1, target[:, None])
     above, tied = (scores > own).sum(1).tolist(), (scores == own).sum(1).tolist()
@@ -209,8 +209,8 @@ def test_libcity_metrics_of_tied_markov_scores(markov: tuple[Tensor, Tensor], k:
     assert [value.item() for value in got.values()] == pytest.approx(expected, abs=1e-6)
 
 
-def test_what_ties_are_worth(markov: tuple[Tensor, Tensor]) -> None:
-    """On real check-ins the tie policy decides the figure: twice the accuracy, by optimism."""
+def test_the_tie_policy_changes_the_accuracy(markov: tuple[Tensor, Tensor]) -> None:
+    """On real check-ins, optimistic ties raise the accuracy by more than 25 points."""
     scores, target = markov
     worst, fair, best = (
         updated(AccuracyAtK(10, ties=ties), scores, target).compute().item()
@@ -221,10 +221,10 @@ def test_what_ties_are_worth(markov: tuple[Tensor, Tensor]) -> None:
     assert worst <= chosen <= best
 
 
-def test_how_sure_the_figures_are(data: Path) -> None:
-    """The table of docs/uncertainty.md: by user, intervals are several times as wide as by query.
+def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
+    """docs/uncertainty.md has this table; intervals by user are several times as wide as by query.
 
-    The standard errors are computed anew, from the kept scores, in NumPy.
+    The expected standard errors are computed from the scores per query, in NumPy.
     """
     folder = data / "foursquare_nyc"
     if not folder.is_dir():
@@ -248,7 +248,7 @@ def test_how_sure_the_figures_are(data: Path) -> None:
         assert float(evaluation.by_user["MRR"].standard_error()) == pytest.approx(clustered)
         assert float(evaluation.by_query["MRR"].standard_error()) == pytest.approx(plain, rel=1e-5)
         assert clustered > 3.8 * plain
-    # the intervals overlap, and the difference on the same users is sure all the same
+    # the intervals overlap, and the paired difference is significant
     low, _ = found["markov"].by_user["MRR"].interval()
     _, high = found["visited"].by_user["MRR"].interval()
     assert low < high
@@ -259,8 +259,8 @@ def test_how_sure_the_figures_are(data: Path) -> None:
     assert compared.p_value < 0.001
 
 
-def test_unknown_locations_left_out(markov: tuple[Tensor, Tensor]) -> None:
-    """Ignoring the id of never-seen locations equals removing their queries."""
+def test_ignoring_unknown_locations_removes_their_queries(markov: tuple[Tensor, Tensor]) -> None:
+    """`ignore_index` for the id of unknown locations equals removing their queries."""
     scores, target = markov
     known = target != UNKNOWN
     assert 0 < int((~known).sum()) < len(target)
@@ -273,10 +273,10 @@ def test_unknown_locations_left_out(markov: tuple[Tensor, Tensor]) -> None:
 def test_invented_ids_of_a_language_model_are_counted(
     lists: tuple[Tensor, Tensor], data: Path
 ) -> None:
-    """The stored lists hold one id that is no location, and are measured by decile all the same."""
+    """The stored lists hold an id outside the vocabulary, and the decile metrics count it."""
     preds, targets = lists
     train = read(data / "foursquare_nyc" / "foursquare_train.csv.gz")
-    visits = torch.tensor([place for places in train.values() for place in places])
+    visits = torch.tensor([location for seen in train.values() for location in seen])
     bins = PopularityBins.from_counts(visits.bincount(minlength=LOCATIONS))
     invented = int((preds >= LOCATIONS).sum())
     assert invented > 0
