@@ -126,7 +126,7 @@ def equal_states(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
 
 
 def tied_batch(n: int = 12, locations: int = 9, levels: int = 4) -> Batch:
-    """Random scores with ties, and up to three relevant ids a query."""
+    """Random scores with ties, and up to three relevant ids per query."""
     target = torch.randint(-1, locations, (n, 3))
     return torch.randint(levels, (n, locations)).float(), target
 
@@ -196,7 +196,13 @@ EXAMPLES_BY_HAND: list[tuple[str, Options, str, dict[int | str, float]]] = [
         "DecileKForRecall",
         {"min_recall": 0.5},
         "k_for_recall_50",
-        {10: 2.0, 9: 1.5, 8: (1 + 9 // 2) / 2, 1: 1.0},
+        {10: 2.0, 9: 1.5, 1: 1.0},  # of two queries in bin 8, one has an empty list
+    ),
+    (
+        "DecileKForRecall",
+        {"min_recall": 0.5, "exhausted": 6},
+        "k_for_recall_50",
+        {10: 2.0, 9: 1.5, 8: (1 + 6) / 2, 1: 1.0},
     ),
     (
         "DecilePredictionShare",
@@ -221,9 +227,9 @@ def example(form: str) -> Batch:
         return lists, target
     scores = torch.full((2, 10), -math.inf)
     for row, ids in enumerate(EXAMPLE_LISTS):
-        for place, i in enumerate(ids):
+        for rank, i in enumerate(ids):
             if i >= 0:
-                scores[row, i] = -float(place)
+                scores[row, i] = -float(rank)
     return scores, target
 
 
@@ -266,8 +272,8 @@ def compare(name: str, options: Options, problem: Any) -> None:
 @EXAMPLES
 @given(data=st.data())
 def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.DataObject) -> None:
-    """Scores with ties and infinities say what every order of the tied ones says."""
-    # which NaNs are on the first ranks, only shares would tell: they have a test of their own
+    """Scores with ties and infinities give the value over all orders of the tied ones."""
+    # the ids of NaNs on the first ranks matter to shares alone, which have a test of their own
     levels = DIRTY if name != "DecilePredictionShare" else [x for x in DIRTY if x == x]
     compare(name, options, data.draw(problems("scores", levels)))
 
@@ -276,7 +282,7 @@ def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.Data
 @EXAMPLES
 @given(problem=problems("lists"))
 def test_lists_agree_with_the_oracle(name: str, options: Options, problem: Any) -> None:
-    """Lists of ids with repeats and padding say what the definitions say."""
+    """Lists of ids with repeats and padding give the values of the definitions."""
     compare(name, options, problem)
 
 
@@ -334,7 +340,7 @@ def test_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
 
 
 def test_documented_keys() -> None:
-    """Ten bins give the names that papers' tables and loggers sort."""
+    """The names of ten bins sort in their order."""
     metric = DecilePrecision(PopularityBins([1, 10]), k=5)
     updated(metric, torch.rand(1, 2), torch.tensor([0]))
     numbers = [f"{n:02}" for n in range(1, 11)]
@@ -355,7 +361,7 @@ def test_global_scope_cuts_before_it_splits() -> None:
     """Within, k cuts a bin's own list; globally, the list of all."""
     bins = PopularityBins([1, 1, 2, 2])
     lists, target = torch.tensor([[2, 3, 0, 1]]), torch.tensor([[1]])
-    # own list 0, 1: a hit among two; of the first three places only 0 is in bin 1
+    # own list 0, 1: a hit among two; of the first three ranks only 0 is in bin 1
     within = DecilePrecision(bins, k=3, decile=1)
     across = DecilePrecision(bins, k=3, scope="global", decile=1)
     assert updated(within, lists, target).compute() == 0.5
@@ -387,13 +393,42 @@ def test_median_of_even_and_odd_numbers_of_queries() -> None:
 
 
 def test_exhausted_lists_may_count_less_than_found_ones() -> None:
-    """What an exhausted list counts is sorted among the others before the median is taken."""
+    """`exhausted` is sorted among the other values of k before the median is taken."""
     bins, lists = PopularityBins([1] * 6), torch.tensor([[0, 1, 2, 3]] * 3)
     metric = DecileKForRecall(bins, 1.0, exhausted=2, decile=1)
     assert updated(metric, lists, torch.tensor([5, 0, 3])).compute() == 2
     large = DecileKForRecall(bins, 1.0, exhausted=10**6, statistic="mean", decile=1)
     expected = torch.tensor((10**6 + 1 + 4) / 3)
     assert updated(large, lists, torch.tensor([5, 0, 3])).compute() == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "median"),
+    [
+        ([0, 3, 5], 4.0),
+        ([0, 5, 5], math.nan),
+        ([0, 1, 3, 5], 3.0),
+        ([0, 1, 5, 5], math.nan),
+        ([0, 5, 5, 5], math.nan),
+        ([5], math.nan),
+        ([3, 3, 3, 3, 5, 5, 5], 4.0),
+    ],
+)
+def test_queries_without_an_answer_sort_last(target: list[int], median: float) -> None:
+    """The median is a number where the middle is; the mean is not, from one of them on."""
+    bins, lists = PopularityBins([1] * 6), torch.tensor([[0, 1, 2, 3]]).expand(len(target), 4)
+    metric = DecileKForRecall(bins, 1.0, decile=1)
+    value = updated(metric, lists, torch.tensor(target)).compute()
+    assert value.isnan() if math.isnan(median) else value == median
+    mean = DecileKForRecall(bins, 1.0, statistic="mean", decile=1)
+    assert updated(mean, lists, torch.tensor(target)).compute().isnan()
+
+
+def test_no_answer_is_a_dash_in_tables() -> None:
+    """A table has no number where no query of the bin has one."""
+    metrics = RankingCollection({"k": DecileKForRecall(PopularityBins([1, 1]), 1.0, decile=1)})
+    metrics.update(torch.tensor([[0]]), torch.tensor([1]))
+    assert metrics.table().rows[0][-1] == "-"
 
 
 def test_coverage_counts_a_location_once() -> None:
@@ -440,14 +475,15 @@ def test_replacing_a_score_by_nan_improves_nothing(
     target = torch.full((len(preds),), column)
     broken = preds.clone()
     broken[row, column] = math.nan
-    half = PopularityBins(bin_of, num_bins).num_mapped // 2
-    if name == "DecileKForRecall" and options.get("exhausted", half) < len(bin_of):
+    if "exhausted" in options:  # a small number would reward a list that ends early
         options = {**options, "exhausted": len(bin_of)}
     bins = PopularityBins(bin_of, num_bins)
     metric = make(name, bins, options, decile=bin_of[column] or "unmapped")
     before = updated(metric, preds, target).compute()
     metric.reset()
     after = updated(metric, broken, target).compute()
+    if name == "DecileKForRecall":  # no answer is worse than any
+        before, after = before.nan_to_num(nan=math.inf), after.nan_to_num(nan=math.inf)
     if not before.isnan():
         assert (after <= before) if metric.higher_is_better else (after >= before)
 
@@ -478,8 +514,8 @@ def test_permuting_ids_permutes_nothing(
 
 
 @pytest.mark.parametrize("kept", [2, 4])
-def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_places_kept(kept: int) -> None:
-    """More NaNs than places are on none of them, whatever their ids and whoever asks."""
+def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: int) -> None:
+    """More NaNs than ranks are on none of them, for any ids and any number of ranks kept."""
     scores = torch.full((1, 6), math.nan)
     shares = []
     for bin_of in ([1, 1, 1, 2, 2, 2], [2, 2, 2, 1, 1, 1]):
@@ -515,8 +551,8 @@ def test_any_split_into_batches_gives_the_same_bits(
 
 @every_case
 @pytest.mark.parametrize("form", ["scores", "lists"])
-def test_more_places_than_needed_change_nothing(form: str, name: str, options: Options) -> None:
-    """A Ranking that kept more places gives the same bits as one that kept just enough."""
+def test_more_ranks_than_needed_change_nothing(form: str, name: str, options: Options) -> None:
+    """A Ranking that kept more ranks gives the same bits as one that kept just enough."""
     bins, (preds, target) = some_bins(), tied_batch(levels=5)
     preds[0, 3], preds[1, :4], preds[2] = math.nan, -math.inf, math.nan
     if form == "lists":
@@ -561,6 +597,90 @@ def test_batch_without_queries_adds_nothing(form: str, name: str, options: Optio
     metric.update(empty, target[:0])
     metric.update(empty, target[:0, 0])
     assert equal_states(state(metric), before)
+
+
+# Intervals ---------------------------------------------------------------------------------------
+
+MEANS = [case for case in CASES if case[0] in decile_oracle.SCORES]
+every_mean = pytest.mark.parametrize(
+    ("name", "options"), MEANS, ids=[i for i in IDS if i.startswith(tuple(decile_oracle.SCORES))]
+)
+
+
+@every_mean
+@EXAMPLES
+@given(data=st.data(), confidence=st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_intervals_agree_with_the_oracle(
+    name: str, options: Options, data: st.DataObject, confidence: float
+) -> None:
+    """Per bin: the number of queries, the standard error and the interval of its scores."""
+    bin_of, num_bins, batch, ignored = data.draw(problems("scores"))
+    bins = PopularityBins(bin_of, num_bins)
+    metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
+    of = decile_oracle.queries(*batch, ignored)
+    numbers = [*range(1, num_bins + 1), 0]
+    scores = [decile_oracle.SCORES[name](of, bin_of, number, **options) for number in numbers]
+    assert metric.num_queries.tolist() == list(map(len, scores))
+    errors, limits = metric.standard_error(), metric.interval(confidence)
+    assert list(errors) == list(limits) == list(metric.compute())
+    for key, values in zip(errors, scores, strict=True):
+        error, low, high = decile_oracle.sure(values, confidence)
+        # squares are summed in steps of 2^-32, so small errors are rounded
+        assert float(errors[key]) == pytest.approx(error, abs=2e-5, nan_ok=True)
+        assert [float(x) for x in limits[key]] == pytest.approx([low, high], abs=1e-6, nan_ok=True)
+
+
+@every_mean
+def test_interval_of_a_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
+    """With `decile` the bounds, the error and the members of a collection have the same bits."""
+    bins, batch = some_bins(), tied_batch()
+    every = updated(make(name, bins, options), *batch)
+    deciles = [1, 2, 3, "unmapped"]
+    scalars = {f"d{decile}": make(name, bins, options, decile=decile) for decile in deciles}
+    metrics = RankingCollection(scalars)
+    metrics.update(*batch)
+    found = metrics.compute_with_intervals(0.9)
+    for member, key in zip(scalars, every.compute(), strict=True):
+        low, high = every.interval(0.9)[key]
+        assert same(found[f"{member}_low"], low)
+        assert same(found[f"{member}_high"], high)
+        assert same(metrics[member].standard_error(), every.standard_error()[key])
+        assert torch.equal(metrics[member].num_queries, every.num_queries)
+
+
+def test_a_dict_has_no_interval_in_a_collection() -> None:
+    """A collection gives bounds to single values; the metric itself gives the dict of them."""
+    metric = DecileNDCG(some_bins(), 2)
+    metrics = RankingCollection({"ndcg": metric})
+    metrics.update(*tied_batch())
+    assert same(metrics.compute_with_intervals(), metrics.compute())
+    assert len(metrics.table(intervals=True).rows) == 4
+    assert not metric.averages_scores
+
+
+def test_a_subclass_with_another_value_has_no_interval() -> None:
+    """The sums are those of the mean, not of what a subclass computes."""
+
+    class Percent(DecilePrecision):
+        def values(self) -> Tensor:
+            return 100 * super().values()
+
+    for decile in (None, 1):
+        metric = updated(Percent(PopularityBins([1]), 1, decile=decile), torch.ones(2, 1), [0, 0])
+        assert not metric.averages_scores
+        for ask in (metric.interval, metric.standard_error):
+            with pytest.raises(TypeError, match="mean of scores"):
+                ask()
+    with pytest.raises(TypeError, match="mean of scores"):
+        DecileKForRecall(PopularityBins([1]), 1.0, decile=1).interval()
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, True])
+def test_confidence_is_a_fraction(confidence: float) -> None:
+    """The rule is that of every other metric."""
+    metric = DecileNDCG(PopularityBins([1]), 1)
+    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
+        metric.interval(confidence)
 
 
 # Options are checked, inputs are checked, and errors change nothing ------------------------------
@@ -1141,13 +1261,13 @@ def test_real_check_ins(data: Path) -> None:
     users, target = torch.tensor(test).unbind(1)
     scores = own[users]  # the user's own visits: many ties
     order = torch.randperm(locations)
-    place = order.argsort()
+    renumbered = order.argsort()
     for by in ("mass", "items"):
         bins = PopularityBins.from_counts(total.long(), by=by)  # type: ignore[arg-type]
         permuted = PopularityBins.from_counts(total[order].long(), by=by)  # type: ignore[arg-type]
         metrics = updated(decile_metrics(bins, k=5, candidates=50), scores, target)
         again = updated(
-            decile_metrics(permuted, k=5, candidates=50), scores[:, order], place[target]
+            decile_metrics(permuted, k=5, candidates=50), scores[:, order], renumbered[target]
         )
         values = metrics.compute()
         assert same(values, again.compute())
