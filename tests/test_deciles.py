@@ -432,7 +432,7 @@ def test_no_answer_is_a_dash_in_tables() -> None:
 
 
 def test_coverage_counts_a_location_once() -> None:
-    """One hit among many misses covers a location, whichever batch it is in."""
+    """One hit among many misses covers a location, in any batch."""
     bins = PopularityBins([1, 1, 1])
     metric = DecileCoverage(bins, k=1, decile=1)
     metric.update(torch.tensor([[1], [2], [0], [0]]), torch.tensor([0, 0, 0, 0]))
@@ -440,7 +440,7 @@ def test_coverage_counts_a_location_once() -> None:
     assert metric.compute() == 0.5
 
 
-# No model may profit from saying nothing ---------------------------------------------------------
+# No model profits from missing scores -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{"k": 1}, {"k": 2}, {"k": 1, "candidates": 1}])
@@ -456,7 +456,7 @@ def test_constant_scores_are_no_better_than_chance(options: Options) -> None:
 
 @every_judgement
 def test_model_of_nan_hits_nothing(name: str, options: Options) -> None:
-    """Scores of NaN are worth what empty lists are worth."""
+    """Scores of NaN have the same values as empty lists."""
     bins, (preds, target) = some_bins(), tied_batch()
     diverged = updated(make(name, bins, options), torch.full_like(preds, math.nan), target)
     empty = updated(make(name, bins, options), torch.full((len(preds), 4), -1), target)
@@ -488,7 +488,7 @@ def test_replacing_a_score_by_nan_improves_nothing(
         assert (after <= before) if metric.higher_is_better else (after >= before)
 
 
-# Ids play no part --------------------------------------------------------------------------------
+# Values do not depend on ids ---------------------------------------------------------------------
 
 
 @every_class
@@ -534,7 +534,7 @@ def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: i
 def test_any_split_into_batches_gives_the_same_bits(
     name: str, options: Options, sizes: list[int], seed: int
 ) -> None:
-    """States are equal to the bit however the queries are cut into batches."""
+    """States are equal to the bit for every split into batches."""
     torch.manual_seed(seed)
     bins, (preds, target) = some_bins(), tied_batch()
     whole = updated(make(name, bins, options), preds, target)
@@ -567,7 +567,7 @@ def test_more_ranks_than_needed_change_nothing(form: str, name: str, options: Op
 
 @every_class
 def test_lists_and_scores_in_the_same_order_give_the_same_bits(name: str, options: Options) -> None:
-    """Falling scores and the list of their ids say the same."""
+    """Falling scores and the list of their ids have the same state."""
     bins, target = some_bins(), tied_batch()[1]
     scores = torch.rand(12, 9)
     by_score = updated(make(name, bins, options), scores, target)
@@ -649,7 +649,7 @@ def test_interval_of_a_scalar_is_the_entry_of_the_dict(name: str, options: Optio
 
 
 def test_a_dict_has_no_interval_in_a_collection() -> None:
-    """A collection gives bounds to single values; the metric itself gives the dict of them."""
+    """A collection has bounds for single values only; the metric returns a dict of bounds."""
     metric = DecileNDCG(some_bins(), 2)
     metrics = RankingCollection({"ndcg": metric})
     metrics.update(*tied_batch())
@@ -659,7 +659,7 @@ def test_a_dict_has_no_interval_in_a_collection() -> None:
 
 
 def test_a_subclass_with_another_value_has_no_interval() -> None:
-    """The sums are those of the mean, not of what a subclass computes."""
+    """A subclass that computes another value than the mean raises."""
 
     class Percent(DecilePrecision):
         def values(self) -> Tensor:
@@ -677,7 +677,7 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5, True])
 def test_confidence_is_a_fraction(confidence: float) -> None:
-    """The rule is that of every other metric."""
+    """The rule for `confidence` is that of every other metric."""
     metric = DecileNDCG(PopularityBins([1]), 1)
     with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
         metric.interval(confidence)
@@ -728,7 +728,7 @@ def test_bins_must_be_popularity_bins(bins: Any) -> None:
 
 @every_class
 def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> None:
-    """Ids without a bin, shapes and types that do not fit leave the state as it was."""
+    """Ids without a bin, and wrong shapes and types, raise and do not change the state."""
     bins, (preds, target) = some_bins(), tied_batch()
     metric = updated(make(name, bins, options), preds, target)
     before = state(metric)
@@ -755,7 +755,7 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
 def test_an_invented_id_is_a_wrong_answer_that_keeps_its_rank(
     name: str, options: Options, wrong: int
 ) -> None:
-    """It is in no bin, moves the others down by one, and is counted."""
+    """The id is in no bin, moves the others down by one, and is counted."""
     bins, target = some_bins(), torch.tensor([1, 5])
     lists = torch.tensor([[0, wrong, 1, 2], [wrong, 5, 3, -1]])
     metric = updated(make(name, bins, options), lists, target)
@@ -769,7 +769,7 @@ def test_an_invented_id_is_a_wrong_answer_that_keeps_its_rank(
 
 @every_class
 def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
-    """Ids without a bin are no error in queries that the mask or `ignore_index` leaves out."""
+    """Ids without a bin raise no error in queries that the mask or `ignore_index` excludes."""
     bins = some_bins()
     lists = torch.tensor([[0, 1, 2], [99, 500, 3], [4, 5, 6]])
     target, mask = torch.tensor([1, 99, 5]), torch.tensor([True, False, True])
@@ -782,7 +782,7 @@ def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
 
 
 def test_collection_error_changes_no_member() -> None:
-    """Where one member refuses a batch, none has counted it."""
+    """If one member refuses a batch, no member counts it."""
     small = PopularityBins([1, 2])
     members = {"mrr": MRR(), "share": DecilePredictionShare(small, 1, decile=1)}
     metrics = RankingCollection(members)
@@ -847,7 +847,7 @@ def test_bins_move_with_the_metric(name: str, options: Options) -> None:
 
 @every_class
 def test_forward_returns_the_batch_and_counts_it(name: str, options: Options) -> None:
-    """`metric(...)` is the value of the batch, `compute` that of all."""
+    """`metric(...)` is the value of the batch, `compute` the value of all batches."""
     bins, one, two = some_bins(), tied_batch(), tied_batch()
     metric, both = make(name, bins, options), make(name, bins, options)
     for batch in (one, two):
@@ -858,7 +858,7 @@ def test_forward_returns_the_batch_and_counts_it(name: str, options: Options) ->
 
 
 def test_inference_mode_and_training_agree() -> None:
-    """Batches counted in inference mode and outside of it add up."""
+    """Batches in inference mode and outside of it add up."""
     bins, one, two = some_bins(), tied_batch(), tied_batch()
     mixed = decile_metrics(bins, k=2)
     with torch.inference_mode():
@@ -886,7 +886,7 @@ def scalars(bins: PopularityBins) -> dict[str, Callable[[], Metric]]:
 
 @COLLECTIONS
 def test_what_differs_is_never_merged(kind: Any) -> None:
-    """After a first batch that leaves all states alike, every member goes on by itself."""
+    """After a first batch that makes all states equal, every member keeps its own state."""
     bins = some_bins()
     makers = scalars(bins)
     metrics = kind({name: maker() for name, maker in makers.items()})
@@ -922,7 +922,7 @@ def test_bins_that_differ_are_never_merged(kind: Any) -> None:
 def test_equal_tables_of_fewer_and_more_bins_are_never_merged(
     kind: Any, name: str, options: Options
 ) -> None:
-    """A table is not all of its bins: how many there are decides the sizes of states and values."""
+    """Bins with equal tables and different numbers of bins have states of their own."""
     counted = PopularityBins.from_counts([2, 9, 1, 0, 8, 2, 1, 7, 0], num_bins=2)
     table = counted.bin_of
     all_bins = [PopularityBins(table, 2), PopularityBins(table, 10), PopularityBins(table), counted]
@@ -940,7 +940,7 @@ def test_equal_tables_of_fewer_and_more_bins_are_never_merged(
 
 
 def test_state_names_tell_apart_what_update_reads() -> None:
-    """Options of `update` are in the state's name, options of `compute` alone are not."""
+    """Options of `update` are in the state's name; options of `compute` are not."""
     bins, other = some_bins(), PopularityBins([1] * 9)
 
     def named(metric: Metric) -> str:
@@ -1021,7 +1021,7 @@ STEPS = st.lists(
 def test_any_course_of_calls_computes_what_was_counted(
     kind: Any, steps: list[str], seed: int
 ) -> None:
-    """Between updates a collection may be computed, reset, called, copied and looked into."""
+    """Between updates a collection may be computed, reset, called, copied and iterated."""
     torch.manual_seed(seed)
     bins = some_bins()
 
@@ -1084,7 +1084,7 @@ def test_any_course_of_calls_computes_what_was_counted(
 
 
 def test_members_of_different_needs_have_the_values_they_have_alone() -> None:
-    """Cut-offs and numbers of candidates do not show in each other's values."""
+    """The cut-offs of one member do not change another member's values."""
     bins = some_bins()
     preds, target = tied_batch(40, levels=6)
     preds[0, 2], preds[1] = math.nan, -math.inf
@@ -1167,7 +1167,7 @@ def test_lightning_logs_every_epoch_and_loader(way: str, sanity: int, tmp_path: 
     logged: list[dict[str, Tensor]] = []
 
     def collections() -> list[RankingCollection]:
-        """One collection a loader."""
+        """One collection per loader."""
         made = []
         for loader in range(LOADERS):
             metrics = decile_metrics(bins, k=2, prefix=f"{loader}/")
@@ -1246,7 +1246,7 @@ def test_lightning_logs_every_epoch_and_loader(way: str, sanity: int, tmp_path: 
 
 
 def test_real_check_ins(data: Path) -> None:
-    """On real check-ins, both binnings: ids play no part, counts add up, shares are shares."""
+    """On real check-ins values do not depend on ids, counts add up, and shares are at most 1."""
 
     def read(part: str) -> list[tuple[int, int]]:
         with gzip.open(data / "foursquare_nyc" / f"foursquare_{part}.csv.gz", "rt") as lines:
@@ -1282,7 +1282,7 @@ def test_real_check_ins(data: Path) -> None:
 
 
 def test_plot_draws_bars_from_the_rarest_bin_to_the_most_popular() -> None:
-    """One bar a bin, `unmapped` apart, and bins without data marked as such."""
+    """One bar per bin, `unmapped` apart, and a mark for bins without data."""
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
     metric = DecilePrecision(PopularityBins([2, 2, 1, 0], 2), k=1)
     metric.update(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]))
