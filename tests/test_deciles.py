@@ -648,6 +648,39 @@ def test_interval_of_a_scalar_is_the_entry_of_the_dict(name: str, options: Optio
         assert torch.equal(metrics[member].num_queries, every.num_queries)
 
 
+@pytest.mark.parametrize("decile", [None, 2, "unmapped"])
+def test_intervals_are_of_all_processes(decile: Any) -> None:
+    """Two processes with a part of the queries each have the bits of one process with all."""
+
+    def numbers(found: Any) -> list[str]:
+        if isinstance(found, Tensor):
+            return [repr(float(found))]
+        parts = found.values() if isinstance(found, Mapping) else found
+        return [number for part in parts for number in numbers(part)]
+
+    bins, (preds, target) = some_bins(), tied_batch(30)
+    whole = updated(DecileNDCG(bins, 2, decile=decile), preds, target)
+    parts: list[DecileNDCG] = []
+
+    def sum_of_parts(_state: Tensor, group: Any) -> list[Tensor]:
+        return [sum(part_states, torch.zeros_like(whole.state))]
+
+    for rows in (slice(0, 11), slice(11, 30)):
+        options: Options = {"dist_sync_fn": sum_of_parts, "distributed_available_fn": lambda: True}
+        parts.append(
+            updated(DecileNDCG(bins, 2, decile=decile, **options), preds[rows], target[rows])
+        )
+    part_states = [part.state.clone() for part in parts]
+    for part, own in zip(parts, part_states, strict=True):
+        assert not torch.equal(own, whole.state)
+        for found, expected in [
+            (part.interval(0.9), whole.interval(0.9)),
+            (part.standard_error(), whole.standard_error()),
+        ]:
+            assert numbers(found) == numbers(expected)
+        assert torch.equal(part.state, own)
+
+
 def test_a_dict_has_no_interval_in_a_collection() -> None:
     """A collection has bounds for single values only; the metric returns a dict of bounds."""
     metric = DecileNDCG(some_bins(), 2)
