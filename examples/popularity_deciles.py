@@ -1,4 +1,4 @@
-"""How well are rare places predicted? Decile metrics of two baselines, with both binnings.
+"""How well are rare locations predicted? Decile metrics of two baselines, with both binnings.
 
     python popularity_deciles.py                # simulated check-ins
     python popularity_deciles.py check_ins.csv  # or a folder, as for next_location.py
@@ -7,8 +7,9 @@ Prints a table for every baseline and binning, rarest decile first, and writes a
 """
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from matplotlib.figure import Figure
 
@@ -19,38 +20,77 @@ from nextloc_metrics.families.popularity import By
 
 K = 5
 COLUMNS = {
-    f"precision_at_{K}": "P@5",
-    f"ndcg_at_{K}": "NDCG@5",
+    f"precision_at_{K}": f"P@{K}",
+    f"ndcg_at_{K}": f"NDCG@{K}",
     "k_for_recall_50": "k for recall .5",
-    f"prediction_share_at_{K}": "share of predictions",
-    f"coverage_at_{K}": "coverage",
+    f"prediction_share_at_{K}": f"share@{K}",
+    f"coverage_at_{K}": f"coverage@{K}",
 }
+# The colours of Okabe and Ito, with hatches for print in grey.
+STYLES = [("#56b4e9", ""), ("#e69f00", "///"), ("#009e73", "...")]
 
 
-def evaluate(model: MostVisited, data: CheckIns, bins: PopularityBins) -> RankingCollection:
+def evaluate(
+    model: MostVisited, data: CheckIns, bins: PopularityBins
+) -> tuple[RankingCollection, DecileNDCG]:
     """Update the decile metrics with the test part."""
-    metrics = decile_metrics(bins, k=K)
+    metrics, ndcg = decile_metrics(bins, k=K), DecileNDCG(bins, K)
     for _rows, batch, scores in score_test_part(model, data):
-        metrics.update(scores, batch["targets"][:, -1])
-    return metrics
+        ranking = metrics.rank(scores, batch["targets"][:, -1])
+        metrics.update(ranking)
+        ndcg.update(ranking)
+    return metrics, ndcg
 
 
-def format_table(metrics: RankingCollection, bins: PopularityBins) -> str:
+def format_table(metrics: RankingCollection, ndcg: DecileNDCG) -> str:
     """Lay out a row for every decile."""
     values = {name: float(value) for name, value in metrics.compute().items()}
     widths = [max(len(title), len("0.1234")) for title in COLUMNS.values()]
     titles = map(str.rjust, COLUMNS.values(), widths)
-    lines = ["decile     locations  " + "  ".join(titles)]
-    for decile in [*range(1, bins.num_bins + 1), "unmapped"]:
-        number = 0 if decile == "unmapped" else decile
-        label = decile if number == 0 else f"{number:02}"
+    lines = ["decile     locations  queries  " + "  ".join(titles)]
+    deciles = ndcg.deciles(ndcg.bins)
+    for decile, queries in zip(deciles, ndcg.num_queries.tolist(), strict=True):
+        label = ndcg.key(decile).rpartition("_")[2]
         cells = [
-            f"{values[f'{name}_decile_{label}']:{width}.4g}"
+            f"{values[f'{name}_decile_{label}']:{width}.{'1f' if name.startswith('k_') else '4f'}}"
             for name, width in zip(COLUMNS, widths, strict=True)
         ]
-        size = int((bins.bin_of == number).sum())
-        lines.append(f"{label!s:<9}  {size:>9}  " + "  ".join(cells))
+        size = int((ndcg.bins.bin_of == (0 if decile == "unmapped" else decile)).sum())
+        lines.append(f"{label:<9}  {size:>9}  {queries:>7}  " + "  ".join(cells))
     return "\n".join(lines).replace("nan", "  -")
+
+
+def draw_deciles(models: Mapping[str, DecileNDCG], ax: Any) -> None:
+    """Draw the value of every bin for several models, with 95 % intervals."""
+    width = 0.8 / len(models)
+    first = next(iter(models.values()))
+    numbers = first.num_queries.tolist()
+    for model, (name, metric) in enumerate(models.items()):
+        color, hatch = STYLES[model % len(STYLES)]
+        limits = metric.interval()
+        for at, (key, value) in enumerate(metric.compute().items()):
+            x, height = at + (model - (len(models) - 1) / 2) * width, 100 * float(value)
+            if value.isnan():
+                ax.text(x, 1, "no data", rotation=90, ha="center", va="bottom", color="0.4")
+                continue
+            label = name if at == 0 else None
+            ax.bar(x, height, width, color=color, hatch=hatch, edgecolor="black", label=label)
+            low, high = (100 * float(end) for end in limits[key])
+            ax.errorbar(
+                x, height, [[height - low], [high - height]], color="black", linewidth=1, capsize=2
+            )
+            if height == 0:
+                ax.text(x, high + 1, "0", ha="center", va="bottom")
+    ticks = [
+        f"{decile}\n{number:,}"
+        for decile, number in zip(first.deciles(first.bins), numbers, strict=True)
+    ]
+    ax.set_xticks(range(len(ticks)), ticks)
+    ax.set_xlim(-0.6, len(ticks) - 0.4)
+    ax.set_ylim(0, 100)
+    ax.set_ylabel(f"NDCG@{K} (%), 95 % interval")
+    ax.grid(axis="y", alpha=0.3)
+    ax.set_axisbelow(True)
 
 
 def main() -> None:
@@ -58,22 +98,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--output", type=Path, default=Path("runs/popularity_deciles.png"))
-    parser.add_argument("--limit", type=int, help="simulate so many users only")
+    parser.add_argument("--limit", type=int, help="number of users to simulate")
     options = parser.parse_args()
     data = read_or_simulate(options.data, options.limit)
     models = {"most visited": MostVisited(data), "Markov": Markov(data)}
-    figure = Figure(figsize=(9, 6.5), layout="constrained")
-    axes = figure.subplots(2, 2, sharey=True)
-    for column, by in zip(axes.T, get_args(By), strict=True):
+    figure = Figure(figsize=(8, 6.5), layout="constrained")
+    titles = {
+        "mass": "by mass: every bin has about a tenth of the training visits",
+        "items": "by items: every bin has about a tenth of the locations",
+    }
+    for by, ax in zip(get_args(By), figure.subplots(2), strict=True):
         bins = PopularityBins.from_counts(data.training_counts(), by=by)
-        for ax, (name, model) in zip(column, models.items(), strict=True):
-            metrics = evaluate(model, data, bins)
-            print(f"\n{name}, by={by!r}\n{format_table(metrics, bins)}", flush=True)
-            whole = DecileNDCG(bins, K)
-            whole.plot(metrics.compute(), ax=ax)
-            ax.set_title(f"{name}, by={by!r}")
+        drawn = {}
+        for name, model in models.items():
+            metrics, drawn[name] = evaluate(model, data, bins)
+            print(f"\n{name}, by={by!r}\n{format_table(metrics, drawn[name])}", flush=True)
+        draw_deciles(drawn, ax)
+        ax.set_title(titles[by])
+    ax.set_xlabel("popularity decile (1 = rarest); below it the number of queries")
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2, frameon=False)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.output, dpi=100)
+    figure.savefig(options.output, dpi=200)
     print(f"\nPicture: {options.output}")
 
 

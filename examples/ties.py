@@ -1,37 +1,47 @@
-"""How many targets are tied, and what does that do to the numbers? Three precisions.
+"""How many targets are tied, and how much do ties change the values? Three precisions.
 
     python ties.py                                     # simulated check-ins, three baselines
     python ties.py check_ins.csv                       # or a folder, as for next_location.py
     python ties.py check_ins.csv --checkpoint runs/next_location/best.ckpt  # and the trained GRU
 
-A model's scores are computed once and rounded to float32, float16 and bfloat16. For each, the table
-says how many targets have the very score of another location, and what Acc@10 becomes: with the
-target last, at random (the expectation, the default here) or first among its equals, and in the
-order that `torch.topk` happens to give. Counting `(scores > own).sum()` puts the target first.
-`--output ties.png` draws the bounds of the MRR.
+The scores of a model are computed once and rounded to float32, float16 and bfloat16. The table
+shows how many targets are tied with another location, and the Acc@10 for three orders of tied
+candidates: target last, random order (the expectation, the default of the library), target first.
+Counting `(scores > own).sum()` puts the target first. The column `topk` has the order that
+`torch.topk` returns. `--output ties.png` draws the bounds of the MRR.
+
+The queries are all visits of the test part, as in next_location.py. A location without a visit in
+the training part is a miss in every order.
 """
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
 from torch import Tensor, nn
 
-from check_ins import FIRST_LOCATION, CheckIns, read_or_simulate, score_test_part
+from check_ins import CheckIns, read_or_simulate, score_test_part
 from next_location import Markov, MostVisited, ReturnOrExploreGRU
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection
 from nextloc_metrics.record import Ties
 
 K = 10
 LENGTH = 64  # visits in a history, as in next_location.py
+# Marker, colour (Okabe and Ito), size and label of the target last, in random order and first.
+MARKERS = [
+    (CARETLEFTBASE, "#56b4e9", 7, "target last"),
+    ("o", "black", 4, "random order (expectation)"),
+    (CARETRIGHTBASE, "#e69f00", 7, "target first"),
+]
 PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 class Transitions(nn.Module):
-    """Score a location by how often anybody went there from the current one, and nothing else."""
+    """Score a location by the number of moves to it from the current one, of all users."""
 
     def __init__(self, data: CheckIns) -> None:
         super().__init__()
@@ -50,7 +60,7 @@ class Transitions(nn.Module):
 
 
 class Measurement:
-    """What is counted for one model in one precision."""
+    """The counts of one model in one precision."""
 
     def __init__(self) -> None:
         self.metrics = RankingCollection(
@@ -72,7 +82,7 @@ class Measurement:
         self.queries += len(target)
 
     def row(self) -> list[float]:
-        """Return the numbers of a table's row: fractions, and the largest block."""
+        """Return one row of the table: fractions, and the size of the largest tied block."""
         values = {name: float(value) for name, value in self.metrics.compute().items()}
         accuracy = [values[f"acc {ties}"] for ties in ("pessimistic", "expected", "optimistic")]
         reciprocal = [values[f"mrr {ties}"] for ties in ("pessimistic", "expected", "optimistic")]
@@ -80,25 +90,17 @@ class Measurement:
         return [self.tied / self.queries, self.widest, *accuracy, topk, *reciprocal]
 
 
-def batches(model: nn.Module, data: CheckIns, length: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield scores of the test part, in the precision of the model, and what was visited."""
-    for _rows, batch, scores in score_test_part(model, data, length):
-        target = batch["targets"][:, -1]
-        known = target >= FIRST_LOCATION  # the others are a miss in any order
-        yield scores[known], target[known]
-
-
 def measure(model: nn.Module, data: CheckIns, length: int) -> dict[str, list[float]]:
     """Return a row of numbers for every precision."""
     measurements = {name: Measurement() for name in PRECISIONS}
-    for scores, target in batches(model, data, length):
+    for _rows, batch, scores in score_test_part(model, data, length):
         for name, dtype in PRECISIONS.items():
-            measurements[name].update(scores.to(dtype), target)
+            measurements[name].update(scores.to(dtype), batch["targets"][:, -1])
     return {name: measurement.row() for name, measurement in measurements.items()}
 
 
 def load_gru(data: CheckIns, checkpoint: Path) -> nn.Module:
-    """Return the GRU with the weights that next_location.py has written."""
+    """Return the GRU with the weights that next_location.py wrote."""
     model = ReturnOrExploreGRU(data)
     weights = torch.load(checkpoint, weights_only=True)["state_dict"]
     prefix = "model."
@@ -109,41 +111,57 @@ def load_gru(data: CheckIns, checkpoint: Path) -> nn.Module:
 
 
 def format_table(rows: dict[str, dict[str, list[float]]]) -> str:
-    """Lay out fractions as percent."""
-    title = f"{'percent':<14}{'precision':<10}"
+    """Lay out the rows as text, fractions in percent."""
+    titles = ("last", "random", "first", "topk", "last", "random", "first")
     lines = [
-        f"{'':<24}{'tied':>7}{'largest':>9}  {f'Acc@{K}':<32}MRR",
-        f"{title}{'targets':>7}{'block':>9}"
-        f"{'last':>7}{'random':>8}{'first':>8}{'topk':>8}{'last':>9}{'random':>8}{'first':>8}",
+        f"{'':<21}{'tied':>6}{'largest':>8}   {f'Acc@{K}':<28}MRR",
+        f"{'percent':<13}{'format':<8}{'targets':>8}{'block':>6}"
+        + "".join(f"{title:>7}" for title in titles),
     ]
     for model, precisions in rows.items():
         for precision, (tied, widest, *shares) in precisions.items():
-            cells = "".join(
-                f"{100 * share:{width}.2f}"
-                for share, width in zip(shares, (7, 8, 8, 8, 9, 8, 8), strict=True)
-            )
-            lines.append(f"{model:<14}{precision:<10}{100 * tied:7.2f}{widest:9,}{cells}")
+            cells = "".join(f"{100 * share:7.2f}" for share in shares)
+            lines.append(f"{model:<13}{precision:<8}{100 * tied:8.2f}{widest:6,}{cells}")
     return "\n".join(lines)
 
 
 def draw_bounds(rows: dict[str, dict[str, list[float]]], path: Path) -> None:
-    """Draw the MRR with the target last, at random and first among its equals."""
-    figure = Figure(figsize=(7, 0.32 * 3 * len(rows) + 1.2), layout="constrained")
+    """Draw the MRR with the target last, in random order, and first among tied candidates."""
+    figure = Figure(figsize=(7, 0.32 * 3 * len(rows) + 1.8), layout="constrained")
     axes = figure.subplots()
     labels = []
     for model, precisions in rows.items():
         for precision, numbers in precisions.items():
             last, expected, first = (100 * value for value in numbers[-3:])
-            place = len(labels) + len(labels) // len(PRECISIONS) / 2  # a gap after every model
-            axes.plot([last, first], [place, place], color="0.6", linewidth=5)
-            axes.plot(expected, place, "o", color="black", markersize=5)
-            labels.append((place, f"{model}, {precision}"))
+            height = len(labels) + len(labels) // len(PRECISIONS) / 2  # a gap after every model
+            axes.plot([last, first], [height] * 2, color="0.55", linewidth=1.5, zorder=1)
+            for value, (marker, color, size, _) in zip(
+                (last, expected, first), MARKERS, strict=True
+            ):
+                axes.plot(
+                    value,
+                    height,
+                    marker=marker,
+                    color=color,
+                    markersize=size,
+                    markeredgecolor="black",
+                    zorder=3 if marker == "o" else 2,
+                )
+            labels.append((height, f"{model}, {precision}"))
     axes.set_yticks(*zip(*labels, strict=True))
     axes.invert_yaxis()
-    axes.set_xlabel("MRR (%): from target last to target first; the dot is the expectation")
+    axes.locator_params(axis="x", steps=[1, 2, 5, 10])
+    axes.set_title("MRR by the order of tied candidates")
+    axes.set_xlabel("MRR (%)")
     axes.grid(axis="x", alpha=0.3)
+    handles = [
+        Line2D([], [], marker=marker, color="none", markerfacecolor=color, markersize=size,
+               markeredgecolor="black", label=label)
+        for marker, color, size, label in MARKERS
+    ]  # fmt: skip
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=200)
 
 
 def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
@@ -152,8 +170,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", nargs="?", type=Path)
-    parser.add_argument("--checkpoint", type=Path, help="weights that next_location.py has written")
-    parser.add_argument("--limit", type=int, help="simulate so many users only")
+    parser.add_argument("--checkpoint", type=Path, help="weights that next_location.py wrote")
+    parser.add_argument("--limit", type=int, help="number of users to simulate")
     parser.add_argument("--output", type=Path, help="write a picture here")
     options = parser.parse_args(argv)
     data = read_or_simulate(options.data, options.limit)

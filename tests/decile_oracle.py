@@ -1,8 +1,8 @@
-"""What popularity bins and the metrics per bin should say: plain Python loops over plain lists.
+"""Popularity bins and the metrics per bin, as plain Python loops over plain lists.
 
 A query is a list of blocks of equally good candidates, best block first. Ties are settled by
 enumeration: every order that the blocks can be laid out in is scored as the definition says, and
-the mean, the best or the worst of the scores is taken. No closed formula appears.
+the mean, the best or the worst of the scores is taken. There is no closed formula.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Values = dict[str, float]
 
 
 class Entry(NamedTuple):
-    """One place of a list."""
+    """One entry of a list."""
 
-    id: int  #: -1 where nothing is written
+    id: int  #: -1 for an empty rank
     can_hit: bool  #: False for a score of NaN and for the repeat of an id
 
 
@@ -50,8 +50,8 @@ def bins_of_counts(counts: Sequence[int], num_bins: int, by: str) -> list[int]:
         if below + above == 0:
             bins.append(num_bins)
         else:
-            place = Fraction(below, below + above)
-            bins.append(min(math.floor(num_bins * place), num_bins - 1) + 1)
+            share = Fraction(below, below + above)
+            bins.append(min(math.floor(num_bins * share), num_bins - 1) + 1)
     return bins
 
 
@@ -59,7 +59,7 @@ def bins_of_counts(counts: Sequence[int], num_bins: int, by: str) -> list[int]:
 
 
 def blocks_of_scores(scores: Sequence[float]) -> Blocks:
-    """NaN ahead of all, then falling scores, -inf nowhere."""
+    """NaN first, then falling scores; -inf is left out."""
     unknown = [Entry(i, False) for i, score in enumerate(scores) if math.isnan(score)]
     levels = sorted({score for score in scores if score > -math.inf}, reverse=True)
     known = [[Entry(i, True) for i, s in enumerate(scores) if s == level] for level in levels]
@@ -67,8 +67,8 @@ def blocks_of_scores(scores: Sequence[float]) -> Blocks:
 
 
 def blocks_of_list(ids: Sequence[int]) -> Blocks:
-    """Every written place is a block of its own; a repeat takes its place and can hit nothing."""
-    return [[Entry(i, i >= 0 and i not in ids[:place])] for place, i in enumerate(ids)]
+    """Every rank is a block of its own; a repeated id keeps its rank and cannot be a hit."""
+    return [[Entry(i, i >= 0 and i not in ids[:rank])] for rank, i in enumerate(ids)]
 
 
 def queries(
@@ -94,18 +94,18 @@ def queries(
     return found
 
 
-def first_places(blocks: Blocks, places: int) -> Blocks:
-    """The blocks that lie within the first ranks as a whole."""
+def first_ranks(blocks: Blocks, number: int) -> Blocks:
+    """The blocks that lie completely within the first ranks."""
     kept: Blocks = []
     for block in blocks:
-        if sum(map(len, kept)) + len(block) > places:
+        if sum(map(len, kept)) + len(block) > number:
             break
         kept.append(block)
     return kept
 
 
 def orders(blocks: Blocks) -> Iterator[list[Entry]]:
-    """Every order of the candidates in which only tied ones change places."""
+    """Every order of the candidates in which only tied ones change ranks."""
     for laid_out in itertools.product(*map(itertools.permutations, blocks)):
         yield list(itertools.chain.from_iterable(laid_out))
 
@@ -124,18 +124,23 @@ def own_relevant(query: Query, bin_of: Sequence[int], number: int) -> dict[int, 
 
 
 def settle(scores: Sequence[float], ties: str) -> float:
-    """What the scores of all orders stand for."""
+    """The one score that stands for the scores of all orders."""
     if ties == "expected":
         return math.fsum(scores) / len(scores)
     return max(scores) if ties == "optimistic" else min(scores)
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean, NaN of nothing."""
+    """The mean, NaN without values."""
     return math.fsum(values) / len(values) if values else math.nan
 
 
-def precision(
+def precision(of: Sequence[Query], bin_of: Sequence[int], number: int, **options: Any) -> float:
+    """The mean precision of the queries with a relevant id in the bin."""
+    return mean(precisions(of, bin_of, number, **options))
+
+
+def precisions(
     of: Sequence[Query],
     bin_of: Sequence[int],
     number: int,
@@ -144,26 +149,31 @@ def precision(
     candidates: int = 500,
     scope: str = "within",
     ties: str = "expected",
-) -> float:
-    """Hits / min(k, predictions of the bin)."""
+) -> list[float]:
+    """Hits / min(k, predictions of the bin), of every query."""
     values = []
     for query in of:
         relevant = own_relevant(query, bin_of, number)
         if not relevant:
             continue
-        blocks = first_places(query.blocks, candidates)
+        blocks = first_ranks(query.blocks, candidates)
         if scope == "global":
-            blocks = first_places(blocks, k)
+            blocks = first_ranks(blocks, k)
         scores = []
         for order in orders(blocks):
             own = own_list(order, bin_of, number)
             hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
             scores.append(hits / min(k, len(own)) if own else 0.0)
         values.append(settle(scores, ties))
-    return mean(values)
+    return values
 
 
-def ndcg(
+def ndcg(of: Sequence[Query], bin_of: Sequence[int], number: int, **options: Any) -> float:
+    """The mean NDCG of the queries with a relevant id in the bin."""
+    return mean(ndcgs(of, bin_of, number, **options))
+
+
+def ndcgs(
     of: Sequence[Query],
     bin_of: Sequence[int],
     number: int,
@@ -171,22 +181,22 @@ def ndcg(
     k: int,
     candidates: int = 500,
     ties: str = "expected",
-) -> float:
-    """Discounted gains at the ranks of the bin's own list, over the best possible."""
+) -> list[float]:
+    """Discounted gains at the ranks of the bin's own list, over the best possible, per query."""
     values = []
     for query in of:
         relevant = own_relevant(query, bin_of, number)
         if not relevant:
             continue
         best = sorted(relevant.values(), reverse=True)[:k]
-        ideal = sum(gain / math.log2(place + 1) for place, gain in enumerate(best, 1))
+        ideal = sum(gain / math.log2(rank + 1) for rank, gain in enumerate(best, 1))
         scores = []
-        for order in orders(first_places(query.blocks, candidates)):
+        for order in orders(first_ranks(query.blocks, candidates)):
             own = own_list(order, bin_of, number)[:k]
             gains = [relevant.get(entry.id, 0.0) if entry.can_hit else 0.0 for entry in own]
-            scores.append(sum(g / math.log2(p + 1) for p, g in enumerate(gains, 1)) / ideal)
+            scores.append(sum(g / math.log2(r + 1) for r, g in enumerate(gains, 1)) / ideal)
         values.append(settle(scores, ties))
-    return mean(values)
+    return values
 
 
 def k_for_recall(
@@ -199,18 +209,17 @@ def k_for_recall(
     statistic: str = "median",
     exhausted: int | None = None,
 ) -> float:
-    """The smallest k at which recall is reached, in the worst order."""
-    if exhausted is None:
-        exhausted = sum(number > 0 for number in bin_of) // 2
+    """The smallest k at which recall is reached, in the worst order; NaN without an answer."""
+    unanswered = math.inf if exhausted is None else exhausted
     values = []
     for query in of:
         relevant = own_relevant(query, bin_of, number)
         if not relevant:
             continue
-        ks = []
-        for order in orders(first_places(query.blocks, candidates)):
+        ks: list[float] = []
+        for order in orders(first_ranks(query.blocks, candidates)):
             own = own_list(order, bin_of, number)
-            reached = exhausted
+            reached = unanswered
             for k in range(1, len(own) + 1):
                 hits = sum(entry.can_hit and entry.id in relevant for entry in own[:k])
                 if hits / len(relevant) >= min_recall:
@@ -220,7 +229,8 @@ def k_for_recall(
         values.append(max(ks))
     if not values:
         return math.nan
-    return float(statistics.median(values)) if statistic == "median" else mean(values)
+    value = float(statistics.median(values)) if statistic == "median" else mean(values)
+    return math.nan if math.isinf(value) else value
 
 
 def prediction_share(
@@ -231,7 +241,7 @@ def prediction_share(
         return math.nan
     found = 0
     for query in of:
-        kept = first_places(first_places(query.blocks, candidates), k)
+        kept = first_ranks(first_ranks(query.blocks, candidates), k)
         found += len(own_list(list(itertools.chain.from_iterable(kept)), bin_of, number))
     return found / (k * len(of))
 
@@ -255,13 +265,32 @@ def coverage(
     hit = set()
     for query in of:
         in_every_order = set(query.relevant)
-        for order in orders(first_places(query.blocks, candidates)):
+        for order in orders(first_ranks(query.blocks, candidates)):
             heads = [own_list(order, bin_of, number)[:k] for number in numbers]
             in_every_order &= {e.id for head in heads for e in head if e.can_hit}
         hit |= in_every_order
     return len(hit & counted) / len(counted) if counted else math.nan
 
 
+def sure(values: Sequence[float], confidence: float) -> tuple[float, float, float]:
+    """The standard error of the mean, and Wilson's interval for scores in [0, 1].
+
+    The effective number of queries is m (1 - m) / SE^2, or n if all scores are equal.
+    """
+    n, m = len(values), mean(values)
+    if n == 0:
+        return math.nan, math.nan, math.nan
+    variance = statistics.variance(values) if n > 1 else math.nan
+    effective = n * m * (1 - m) / variance if 1e-9 < variance < m * (1 - m) else n
+    z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    center = (m + z * z / (2 * effective)) / (1 + z * z / effective)
+    half = math.sqrt(m * (1 - m) / effective + z * z / (4 * effective**2))
+    half *= z / (1 + z * z / effective)
+    error = math.sqrt(variance / n) if n > 1 else math.nan
+    return error, max(0.0, center - half), min(1.0, center + half)
+
+
+SCORES = {"DecilePrecision": precisions, "DecileNDCG": ndcgs}
 NAMES = {
     "DecilePrecision": ("precision_at_{k}", precision),
     "DecileNDCG": ("ndcg_at_{k}", ndcg),

@@ -126,7 +126,7 @@ def equal_states(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
 
 
 def tied_batch(n: int = 12, locations: int = 9, levels: int = 4) -> Batch:
-    """Random scores with ties, and up to three relevant ids a query."""
+    """Random scores with ties, and up to three relevant ids per query."""
     target = torch.randint(-1, locations, (n, 3))
     return torch.randint(levels, (n, locations)).float(), target
 
@@ -196,7 +196,13 @@ EXAMPLES_BY_HAND: list[tuple[str, Options, str, dict[int | str, float]]] = [
         "DecileKForRecall",
         {"min_recall": 0.5},
         "k_for_recall_50",
-        {10: 2.0, 9: 1.5, 8: (1 + 9 // 2) / 2, 1: 1.0},
+        {10: 2.0, 9: 1.5, 1: 1.0},  # of two queries in bin 8, one has an empty list
+    ),
+    (
+        "DecileKForRecall",
+        {"min_recall": 0.5, "exhausted": 6},
+        "k_for_recall_50",
+        {10: 2.0, 9: 1.5, 8: (1 + 6) / 2, 1: 1.0},
     ),
     (
         "DecilePredictionShare",
@@ -221,9 +227,9 @@ def example(form: str) -> Batch:
         return lists, target
     scores = torch.full((2, 10), -math.inf)
     for row, ids in enumerate(EXAMPLE_LISTS):
-        for place, i in enumerate(ids):
+        for rank, i in enumerate(ids):
             if i >= 0:
-                scores[row, i] = -float(place)
+                scores[row, i] = -float(rank)
     return scores, target
 
 
@@ -266,8 +272,8 @@ def compare(name: str, options: Options, problem: Any) -> None:
 @EXAMPLES
 @given(data=st.data())
 def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.DataObject) -> None:
-    """Scores with ties and infinities say what every order of the tied ones says."""
-    # which NaNs are on the first ranks, only shares would tell: they have a test of their own
+    """Scores with ties and infinities give the value over all orders of the tied ones."""
+    # the ids of NaNs on the first ranks matter to shares alone, which have a test of their own
     levels = DIRTY if name != "DecilePredictionShare" else [x for x in DIRTY if x == x]
     compare(name, options, data.draw(problems("scores", levels)))
 
@@ -276,7 +282,7 @@ def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.Data
 @EXAMPLES
 @given(problem=problems("lists"))
 def test_lists_agree_with_the_oracle(name: str, options: Options, problem: Any) -> None:
-    """Lists of ids with repeats and padding say what the definitions say."""
+    """Lists of ids with repeats and padding give the values of the definitions."""
     compare(name, options, problem)
 
 
@@ -334,7 +340,7 @@ def test_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
 
 
 def test_documented_keys() -> None:
-    """Ten bins give the names that papers' tables and loggers sort."""
+    """The names of ten bins sort in their order."""
     metric = DecilePrecision(PopularityBins([1, 10]), k=5)
     updated(metric, torch.rand(1, 2), torch.tensor([0]))
     numbers = [f"{n:02}" for n in range(1, 11)]
@@ -355,7 +361,7 @@ def test_global_scope_cuts_before_it_splits() -> None:
     """Within, k cuts a bin's own list; globally, the list of all."""
     bins = PopularityBins([1, 1, 2, 2])
     lists, target = torch.tensor([[2, 3, 0, 1]]), torch.tensor([[1]])
-    # own list 0, 1: a hit among two; of the first three places only 0 is in bin 1
+    # own list 0, 1: a hit among two; of the first three ranks only 0 is in bin 1
     within = DecilePrecision(bins, k=3, decile=1)
     across = DecilePrecision(bins, k=3, scope="global", decile=1)
     assert updated(within, lists, target).compute() == 0.5
@@ -387,7 +393,7 @@ def test_median_of_even_and_odd_numbers_of_queries() -> None:
 
 
 def test_exhausted_lists_may_count_less_than_found_ones() -> None:
-    """What an exhausted list counts is sorted among the others before the median is taken."""
+    """`exhausted` is sorted among the other values of k before the median is taken."""
     bins, lists = PopularityBins([1] * 6), torch.tensor([[0, 1, 2, 3]] * 3)
     metric = DecileKForRecall(bins, 1.0, exhausted=2, decile=1)
     assert updated(metric, lists, torch.tensor([5, 0, 3])).compute() == 2
@@ -396,8 +402,37 @@ def test_exhausted_lists_may_count_less_than_found_ones() -> None:
     assert updated(large, lists, torch.tensor([5, 0, 3])).compute() == expected
 
 
+@pytest.mark.parametrize(
+    ("target", "median"),
+    [
+        ([0, 3, 5], 4.0),
+        ([0, 5, 5], math.nan),
+        ([0, 1, 3, 5], 3.0),
+        ([0, 1, 5, 5], math.nan),
+        ([0, 5, 5, 5], math.nan),
+        ([5], math.nan),
+        ([3, 3, 3, 3, 5, 5, 5], 4.0),
+    ],
+)
+def test_queries_without_an_answer_sort_last(target: list[int], median: float) -> None:
+    """The median is a number where the middle is; the mean is not, from one of them on."""
+    bins, lists = PopularityBins([1] * 6), torch.tensor([[0, 1, 2, 3]]).expand(len(target), 4)
+    metric = DecileKForRecall(bins, 1.0, decile=1)
+    value = updated(metric, lists, torch.tensor(target)).compute()
+    assert value.isnan() if math.isnan(median) else value == median
+    mean = DecileKForRecall(bins, 1.0, statistic="mean", decile=1)
+    assert updated(mean, lists, torch.tensor(target)).compute().isnan()
+
+
+def test_no_answer_is_a_dash_in_tables() -> None:
+    """A table has no number where no query of the bin has one."""
+    metrics = RankingCollection({"k": DecileKForRecall(PopularityBins([1, 1]), 1.0, decile=1)})
+    metrics.update(torch.tensor([[0]]), torch.tensor([1]))
+    assert metrics.table().rows[0][-1] == "-"
+
+
 def test_coverage_counts_a_location_once() -> None:
-    """One hit among many misses covers a location, whichever batch it is in."""
+    """One hit among many misses covers a location, in any batch."""
     bins = PopularityBins([1, 1, 1])
     metric = DecileCoverage(bins, k=1, decile=1)
     metric.update(torch.tensor([[1], [2], [0], [0]]), torch.tensor([0, 0, 0, 0]))
@@ -405,7 +440,7 @@ def test_coverage_counts_a_location_once() -> None:
     assert metric.compute() == 0.5
 
 
-# No model may profit from saying nothing ---------------------------------------------------------
+# No model profits from missing scores -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{"k": 1}, {"k": 2}, {"k": 1, "candidates": 1}])
@@ -421,7 +456,7 @@ def test_constant_scores_are_no_better_than_chance(options: Options) -> None:
 
 @every_judgement
 def test_model_of_nan_hits_nothing(name: str, options: Options) -> None:
-    """Scores of NaN are worth what empty lists are worth."""
+    """Scores of NaN have the same values as empty lists."""
     bins, (preds, target) = some_bins(), tied_batch()
     diverged = updated(make(name, bins, options), torch.full_like(preds, math.nan), target)
     empty = updated(make(name, bins, options), torch.full((len(preds), 4), -1), target)
@@ -440,19 +475,20 @@ def test_replacing_a_score_by_nan_improves_nothing(
     target = torch.full((len(preds),), column)
     broken = preds.clone()
     broken[row, column] = math.nan
-    half = PopularityBins(bin_of, num_bins).num_mapped // 2
-    if name == "DecileKForRecall" and options.get("exhausted", half) < len(bin_of):
+    if "exhausted" in options:  # a small number would reward a list that ends early
         options = {**options, "exhausted": len(bin_of)}
     bins = PopularityBins(bin_of, num_bins)
     metric = make(name, bins, options, decile=bin_of[column] or "unmapped")
     before = updated(metric, preds, target).compute()
     metric.reset()
     after = updated(metric, broken, target).compute()
+    if name == "DecileKForRecall":  # no answer is worse than any
+        before, after = before.nan_to_num(nan=math.inf), after.nan_to_num(nan=math.inf)
     if not before.isnan():
         assert (after <= before) if metric.higher_is_better else (after >= before)
 
 
-# Ids play no part --------------------------------------------------------------------------------
+# Values do not depend on ids ---------------------------------------------------------------------
 
 
 @every_class
@@ -478,8 +514,8 @@ def test_permuting_ids_permutes_nothing(
 
 
 @pytest.mark.parametrize("kept", [2, 4])
-def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_places_kept(kept: int) -> None:
-    """More NaNs than places are on none of them, whatever their ids and whoever asks."""
+def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: int) -> None:
+    """More NaNs than ranks are on none of them, for any ids and any number of ranks kept."""
     scores = torch.full((1, 6), math.nan)
     shares = []
     for bin_of in ([1, 1, 1, 2, 2, 2], [2, 2, 2, 1, 1, 1]):
@@ -498,7 +534,7 @@ def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_places_kept(kept: 
 def test_any_split_into_batches_gives_the_same_bits(
     name: str, options: Options, sizes: list[int], seed: int
 ) -> None:
-    """States are equal to the bit however the queries are cut into batches."""
+    """States are equal to the bit for every split into batches."""
     torch.manual_seed(seed)
     bins, (preds, target) = some_bins(), tied_batch()
     whole = updated(make(name, bins, options), preds, target)
@@ -515,8 +551,8 @@ def test_any_split_into_batches_gives_the_same_bits(
 
 @every_case
 @pytest.mark.parametrize("form", ["scores", "lists"])
-def test_more_places_than_needed_change_nothing(form: str, name: str, options: Options) -> None:
-    """A Ranking that kept more places gives the same bits as one that kept just enough."""
+def test_more_ranks_than_needed_change_nothing(form: str, name: str, options: Options) -> None:
+    """A Ranking that kept more ranks gives the same bits as one that kept just enough."""
     bins, (preds, target) = some_bins(), tied_batch(levels=5)
     preds[0, 3], preds[1, :4], preds[2] = math.nan, -math.inf, math.nan
     if form == "lists":
@@ -531,7 +567,7 @@ def test_more_places_than_needed_change_nothing(form: str, name: str, options: O
 
 @every_class
 def test_lists_and_scores_in_the_same_order_give_the_same_bits(name: str, options: Options) -> None:
-    """Falling scores and the list of their ids say the same."""
+    """Falling scores and the list of their ids have the same state."""
     bins, target = some_bins(), tied_batch()[1]
     scores = torch.rand(12, 9)
     by_score = updated(make(name, bins, options), scores, target)
@@ -561,6 +597,123 @@ def test_batch_without_queries_adds_nothing(form: str, name: str, options: Optio
     metric.update(empty, target[:0])
     metric.update(empty, target[:0, 0])
     assert equal_states(state(metric), before)
+
+
+# Intervals ---------------------------------------------------------------------------------------
+
+MEANS = [case for case in CASES if case[0] in decile_oracle.SCORES]
+every_mean = pytest.mark.parametrize(
+    ("name", "options"), MEANS, ids=[i for i in IDS if i.startswith(tuple(decile_oracle.SCORES))]
+)
+
+
+@every_mean
+@EXAMPLES
+@given(data=st.data(), confidence=st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_intervals_agree_with_the_oracle(
+    name: str, options: Options, data: st.DataObject, confidence: float
+) -> None:
+    """Per bin: the number of queries, the standard error and the interval of its scores."""
+    bin_of, num_bins, batch, ignored = data.draw(problems("scores"))
+    bins = PopularityBins(bin_of, num_bins)
+    metric = updated(make(name, bins, options, ignore_index=ignored), *batch)
+    of = decile_oracle.queries(*batch, ignored)
+    numbers = [*range(1, num_bins + 1), 0]
+    scores = [decile_oracle.SCORES[name](of, bin_of, number, **options) for number in numbers]
+    assert metric.num_queries.tolist() == list(map(len, scores))
+    errors, limits = metric.standard_error(), metric.interval(confidence)
+    assert list(errors) == list(limits) == list(metric.compute())
+    for key, values in zip(errors, scores, strict=True):
+        error, low, high = decile_oracle.sure(values, confidence)
+        # squares are summed in steps of 2^-32, so small errors are rounded
+        assert float(errors[key]) == pytest.approx(error, abs=2e-5, nan_ok=True)
+        assert [float(x) for x in limits[key]] == pytest.approx([low, high], abs=1e-6, nan_ok=True)
+
+
+@every_mean
+def test_interval_of_a_scalar_is_the_entry_of_the_dict(name: str, options: Options) -> None:
+    """With `decile` the bounds, the error and the members of a collection have the same bits."""
+    bins, batch = some_bins(), tied_batch()
+    every = updated(make(name, bins, options), *batch)
+    deciles = [1, 2, 3, "unmapped"]
+    scalars = {f"d{decile}": make(name, bins, options, decile=decile) for decile in deciles}
+    metrics = RankingCollection(scalars)
+    metrics.update(*batch)
+    found = metrics.compute_with_intervals(0.9)
+    for member, key in zip(scalars, every.compute(), strict=True):
+        low, high = every.interval(0.9)[key]
+        assert same(found[f"{member}_low"], low)
+        assert same(found[f"{member}_high"], high)
+        assert same(metrics[member].standard_error(), every.standard_error()[key])
+        assert torch.equal(metrics[member].num_queries, every.num_queries)
+
+
+@pytest.mark.parametrize("decile", [None, 2, "unmapped"])
+def test_intervals_are_of_all_processes(decile: Any) -> None:
+    """Two processes with a part of the queries each have the bits of one process with all."""
+
+    def numbers(found: Any) -> list[str]:
+        if isinstance(found, Tensor):
+            return [repr(float(found))]
+        parts = found.values() if isinstance(found, Mapping) else found
+        return [number for part in parts for number in numbers(part)]
+
+    bins, (preds, target) = some_bins(), tied_batch(30)
+    whole = updated(DecileNDCG(bins, 2, decile=decile), preds, target)
+    parts: list[DecileNDCG] = []
+
+    def sum_of_parts(_state: Tensor, group: Any) -> list[Tensor]:
+        return [sum(part_states, torch.zeros_like(whole.state))]
+
+    for rows in (slice(0, 11), slice(11, 30)):
+        options: Options = {"dist_sync_fn": sum_of_parts, "distributed_available_fn": lambda: True}
+        parts.append(
+            updated(DecileNDCG(bins, 2, decile=decile, **options), preds[rows], target[rows])
+        )
+    part_states = [part.state.clone() for part in parts]
+    for part, own in zip(parts, part_states, strict=True):
+        assert not torch.equal(own, whole.state)
+        for found, expected in [
+            (part.interval(0.9), whole.interval(0.9)),
+            (part.standard_error(), whole.standard_error()),
+        ]:
+            assert numbers(found) == numbers(expected)
+        assert torch.equal(part.state, own)
+
+
+def test_a_dict_has_no_interval_in_a_collection() -> None:
+    """A collection has bounds for single values only; the metric returns a dict of bounds."""
+    metric = DecileNDCG(some_bins(), 2)
+    metrics = RankingCollection({"ndcg": metric})
+    metrics.update(*tied_batch())
+    assert same(metrics.compute_with_intervals(), metrics.compute())
+    assert len(metrics.table(intervals=True).rows) == 4
+    assert not metric.averages_scores
+
+
+def test_a_subclass_with_another_value_has_no_interval() -> None:
+    """A subclass that computes another value than the mean raises."""
+
+    class Percent(DecilePrecision):
+        def values(self) -> Tensor:
+            return 100 * super().values()
+
+    for decile in (None, 1):
+        metric = updated(Percent(PopularityBins([1]), 1, decile=decile), torch.ones(2, 1), [0, 0])
+        assert not metric.averages_scores
+        for ask in (metric.interval, metric.standard_error):
+            with pytest.raises(TypeError, match="mean of scores"):
+                ask()
+    with pytest.raises(TypeError, match="mean of scores"):
+        DecileKForRecall(PopularityBins([1]), 1.0, decile=1).interval()
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5, True])
+def test_confidence_is_a_fraction(confidence: float) -> None:
+    """The rule for `confidence` is that of every other metric."""
+    metric = DecileNDCG(PopularityBins([1]), 1)
+    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
+        metric.interval(confidence)
 
 
 # Options are checked, inputs are checked, and errors change nothing ------------------------------
@@ -608,7 +761,7 @@ def test_bins_must_be_popularity_bins(bins: Any) -> None:
 
 @every_class
 def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> None:
-    """Ids without a bin, shapes and types that do not fit leave the state as it was."""
+    """Ids without a bin, and wrong shapes and types, raise and do not change the state."""
     bins, (preds, target) = some_bins(), tied_batch()
     metric = updated(make(name, bins, options), preds, target)
     before = state(metric)
@@ -635,7 +788,7 @@ def test_bad_input_raises_and_changes_no_state(name: str, options: Options) -> N
 def test_an_invented_id_is_a_wrong_answer_that_keeps_its_rank(
     name: str, options: Options, wrong: int
 ) -> None:
-    """It is in no bin, moves the others down by one, and is counted."""
+    """The id is in no bin, moves the others down by one, and is counted."""
     bins, target = some_bins(), torch.tensor([1, 5])
     lists = torch.tensor([[0, wrong, 1, 2], [wrong, 5, 3, -1]])
     metric = updated(make(name, bins, options), lists, target)
@@ -649,7 +802,7 @@ def test_an_invented_id_is_a_wrong_answer_that_keeps_its_rank(
 
 @every_class
 def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
-    """Ids without a bin are no error in queries that the mask or `ignore_index` leaves out."""
+    """Ids without a bin raise no error in queries that the mask or `ignore_index` excludes."""
     bins = some_bins()
     lists = torch.tensor([[0, 1, 2], [99, 500, 3], [4, 5, 6]])
     target, mask = torch.tensor([1, 99, 5]), torch.tensor([True, False, True])
@@ -662,7 +815,7 @@ def test_what_is_left_out_is_not_looked_at(name: str, options: Options) -> None:
 
 
 def test_collection_error_changes_no_member() -> None:
-    """Where one member refuses a batch, none has counted it."""
+    """If one member refuses a batch, no member counts it."""
     small = PopularityBins([1, 2])
     members = {"mrr": MRR(), "share": DecilePredictionShare(small, 1, decile=1)}
     metrics = RankingCollection(members)
@@ -727,7 +880,7 @@ def test_bins_move_with_the_metric(name: str, options: Options) -> None:
 
 @every_class
 def test_forward_returns_the_batch_and_counts_it(name: str, options: Options) -> None:
-    """`metric(...)` is the value of the batch, `compute` that of all."""
+    """`metric(...)` is the value of the batch, `compute` the value of all batches."""
     bins, one, two = some_bins(), tied_batch(), tied_batch()
     metric, both = make(name, bins, options), make(name, bins, options)
     for batch in (one, two):
@@ -738,7 +891,7 @@ def test_forward_returns_the_batch_and_counts_it(name: str, options: Options) ->
 
 
 def test_inference_mode_and_training_agree() -> None:
-    """Batches counted in inference mode and outside of it add up."""
+    """Batches in inference mode and outside of it add up."""
     bins, one, two = some_bins(), tied_batch(), tied_batch()
     mixed = decile_metrics(bins, k=2)
     with torch.inference_mode():
@@ -766,7 +919,7 @@ def scalars(bins: PopularityBins) -> dict[str, Callable[[], Metric]]:
 
 @COLLECTIONS
 def test_what_differs_is_never_merged(kind: Any) -> None:
-    """After a first batch that leaves all states alike, every member goes on by itself."""
+    """After a first batch that makes all states equal, every member keeps its own state."""
     bins = some_bins()
     makers = scalars(bins)
     metrics = kind({name: maker() for name, maker in makers.items()})
@@ -802,7 +955,7 @@ def test_bins_that_differ_are_never_merged(kind: Any) -> None:
 def test_equal_tables_of_fewer_and_more_bins_are_never_merged(
     kind: Any, name: str, options: Options
 ) -> None:
-    """A table is not all of its bins: how many there are decides the sizes of states and values."""
+    """Bins with equal tables and different numbers of bins have states of their own."""
     counted = PopularityBins.from_counts([2, 9, 1, 0, 8, 2, 1, 7, 0], num_bins=2)
     table = counted.bin_of
     all_bins = [PopularityBins(table, 2), PopularityBins(table, 10), PopularityBins(table), counted]
@@ -820,7 +973,7 @@ def test_equal_tables_of_fewer_and_more_bins_are_never_merged(
 
 
 def test_state_names_tell_apart_what_update_reads() -> None:
-    """Options of `update` are in the state's name, options of `compute` alone are not."""
+    """Options of `update` are in the state's name; options of `compute` are not."""
     bins, other = some_bins(), PopularityBins([1] * 9)
 
     def named(metric: Metric) -> str:
@@ -901,7 +1054,7 @@ STEPS = st.lists(
 def test_any_course_of_calls_computes_what_was_counted(
     kind: Any, steps: list[str], seed: int
 ) -> None:
-    """Between updates a collection may be computed, reset, called, copied and looked into."""
+    """Between updates a collection may be computed, reset, called, copied and iterated."""
     torch.manual_seed(seed)
     bins = some_bins()
 
@@ -964,7 +1117,7 @@ def test_any_course_of_calls_computes_what_was_counted(
 
 
 def test_members_of_different_needs_have_the_values_they_have_alone() -> None:
-    """Cut-offs and numbers of candidates do not show in each other's values."""
+    """The cut-offs of one member do not change another member's values."""
     bins = some_bins()
     preds, target = tied_batch(40, levels=6)
     preds[0, 2], preds[1] = math.nan, -math.inf
@@ -1047,7 +1200,7 @@ def test_lightning_logs_every_epoch_and_loader(way: str, sanity: int, tmp_path: 
     logged: list[dict[str, Tensor]] = []
 
     def collections() -> list[RankingCollection]:
-        """One collection a loader."""
+        """One collection per loader."""
         made = []
         for loader in range(LOADERS):
             metrics = decile_metrics(bins, k=2, prefix=f"{loader}/")
@@ -1126,7 +1279,7 @@ def test_lightning_logs_every_epoch_and_loader(way: str, sanity: int, tmp_path: 
 
 
 def test_real_check_ins(data: Path) -> None:
-    """On real check-ins, both binnings: ids play no part, counts add up, shares are shares."""
+    """On real check-ins values do not depend on ids, counts add up, and shares are at most 1."""
 
     def read(part: str) -> list[tuple[int, int]]:
         with gzip.open(data / "foursquare_nyc" / f"foursquare_{part}.csv.gz", "rt") as lines:
@@ -1141,13 +1294,13 @@ def test_real_check_ins(data: Path) -> None:
     users, target = torch.tensor(test).unbind(1)
     scores = own[users]  # the user's own visits: many ties
     order = torch.randperm(locations)
-    place = order.argsort()
+    renumbered = order.argsort()
     for by in ("mass", "items"):
         bins = PopularityBins.from_counts(total.long(), by=by)  # type: ignore[arg-type]
         permuted = PopularityBins.from_counts(total[order].long(), by=by)  # type: ignore[arg-type]
         metrics = updated(decile_metrics(bins, k=5, candidates=50), scores, target)
         again = updated(
-            decile_metrics(permuted, k=5, candidates=50), scores[:, order], place[target]
+            decile_metrics(permuted, k=5, candidates=50), scores[:, order], renumbered[target]
         )
         values = metrics.compute()
         assert same(values, again.compute())
@@ -1162,7 +1315,7 @@ def test_real_check_ins(data: Path) -> None:
 
 
 def test_plot_draws_bars_from_the_rarest_bin_to_the_most_popular() -> None:
-    """One bar a bin, `unmapped` apart, and bins without data marked as such."""
+    """One bar per bin, `unmapped` apart, and a mark for bins without data."""
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotlib")
     metric = DecilePrecision(PopularityBins([2, 2, 1, 0], 2), k=1)
     metric.update(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 2]]))

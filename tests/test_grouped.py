@@ -77,7 +77,7 @@ def updated(metric: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def one_by_one(maker: Maker, *batches: tuple[Tensor, ...], **options: Any) -> Tensor:
-    """The states `[GROUPS, 3]` of one plain metric a group."""
+    """The states `[GROUPS, 3]` of one plain metric per group."""
     states = []
     for group in range(GROUPS):
         metric = maker(**options)
@@ -114,7 +114,7 @@ def test_every_group_is_a_metric_of_its_own(maker: Maker, seed: int) -> None:
 
 @every_metric
 def test_groups_add_up_to_the_metric_itself(maker: Maker) -> None:
-    """Numerators and denominators of the groups sum to those of all queries."""
+    """Sums of scores and numbers of queries add up to those of all queries."""
     scores, target, mask, groups = batch(200)
     grouped = updated(Grouped(maker(), GROUPS), scores, target, mask, groups)
     assert torch.equal(grouped.state.sum(0), updated(maker(), scores, target, mask).state)
@@ -151,7 +151,7 @@ def test_values_worked_out_by_hand() -> None:
 
 @every_metric
 def test_scalars_are_the_entries_of_the_vector(maker: Maker) -> None:
-    """`group` gives one value, `average` the mean of those that have data."""
+    """`group` gives one value, `average` the mean over the groups with data."""
     part = batch()
     vector = updated(Grouped(maker(), GROUPS), *part).compute()
     assert vector.shape == (GROUPS,)
@@ -176,7 +176,7 @@ def test_without_data_every_value_is_nan() -> None:
 
 
 def test_metric_inside_is_left_alone() -> None:
-    """The metric that is given is not updated, and may serve several."""
+    """The metric inside is not updated, and several Grouped may share it."""
     inner = MRR()
     one, two = Grouped(inner, GROUPS), Grouped(inner, GROUPS)
     scores, target, mask, groups = batch()
@@ -190,11 +190,11 @@ def test_metric_inside_is_left_alone() -> None:
 
 
 def test_metrics_of_ones_own_are_grouped() -> None:
-    """A subclass outside the library is a metric like the others."""
+    """A user's own metric works inside a Grouped."""
 
     class First(RankingMetric):
         def score(self, ranking: Ranking) -> Tensor:
-            """1 where the first relevant location leads."""
+            """1 if the first relevant location has rank 1."""
             return (ranking.above[:, 0] == 0).double()
 
     part = batch()
@@ -215,7 +215,7 @@ def test_sequences_of_queries_have_groups_of_their_shape() -> None:
 
 @given(order=st.permutations(range(12)), cut=st.integers(0, 12))
 def test_any_split_and_order_gives_the_same_bits(order: list[int], cut: int) -> None:
-    """However the queries are ordered and cut into batches, states are equal."""
+    """States are equal for every order of the queries and every split into batches."""
     torch.manual_seed(cut)
     part, rows = batch(12), torch.tensor(order)
     whole = updated(Grouped(NDCGAtK(3), GROUPS), *part)
@@ -227,7 +227,7 @@ def test_any_split_and_order_gives_the_same_bits(order: list[int], cut: int) -> 
 
 
 def test_many_groups_are_small_and_fast() -> None:
-    """100,000 groups take 24 bytes each, and a batch a fraction of a second."""
+    """100,000 groups take 24 bytes each, and a batch takes a fraction of a second."""
     grouped = Grouped(MRR(), 100_000, average="groups")
     assert grouped.state.numel() * grouped.state.element_size() == 2_400_000
     lists = torch.randint(50, (5_000, 10))
@@ -250,7 +250,7 @@ def test_many_groups_are_small_and_fast() -> None:
 
 
 def test_groups_of_rows_left_out_are_not_looked_at() -> None:
-    """Any group will do for a query that the mask or `ignore_index` leaves out."""
+    """The group of a query that the mask or `ignore_index` excludes may be any number."""
     scores, target = torch.rand(4, LOCATIONS), torch.tensor([1, 2, 3, 4])
     groups, mask = torch.tensor([0, -5, 10**12, 2]), torch.tensor([True, False, False, True])
     rows = torch.tensor([0, 3])
@@ -285,7 +285,7 @@ def test_batch_without_queries_adds_nothing() -> None:
 )
 @pytest.mark.parametrize("members", ["alone", "collection"])
 def test_wrong_groups_raise_and_change_no_state(members: str, groups: Any, says: str) -> None:
-    """Missing, misshapen and out-of-range groups name the rule and the value."""
+    """The error for missing, misshapen and out-of-range groups names the rule and the value."""
     grouped, mrr = Grouped(MRR(), GROUPS), MRR()
     metric = grouped if members == "alone" else RankingCollection({"mrr": mrr, "by": grouped})
     scores, target = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3])
@@ -332,13 +332,13 @@ def test_wrong_options_raise(options: dict[str, Any], says: list[str]) -> None:
     ids=repr,
 )
 def test_only_means_of_a_score_are_grouped(metric: Any) -> None:
-    """Other metrics are a `TypeError` that names the argument."""
+    """Another metric is a `TypeError` that names the argument."""
     with pytest.raises(TypeError, match="`metric` must be"):
         Grouped(metric, 3)
 
 
 def test_metric_inside_still_checks() -> None:
-    """What the metric itself would refuse is refused, and nothing is counted."""
+    """An input that the metric inside refuses is refused, and the state stays the same."""
     grouped = Grouped(MRR(empty_target_action="error"), GROUPS)
     scores, target = torch.rand(2, LOCATIONS), torch.tensor([[1], [-1]])
     with pytest.raises(ValueError, match="query 1 has none"):
@@ -350,7 +350,7 @@ def test_metric_inside_still_checks() -> None:
 
 
 def test_forward_returns_the_batch_and_counts_it() -> None:
-    """`metric(...)` is the value of the batch, `compute` that of all."""
+    """`metric(...)` is the value of the batch, `compute` the value of all batches."""
     one, two = batch(), batch()
     grouped, both = Grouped(MRR(), GROUPS), Grouped(MRR(), GROUPS)
     for part in (one, two):
@@ -362,7 +362,7 @@ def test_forward_returns_the_batch_and_counts_it() -> None:
 
 
 def test_ranking_carries_its_groups() -> None:
-    """A Ranking made once, with groups, serves any number of metrics, whole or in part."""
+    """Several metrics can use one Ranking with groups, or a part of it."""
     scores, target, mask, groups = batch()
     ranking = Ranking.from_scores(scores, target, mask).with_groups(groups)
     expected = updated(Grouped(MRR(), GROUPS), scores, target, mask, groups).state
@@ -378,7 +378,7 @@ def test_ranking_carries_its_groups() -> None:
 @pytest.mark.parametrize("others", [False, True])
 @pytest.mark.parametrize("kind", [RankingCollection, MetricCollection])
 def test_groups_in_a_collection(kind: Any, others: bool) -> None:
-    """Vector, scalars and mean are right beside other members over several batches."""
+    """Vector, scalars and mean are right next to other members over several batches."""
 
     def members() -> dict[str, Any]:
         grouped: dict[str, Any] = {
@@ -461,7 +461,7 @@ def test_names_tell_apart_what_update_reads() -> None:
 
 
 def test_ignored_id_is_that_of_the_metric() -> None:
-    """A collection's members agree on `ignore_index`, the one inside a Grouped included."""
+    """Members with different `ignore_index`, also inside a Grouped, are an error."""
     with pytest.raises(ValueError, match="ignore_index"):
         RankingCollection({"mrr": MRR(), "by": Grouped(MRR(ignore_index=0), GROUPS)})
     part = batch()
@@ -510,7 +510,7 @@ def test_one_tensor_of_groups_is_not_taken_for_two_kinds(form: str) -> None:
 
 @pytest.mark.parametrize("num_groups", [1, 2])
 def test_the_shape_does_not_depend_on_the_number_of_groups(num_groups: int) -> None:
-    """Neither of the value, nor of its bounds, nor of what `forward` returns."""
+    """The value, its bounds and the result of `forward` keep the dimension of one group."""
     by_group = Grouped(MRR(), num_groups)
     batch = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3])
     value = by_group(*batch, groups=torch.zeros(3, dtype=torch.int64))
@@ -525,7 +525,7 @@ def test_the_shape_does_not_depend_on_the_number_of_groups(num_groups: int) -> N
 
 
 def test_several_kinds_of_groups_have_names() -> None:
-    """Each member finds its own, whatever else is given; as arrays and lists too."""
+    """Each member reads its own groups among several kinds, also from arrays and lists."""
     scores, target = torch.rand(4, LOCATIONS), torch.tensor([1, 2, 3, 0])
     users, hours = torch.tensor([0, 1, 2, 0]), torch.tensor([23, 0, 0, 23])
     metrics = RankingCollection(
@@ -553,7 +553,7 @@ def test_several_kinds_of_groups_have_names() -> None:
 
 
 def test_one_plain_tensor_serves_one_kind() -> None:
-    """Whether the kind has a name or not."""
+    """One kind of groups works with a name and without one."""
     scores, target, groups = torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3]), torch.arange(3)
     for by in (None, "user"):
         metrics = RankingCollection(
@@ -575,7 +575,7 @@ def test_one_plain_tensor_serves_one_kind() -> None:
     ],
 )
 def test_names_that_do_not_fit(by: str | None, groups: Any, says: str) -> None:
-    """The error says which were given; nothing is counted."""
+    """The error lists the given kinds, and the state stays the same."""
     grouped = Grouped(MRR(), 3, by=by)
     with pytest.raises(ValueError, match=says):
         grouped.update(torch.rand(3, LOCATIONS), torch.tensor([1, 2, 3]), groups=groups)
@@ -583,7 +583,7 @@ def test_names_that_do_not_fit(by: str | None, groups: Any, says: str) -> None:
 
 
 def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
-    """Groups of users are never merged with groups of as many hours."""
+    """Groups of users and the same number of hours are never merged."""
     user, hour = Grouped(MRR(), 2, by="user"), Grouped(MRR(), 2, by="hour")
     assert user.state_name != hour.state_name
     labelled = Grouped(MRR(), by="user", labels=["alice", "bob"])
@@ -629,7 +629,7 @@ def test_groups_may_be_text_where_there_are_labels(kind: str) -> None:
     ],
 )
 def test_labels_that_do_not_fit(labels: Any, says: str) -> None:
-    """They are named in the error."""
+    """The error names the labels that do not fit."""
     with pytest.raises(ValueError, match=says):
         Grouped(MRR(), 3, labels=labels)
     with pytest.raises(ValueError, match="`num_groups` must be given"):

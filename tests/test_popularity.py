@@ -32,7 +32,7 @@ def visits(data: Path) -> list[int]:
 @pytest.mark.parametrize("by", BY)
 @given(counts=COUNTS, num_bins=st.integers(1, 11))
 def test_bins_are_those_of_the_definition(by: str, counts: list[int], num_bins: int) -> None:
-    """Every location's bin is what a loop over all locations says."""
+    """Every location's bin equals that of a loop over all locations."""
     bins = PopularityBins.from_counts(counts, num_bins, by)
     assert bins.bin_of.tolist() == decile_oracle.bins_of_counts(counts, num_bins, by)
     assert bins.num_bins == num_bins
@@ -43,7 +43,7 @@ def test_bins_are_those_of_the_definition(by: str, counts: list[int], num_bins: 
 @pytest.mark.parametrize("by", BY)
 @given(data=st.data(), counts=COUNTS)
 def test_permuting_ids_permutes_the_bins(by: str, data: st.DataObject, counts: list[int]) -> None:
-    """A location keeps its bin whatever its id is."""
+    """The bin of a location does not depend on its id."""
     order = data.draw(st.permutations(range(len(counts))))
     bins = PopularityBins.from_counts(counts, 4, by).bin_of
     permuted = PopularityBins.from_counts([counts[i] for i in order], 4, by).bin_of
@@ -95,7 +95,7 @@ def test_mass_gives_every_bin_a_like_share_of_the_visits() -> None:
 
 
 def test_counts_and_bins_are_read_from_any_integers() -> None:
-    """Lists, int32 and uint8 tensors say the same, and the table is int64."""
+    """Lists, int32 and uint8 tensors give the same int64 table."""
     wanted = PopularityBins.from_counts([9, 4, 4, 0])
     for counts in (
         torch.tensor([9, 4, 4, 0], dtype=torch.int32),
@@ -108,7 +108,7 @@ def test_counts_and_bins_are_read_from_any_integers() -> None:
 
 
 def test_changing_the_input_later_changes_no_bin() -> None:
-    """The table is a copy of what it was made of."""
+    """The table is a copy of the argument."""
     own, counts = torch.tensor([1, 2, 0]), torch.tensor([5, 3, 0])
     bins, from_counts = PopularityBins(own), PopularityBins.from_counts(counts)
     shown = repr(from_counts)
@@ -119,7 +119,7 @@ def test_changing_the_input_later_changes_no_bin() -> None:
 
 
 def test_number_of_bins_is_the_highest_unless_given() -> None:
-    """Bins of one's own may leave the highest ones empty."""
+    """In a table of bins the highest bins may be empty."""
     assert PopularityBins([1, 3, 0]).num_bins == 3
     assert PopularityBins([1, 3, 0], num_bins=5).num_bins == 5
     assert PopularityBins([0, 0]).num_bins == 1
@@ -150,7 +150,7 @@ def test_bins_of_ids() -> None:
     ],
 )
 def test_errors_name_the_argument_the_rule_and_the_value(make: object, says: list[str]) -> None:
-    """What is wrong with the input is in the message."""
+    """The message names the rule and the value."""
     with pytest.raises(ValueError, match=r"^`") as caught:
         make()  # type: ignore[operator]
     for part in says:
@@ -192,7 +192,7 @@ def test_bins_move_copy_and_pickle_and_stay_out_of_a_state_dict() -> None:
 
 
 def test_real_visits_are_binned_as_defined(visits: list[int]) -> None:
-    """On real check-ins both binnings are the formula's, and ids play no part."""
+    """On real check-ins both binnings follow the formula and do not depend on ids."""
     order = torch.randperm(len(visits))
     for by in BY:
         bins = PopularityBins.from_counts(visits, by=by)
@@ -203,7 +203,7 @@ def test_real_visits_are_binned_as_defined(visits: list[int]) -> None:
 
 
 def _bins_by_distinct_count(counts: list[int], by: str) -> list[int]:
-    """The definition again, in one pass over the distinct counts."""
+    """The definition, in one pass over the distinct counts."""
     sizes = Counter(count for count in counts if count > 0)
     weights = {count: n * count if by == "mass" else n for count, n in sizes.items()}
     total, below, found = sum(weights.values()), 0, {0: 0}

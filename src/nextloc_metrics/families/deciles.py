@@ -1,41 +1,42 @@
-"""How well are rare places predicted? Metrics per popularity bin of the relevant location.
+"""Metrics for every popularity bin of the relevant location: how well are rare ones predicted?
 
-A query's ranked list is cut to its first `candidates` and split by bin; `k` then cuts the bin's
-own list. Ranks within a bin are the same numbers as ranks in the whole list, counted among the
-bin's candidates, so the same formulas score them.
+A query's list is cut to its first `candidates` ranks and split by bin; `k` then cuts each bin's own
+list. A rank within a bin counts the candidates of that bin only, so the formulas for ranks in the
+full list score it as well.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics import backends, exact, scoring
+from nextloc_metrics import exact, intervals, scoring
 from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.families.by_bin import Statistic, of_histogram, split_by_bin
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.reading import Relevant
-from nextloc_metrics.record import UNRETRIEVED, Ties
+from nextloc_metrics.record import Ties
 
 Decile = int | Literal["unmapped"]
+Value = TypeVar("Value")
 
 
 class DecileMetric(RankingTally):
-    """A value for every popularity bin, and for locations in none (`unmapped`).
+    """One value per popularity bin, and one for the locations in no bin (`unmapped`).
 
-    `compute` returns a dict whose keys are always the same, NaN where nothing was counted; with
-    `decile` that one scalar. Metrics that differ in `decile` alone share one state in a
+    `compute` returns a dict with the same keys every time, NaN for a bin without data. With
+    `decile` it returns one scalar. Metrics that differ only in `decile` share one state in a
     `MetricCollection`.
 
     Args:
         bins: every location's bin.
-        candidates: how many of the first ranks are looked at. A block of tied candidates that
-            crosses this rank is left out whole.
-        decile: the number of a bin or `"unmapped"`, for a scalar; None for all.
+        candidates: how many of the first ranks are read. A tied block that crosses this rank is
+            left out completely.
+        decile: the number of a bin or `"unmapped"`, for a scalar; None for a dict of all.
         options: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
@@ -60,7 +61,7 @@ class DecileMetric(RankingTally):
     ) -> None:
         if not isinstance(bins, PopularityBins):
             raise TypeError(f"`bins` must be a PopularityBins, got {type(bins).__name__}.")
-        if not any(  # True equals 1, and is no bin
+        if not any(  # True equals 1, but is not a bin
             type(decile) is type(known) and decile == known for known in (None, *self.deciles(bins))
         ):
             raise ValueError(
@@ -78,12 +79,12 @@ class DecileMetric(RankingTally):
 
     @property
     def top(self) -> int:
-        """The list is cut to its first candidates."""
-        return self.candidates
+        """How many of the first ranks a `Ranking` must keep."""
+        return self.cut
 
     @abstractmethod
     def values(self) -> Tensor:
-        """Return the float values in the order of `deciles`; the state has unmapped first."""
+        """Return the float values in the order of `deciles`; the state starts with unmapped."""
 
     @property
     def cut(self) -> int:
@@ -95,12 +96,12 @@ class DecileMetric(RankingTally):
         return self.tally_split(*split_by_bin(ranking, self.bins, self.cut))
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Do what `tally` does, of what `split_by_bin` returned."""
-        raise NotImplementedError("a decile metric defines `tally_split` or `tally`")
+        """Return what a batch adds to the state, from what `split_by_bin` returned."""
+        raise NotImplementedError("a decile metric must define `tally_split` or `tally`.")
 
     @staticmethod
     def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        """Return what a batch adds to each; lists that are split alike are split once."""
+        """Return what a batch adds to each metric; metrics with equal bins share one split."""
         split: dict[tuple[PopularityBins, int], tuple[Ranking, Tensor]] = {}
         found = []
         for metric in metrics:
@@ -114,18 +115,18 @@ class DecileMetric(RankingTally):
         return found
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where this metric cannot be updated with the ranking."""
+        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         highest = (ranking.num_candidates or 0) - 1
         if ranking.num_candidates is None and self.validate_args and len(ranking):
             highest = int(ranking.relevant.max())
         if highest >= len(self.bins):
             raise ValueError(
-                f"`bins` must hold every location, got {len(self.bins)} of them and id {highest}."
+                f"`bins` must hold every location, got {len(self.bins)} locations and id {highest}."
             )
 
     def compute(self) -> Tensor | dict[str, Tensor]:
-        """Return the value of every bin by name, or that of `decile`."""
+        """Return the value of every bin by name, or the value of `decile`."""
         named = dict(zip(self.deciles(self.bins), self.values().unbind(), strict=True))
         if self.decile is not None:
             return named[self.decile]
@@ -133,12 +134,12 @@ class DecileMetric(RankingTally):
 
     @property
     def plot_label(self) -> str:
-        """The metric's name, and which bin's value it is."""
+        """The metric's name, and the bin if there is one."""
         return (self.name if self.decile is None else self.key(self.decile)).replace("_", " ")
 
     @property
     def plot_labels(self) -> dict[str, str]:
-        """Bars from the rarest bin to the most popular, and then what is no bin."""
+        """Labels from the rarest bin to the most popular one, then those that are not bins."""
         if self.decile is not None:
             return {}
         numbers_first = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
@@ -152,12 +153,12 @@ class DecileMetric(RankingTally):
 
     @classmethod
     def deciles(cls, bins: PopularityBins) -> list[Decile]:
-        """List what `decile` may be, in the order of the keys."""
+        """List the values that `decile` accepts, in the order of the keys."""
         return [*range(1, bins.num_bins + 1), "unmapped"]
 
 
 class DecileScore(DecileMetric):
-    """The mean, for every bin, of a score of the queries with a relevant location in the bin.
+    """The mean of a score for every bin, over the queries with a relevant location in the bin.
 
     Args:
         ties: as in [`RankingMetric`][nextloc_metrics.RankingMetric].
@@ -175,16 +176,16 @@ class DecileScore(DecileMetric):
         """Return float64 `[N]`, one score in [0, 1] per query and bin.
 
         Args:
-            ranking: where the relevant locations of a bin landed among the bin's candidates.
-            predictions: int64 `[N]`, the bin's number of candidates.
+            ranking: the ranks of a bin's relevant locations among the bin's candidates.
+            predictions: int64 `[N]`, the number of candidates in the bin.
         """
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for every bin's sum of scores, of their squares, and its queries."""
+        """Return zeros: per bin the sum of scores, the sum of squares, the number of queries."""
         return torch.zeros(self.bins.num_bins + 1, 3, dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Sum up the scores of every bin, exactly."""
+        """Return the exact sums of the scores per bin."""
         scores = self.score(within.break_ties(self.ties), predictions)
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
         return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
@@ -193,22 +194,92 @@ class DecileScore(DecileMetric):
         """Return the mean score of every bin."""
         return exact.mean(self.state).roll(-1)
 
+    @property
+    def num_queries(self) -> Tensor:
+        """How many queries this process has counted per bin, int64 `[num_bins + 1]`.
+
+        The order is that of the keys of `compute`: `unmapped` is last. A query counts in every bin
+        that holds one of its relevant locations.
+        """
+        return self.state[:, 2].roll(-1)
+
+    def numbers(self) -> tuple[Any, int]:
+        """Return no number: a query may count in several bins, so their sum means nothing."""
+        return None, 0
+
+    @property
+    def averages_scores(self) -> bool:
+        """Whether the value is one mean of scores; without `decile` it is several."""
+        return self.decile is not None and self._has_means
+
+    @property
+    def _has_means(self) -> bool:
+        kind = type(self)  # a subclass may compute other values
+        return kind.compute is DecileMetric.compute and kind.values is DecileScore.values
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean of every bin or of `decile`, with its standard error."""
+        if not self._has_means:
+            return super().estimate()
+        bins, every = self.deciles(self.bins), self.state.roll(-1, 0)
+        return intervals.of_queries(
+            every if self.decile is None else every[bins.index(self.decile)]
+        )
+
+    def _estimate(self) -> intervals.Estimate:
+        return self.of_all_processes(self.estimate)
+
+    def standard_error(self) -> Tensor | dict[str, Tensor]:  # type: ignore[override]
+        """Return every bin's standard error by name, or that of `decile`; NaN below two queries."""
+        error = super().standard_error()
+        return error if self.decile is not None else self._by_key(error)
+
+    def interval(  # type: ignore[override]
+        self, confidence: float = 0.95
+    ) -> tuple[Tensor, Tensor] | dict[str, tuple[Tensor, Tensor]]:
+        """Return `(lower, upper)` for every bin's value by name, or for that of `decile`.
+
+        The queries of a bin count as independent. The bounds are NaN for a bin without data.
+
+        Args:
+            confidence: how often such intervals contain the true mean.
+
+        Raises:
+            ValueError: `confidence` is not between 0 and 1.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import DecileNDCG, PopularityBins
+            >>> ndcg = DecileNDCG(PopularityBins([2, 1]), k=1)
+            >>> ndcg.update(tensor([[0]] * 30 + [[-1]] * 70), tensor([0] * 100))
+            >>> ndcg.interval()["ndcg_at_1_decile_2"]  # Wilson's interval of 30 in 100
+            (tensor(0.2189), tensor(0.3958))
+        """
+        low, high = super().interval(confidence)
+        if self.decile is not None:
+            return low, high
+        return self._by_key(zip(low.unbind(), high.unbind(), strict=True))
+
+    def _by_key(self, values: Iterable[Value]) -> dict[str, Value]:
+        return dict(zip(map(self.key, self.deciles(self.bins)), values, strict=True))
+
 
 class DecilePrecision(DecileScore):
     r"""Precision within each popularity bin: hits / min(k, predictions of that bin).
 
-    Hits are the bin's relevant locations within the first `k` of the bin's own list. A query with
-    no relevant location in the bin is skipped there; with one but no prediction it counts 0.
+    Hits are the bin's relevant locations within the first `k` ranks of the bin's own list. A query
+    without a relevant location in the bin is skipped in that bin. A query with one, but without a
+    prediction in the bin, scores 0.
 
-    Dividing by no more than the predictions there are flatters rare bins, whose lists are short;
-    [`DecileNDCG`][nextloc_metrics.DecileNDCG] does not. Ties: expectation, over the order of the
-    bin's tied candidates.
+    The divisor favours rare bins, because their lists are short: compare bins by
+    [`DecileNDCG`][nextloc_metrics.DecileNDCG]. Ties: the expectation over the orders of the bin's
+    tied candidates.
 
     Args:
         bins: every location's bin.
         k: how many ranks of a bin's list count.
-        scope: `"within"`, k cuts the bin's own list; `"global"`, the whole list is cut to its
-            first k ranks before it is split (a tied block that crosses rank k is left out).
+        scope: `"within"`: k cuts the bin's own list; `"global"`: the full list is cut to its first
+            k ranks before the split (a tied block that crosses rank k is left out).
         kwargs: `candidates`, `decile`, `ties`, `ignore_index`, `validate_args`, and TorchMetrics'
             own keyword arguments.
 
@@ -242,26 +313,22 @@ class DecilePrecision(DecileScore):
         return f"precision_at_{self.k}"
 
     @property
-    def top(self) -> int:
-        """As many as are split by bin."""
-        return self.cut
-
-    @property
     def cut(self) -> int:
         """How many of the first ranks are split by bin."""
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Divide the hits by the ranks that could hold one."""
+        """Divide the hits by the number of ranks that can hold a hit."""
         return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
 
 
 class DecileNDCG(DecileScore):
     r"""NDCG within each popularity bin, at ranks of the bin's own list.
 
-    The ideal takes the best min(k, n) gains of the query's n relevant locations in the bin. A
-    query with no relevant location in the bin is skipped there; with one but no prediction it
-    counts 0. Ties: expectation, over the order of the bin's tied candidates.
+    The ideal takes the best min(k, n) gains of the query's n relevant locations in the bin. A query
+    without a relevant location in the bin is skipped in that bin. A query with one, but without a
+    prediction in the bin, scores 0. Ties: the expectation over the orders of the bin's tied
+    candidates.
 
     Args:
         bins: every location's bin.
@@ -288,17 +355,21 @@ class DecileNDCG(DecileScore):
         return f"ndcg_at_{self.k}"
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Relate the discounted gain to the best possible."""
+        """Divide the discounted gain by the best possible one."""
         return scoring.ndcg(ranking, self.k)
 
 
 class DecileKForRecall(DecileMetric):
-    r"""How far down a bin's list one must read to find its relevant locations.
+    r"""The smallest k at which recall within each popularity bin reaches `min_recall`.
 
-    The smallest k, within the bin's own list, at which recall reaches `min_recall`; the median
-    over the queries with a relevant location in the bin. A list that ends before, or is empty,
-    counts as half the number of mapped locations (rounded down), or as `exhausted`. The state is a
-    histogram, so that the median is exact over any number of processes.
+    k counts ranks of the bin's own list; the value is the median over the queries with a relevant
+    location in the bin. The state is a histogram, so the median is exact over any number of
+    processes.
+
+    A query has no answer if its list ends before recall reaches `min_recall`. By default it sorts
+    after all answers: the median is NaN if it falls on a query without an answer (of an even
+    number of queries, if either middle one is), and the mean is NaN if any query has no answer.
+    With `exhausted` each of these queries counts as that number.
 
     Ties: a tied block counts at its worst ranks.
 
@@ -306,7 +377,7 @@ class DecileKForRecall(DecileMetric):
         bins: every location's bin.
         min_recall: the recall to reach, above 0 and at most 1.
         statistic: `"median"` or `"mean"`.
-        exhausted: what a list counts that ends before; None for half the mapped locations.
+        exhausted: the k of a query without an answer; None for no number.
         kwargs: `candidates`, `decile`, `ignore_index`, `validate_args`, and TorchMetrics' own
             keyword arguments.
 
@@ -327,11 +398,11 @@ class DecileKForRecall(DecileMetric):
         self,
         bins: PopularityBins,
         min_recall: float,
-        statistic: Literal["median", "mean"] = "median",
+        statistic: Statistic = "median",
         exhausted: int | None = None,
         **kwargs: Any,
     ) -> None:
-        check_choice("statistic", statistic, Literal["median", "mean"])
+        check_choice("statistic", statistic, Statistic)
         if type(min_recall) not in (int, float) or not 0 < min_recall <= 1:
             raise ValueError(
                 f"`min_recall` must be above 0 and at most 1, got {short(min_recall)}."
@@ -347,7 +418,7 @@ class DecileKForRecall(DecileMetric):
         )
 
     min_recall: float
-    statistic: Literal["median", "mean"]
+    statistic: Statistic
     exhausted: int | None
 
     @property
@@ -356,11 +427,11 @@ class DecileKForRecall(DecileMetric):
         return f"k_for_recall_{100 * self.min_recall:g}".replace(".", "_")
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for every bin's number of queries per k, exhausted lists at 0."""
+        """Return zeros: per bin the number of queries per k; those without an answer are at 0."""
         return torch.zeros(self.bins.num_bins + 1, self.candidates + 1, dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Count the queries of every bin by their k."""
+        """Return the number of queries per bin and k."""
         rank = within.break_ties("pessimistic").above + 1
         relevant = within.num_relevant[:, None]
         hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
@@ -374,58 +445,5 @@ class DecileKForRecall(DecileMetric):
 
     def values(self) -> Tensor:
         """Return the median or mean k of every bin."""
-        exhausted = self.bins.num_mapped // 2 if self.exhausted is None else self.exhausted
-        ks = torch.arange(self.candidates + 1, device=self.state.device)
-        ks[0] = exhausted
-        ks, order = ks.sort(stable=True)
-        counts = self.state[:, order]
-        total = counts.sum(1)
-        if self.statistic == "mean":
-            value = exact.float64((counts * ks).sum(1)) / exact.float64(total)
-        else:
-            # the ranks of the two middle ones among the sorted, counted from 1
-            middle = torch.stack([(total + 1) // 2, total // 2 + 1], 1)
-            found = torch.searchsorted(counts.cumsum(1), middle).clamp(max=len(ks) - 1)
-            value = exact.float64(ks[found].sum(1)) / 2
-        return value.to(self.state.device).float().masked_fill(total == 0, torch.nan).roll(-1)
-
-
-def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
-    """Split every query's list by bin: a row for each query and bin, unmapped first.
-
-    Returns:
-        The ranks of the bin's relevant locations among its candidates, and int64
-        `[N (num_bins + 1)]`, how many candidates those are.
-    """
-    first = ranking.top_candidates(candidates)
-    num_bins = bins.num_bins + 1
-    width = first.ids.shape[1] + 1
-    # candidates in the order of their bins, and within a bin of their ranks
-    ids = first.ids.masked_fill(~ranking.counted[:, None], -1)
-    keys = backends.choose(ids).sort(bins.of(ids) * width + first.above)
-    edges = torch.arange(num_bins + 1, device=keys.device) * width
-    edges = torch.searchsorted(keys, edges.expand(len(ranking), -1).contiguous())
-    own_bin = bins.of(ranking.relevant)
-    own_key = own_bin * width + ranking.above.clamp(max=width - 1)
-    start = torch.searchsorted(keys, own_key)
-    tied = torch.searchsorted(keys, own_key, right=True) - start
-    above = (start - edges.gather(1, own_bin)).masked_fill(tied == 0, UNRETRIEVED)
-
-    number = torch.arange(num_bins, device=keys.device)[:, None]
-    inside = (own_bin[:, None] == number).flatten(0, 1)
-
-    def every_bin(values: Tensor) -> Tensor:
-        return values.repeat_interleave(num_bins, 0)
-
-    above = every_bin(above).masked_fill(~inside, UNRETRIEVED)
-    within = Ranking.from_relevant(
-        Relevant(
-            every_bin(ranking.relevant).masked_fill(~inside, -1),
-            None if ranking.grades is None else every_bin(ranking.grades).masked_fill(~inside, 0),
-            every_bin(ranking.counted),
-        ),
-        above,
-        every_bin(tied).masked_fill(above == UNRETRIEVED, 1),
-        shape=torch.Size([len(ranking) * num_bins]),
-    )
-    return within, edges.diff().flatten()
+        value = of_histogram(self.state, self.statistic, self.exhausted)
+        return value.to(self.state.device).float().roll(-1)

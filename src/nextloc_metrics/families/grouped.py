@@ -22,10 +22,10 @@ class GroupLabels:
     """The names of groups, in the order of their numbers.
 
     Args:
-        labels: distinct text.
+        labels: distinct names, as text.
 
     Raises:
-        ValueError: a name is no text, or stands there twice.
+        ValueError: a name is not text, or occurs twice.
 
     Example:
         >>> labels = GroupLabels.from_values(["bob", "alice", "bob"])
@@ -45,25 +45,25 @@ class GroupLabels:
 
     @classmethod
     def from_values(cls, values: Array) -> GroupLabels:
-        """Name the distinct values, in rising order.
+        """Make labels of the distinct values, in rising order.
 
         Raises:
-            TypeError: they are no text: as groups, numbers are counted from 0.
+            TypeError: the values are not text.
         """
         text = as_tensor_or_text("values", values)
         if isinstance(text, Tensor):
             raise TypeError(
-                f"`values` must be text, got {describe(values)}; numbers are groups already if "
-                "counted from 0, and labels as `str`."
+                f"`values` must be text, got {describe(values)}; convert numbers to `str`, or pass "
+                "numbers from 0 as `groups` without labels."
             )
         return cls(sorted(set(text)))
 
     def number(self, values: Array) -> Tensor:
-        """Return the numbers of groups, int64, that are given by name.
+        """Return the numbers of named groups, int64.
 
         Raises:
-            TypeError: they are no text.
-            ValueError: a value is none of the names.
+            TypeError: the values are not text.
+            ValueError: a value is not one of the names.
         """
         text = as_tensor_or_text("values", values)
         if isinstance(text, Tensor):
@@ -74,12 +74,12 @@ class GroupLabels:
         if wrong is not None:
             raise ValueError(
                 f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
-                f"{wrong}; make the labels of all data, `GroupLabels.from_values(...)`."
+                f"{wrong}; make labels of all data with `GroupLabels.from_values(...)`."
             )
         return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
 
     def state_key(self) -> str:
-        """Return all of its content."""
+        """Return the content as text, for the names of states."""
         return repr(self.names)
 
     def __len__(self) -> int:
@@ -99,27 +99,26 @@ class GroupLabels:
 
 
 class Grouped(RankingTally):
-    r"""A ranking metric of every group of queries: by user, hour, decile of the target, and so on.
+    r"""A ranking metric for every group of queries, such as users, hours or deciles of the target.
 
-    Numerators and denominators of the groups add up to those of the metric itself, exactly.
+    The sums of scores and the numbers of queries of the groups add up to those of `metric` exactly.
 
     Args:
-        metric: the metric whose score is averaged; it is not updated itself.
-        num_groups: how many groups there are, numbered from 0; None for as many as `labels`.
+        metric: the metric whose score is averaged; its own state is not updated.
+        num_groups: the number of groups, which are numbered from 0; None for that of `labels`.
         group: the number of a group, for a scalar; None for all.
-        average: `"groups"`, the mean over the groups that have data, as a scalar (over users, as
-            much of the literature reports); `"queries"`, the mean over all queries, as the metric
-            itself has it, with an interval that knows that queries of a group are not independent;
-            None for every group's value.
-        by: the name of this kind of groups, such as `"user"`, by which `update` finds them in
-            `groups={"user": ..., "hour": ...}`; None where there is one kind only. `"step"`
-            needs no `groups` for queries `[N, T]`: it is the index in the last dimension.
-        labels: the groups' names, for tables and pictures, and so that `groups` may be text.
+        average: `"groups"`: the mean over the groups with data, as a scalar, such as the mean over
+            users; `"queries"`: the mean over all queries, the value of `metric`, with a clustered
+            interval; None: the value of every group.
+        by: the name of this kind of groups, such as `"user"`, which `update` looks up in
+            `groups={"user": ..., "hour": ...}`; None if there is only one kind. `"step"` needs no
+            `groups` for queries `[N, T]`: the group is the index in the last dimension.
+        labels: the names of the groups, for tables and pictures; with labels, `groups` may be text.
         kwargs: TorchMetrics' own keyword arguments.
 
     Raises:
-        TypeError: `metric` is no mean of a score.
-        ValueError: an option is out of range; in `update`, a group is.
+        TypeError: `metric` is not the mean of a score.
+        ValueError: an option is out of range; in `update`, a group is out of range.
 
     Example:
         >>> from torch import tensor
@@ -130,11 +129,11 @@ class Grouped(RankingTally):
         >>> by_user.compute()
         tensor([1.0000,    nan, 0.5000])
 
-    Intervals are those of the value. For `average="queries"` the standard error is clustered: it
-    comes from the spread of the groups' sums, as if whole groups had been drawn, and needs some
-    twenty groups. For `average="groups"` it comes from the spread of the groups' means. Both take
-    Student's t with one degree of freedom less than there are groups with data, and are NaN where
-    there is one only. A group's own interval takes its queries as independent.
+    With `average="queries"` the standard error is clustered: it comes from the spread of the
+    groups' sums, as for a sample of groups, and needs about twenty groups. With
+    `average="groups"` it comes from the spread of the groups' means. Both use Student's t with
+    G - 1 degrees of freedom for G groups with data, and are NaN for one group. The interval of a
+    single group treats its queries as independent.
 
     Source: K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized linear
     models", Biometrika 73, 1986.
@@ -156,13 +155,13 @@ class Grouped(RankingTally):
         if not isinstance(metric, RankingMetric):
             raise TypeError(f"`metric` must be a RankingMetric, got {short(metric)}.")
         if not metric.averages_scores:
-            raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
+            raise TypeError(f"`metric` must be the mean of a score, got {short(metric)}.")
         if labels is not None and not isinstance(labels, GroupLabels):
             labels = GroupLabels(labels)
         if num_groups is None and labels is not None:
             num_groups = len(labels)
         if num_groups is None:
-            raise ValueError("`num_groups` must be given, unless `labels` name the groups.")
+            raise ValueError("`num_groups` must be given if there are no `labels`.")
         num_groups = check_positive("num_groups", num_groups, LARGEST_STATE)
         if labels is not None and len(labels) != num_groups:
             raise ValueError(
@@ -177,7 +176,7 @@ class Grouped(RankingTally):
                 f"`group` must be None or from 0 to {num_groups - 1}, got {short(group)}."
             )
         if group is not None and average is not None:
-            raise ValueError("`group` and `average` are different scalars; give one of them.")
+            raise ValueError("`group` and `average` are different scalars; pass only one of them.")
         super().__init__(
             metric=metric,
             num_groups=num_groups,
@@ -199,42 +198,42 @@ class Grouped(RankingTally):
 
     @property
     def top(self) -> int:
-        """What the metric needs."""
+        """That of `metric`."""
         return self.metric.top
 
     @property
     def best_only(self) -> bool:
-        """What the metric needs."""
+        """That of `metric`."""
         return self.metric.best_only
 
     @property
     def keeps_scores(self) -> bool:
-        """What the metric needs."""
+        """That of `metric`."""
         return self.metric.keeps_scores
 
     @property
     def scale(self) -> float:
-        """That of the metric."""
+        """That of `metric`."""
         return self.metric.scale
 
     @property
     def unit(self) -> str:
-        """That of the metric."""
+        """That of `metric`."""
         return self.metric.unit
 
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """As for the metric."""
+        """That of `metric`."""
         return self.metric.higher_is_better
 
     @property
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """That of the metric."""
+        """That of `metric`."""
         return self.metric.plot_upper_bound
 
     @property
     def depth(self) -> int | None:
-        """What the metric looks at."""
+        """That of `metric`."""
         return self.metric.depth
 
     def update(
@@ -253,8 +252,8 @@ class Grouped(RankingTally):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: integer, one group per query, or text where there are labels; or several of
-                these by name. What `mask` leaves out is not looked at.
+            groups: integer `[...]`, one group per query; with labels also text; or a dict of
+                several kinds by name. The group of a masked query is not read.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
@@ -270,11 +269,11 @@ class Grouped(RankingTally):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
-        """Find where the relevant locations landed, in queries of these groups."""
+        """Find the ranks of the relevant locations; the arguments are those of `update`."""
         return self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
 
     def check(self, ranking: Ranking) -> None:
-        """Raise where this metric cannot be updated with the ranking."""
+        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         self.metric.check(ranking)
         groups = ranking.group_of(self.by)
@@ -283,40 +282,40 @@ class Grouped(RankingTally):
             if lowest < 0 or highest >= self.num_groups:
                 wrong = int(lowest if lowest < 0 else highest)
                 raise ValueError(
-                    f"`groups` must be from 0 to {self.num_groups - 1}, got {wrong}; leave queries "
-                    "out by `mask`."
+                    f"`groups` must be from 0 to {self.num_groups - 1}, got {wrong}; exclude "
+                    "queries without a group with `mask`."
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for every group's sum of scores, of their squares, and its queries."""
+        """Return zeros: per group the sum of scores, the sum of squares, the number of queries."""
         return torch.zeros(self.num_groups, 3, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum up the scores of every group, exactly."""
+        """Return the exact sums of the scores per group."""
         scores, counted = self.metric.score_queries(ranking)
         groups = ranking.group_of(self.by).masked_fill(~ranking.counted, 0).to(scores.device)
         return exact.tally_by(groups, self.num_groups, scores, counted).to(ranking.device)
 
     @property
     def group_names(self) -> list[str]:
-        """What tables and pictures call the groups: their labels, or their numbers."""
+        """The names of the groups in tables and pictures: their labels, or their numbers."""
         return list(self.labels.names if self.labels else map(str, range(self.num_groups)))
 
     @property
     def num_queries(self) -> Tensor:
-        """How many queries this process has counted in every group, int64 `[num_groups]`."""
+        """How many queries this process has counted per group, int64 `[num_groups]`."""
         return self.state[:, 2]
 
     @property
     def plot_label(self) -> str:
-        """That of the metric, and of which group or mean."""
+        """That of `metric`, with the group or the kind of mean."""
         of = self.average and f"mean over {self.average}"
         if self.group is not None:
             of = f"group {self.group}"
         return self.metric.plot_label + (f", {of}" if of else "")
 
     def compute(self) -> Tensor:
-        """Return the mean score of every group, of one of them, or the mean over all."""
+        """Return the mean score of every group, of one group, or over all of them."""
         if self.group is not None:
             return exact.mean(self.state[self.group]) * self.scale
         if self.average == "queries":
@@ -326,11 +325,11 @@ class Grouped(RankingTally):
 
     @property
     def averages_scores(self) -> bool:
-        """As the metric does."""
+        """Always True: `metric` is the mean of a score."""
         return True
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean that `compute` does, and how sure it is."""
+        """Return the value of `compute` with its standard error."""
         if self.average == "queries":
             return intervals.of_clusters(self.state)
         if self.average == "groups":

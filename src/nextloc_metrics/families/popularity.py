@@ -1,4 +1,4 @@
-"""Which popularity bin (decile) a location is in, from how often training data visits it."""
+"""The popularity bin (decile) of every location, from its visits in the training data."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,28 +16,28 @@ By = Literal["mass", "items"]
 class PopularityBins(torch.nn.Module):
     r"""A table of every location's popularity bin: 1 the rarest, `num_bins` the most popular.
 
-    Bin 0 is `unmapped`: locations that training data never visits. The table moves with
+    Bin 0 is `unmapped`: locations without a visit in the training data. The table moves with
     `.to(device)` and is not part of a `state_dict`.
 
-    Make one of training counts with
-    [`from_counts`][nextloc_metrics.PopularityBins.from_counts], or give bins of your own.
+    [`from_counts`][nextloc_metrics.PopularityBins.from_counts] makes bins of training counts; the
+    constructor takes any table of bins.
 
     Args:
         bin_of: integer `[C]`, every location's bin, 0 to `num_bins`.
-        num_bins: how many bins there are; None for the highest in `bin_of`.
+        num_bins: the number of bins; None for the highest in `bin_of`.
 
     Attributes:
-        bin_of: int64 `[C]`.
-        num_bins: how many bins there are.
-        counts: int64 `[C]`, the visits that `from_counts` was given, else None.
-        by: as `from_counts` was given it, else None.
+        bin_of: int64 `[C]`, every location's bin.
+        num_bins: the number of bins.
+        counts: int64 `[C]`, the argument `train_counts` of `from_counts`, else None.
+        by: the argument `by` of `from_counts`, else None.
 
     Raises:
         ValueError: `bin_of` is not one row of integers, or holds a bin out of range.
 
     Example:
         >>> bins = PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=2)
-        >>> bins.bin_of  # of 100 visits, 20 are below the location with 30, and 50 above
+        >>> bins.bin_of  # 20 visits are below the location with 30 visits, 50 above
         tensor([2, 1, 1, 1, 1, 0])
         >>> bins
         PopularityBins(num_bins=2, by='mass')
@@ -67,23 +67,23 @@ class PopularityBins(torch.nn.Module):
     def from_counts(
         cls, train_counts: Tensor | Sequence[int], num_bins: int = 10, by: By = "mass"
     ) -> "PopularityBins":
-        r"""Divide the locations by how often training data visits them.
+        r"""Divide the locations into bins by their visits in the training data.
 
-        A block of equally popular locations goes into one bin whole. Its place is
-        below / (below + above): how much is visited less and how much more often than the block,
-        in visits or in locations; bin = min(floor(num_bins x place), num_bins - 1) + 1. So the
-        rarest block is always in bin 1 and the most popular in the last (a single block: in the
-        last), bins between may be empty, and the ids play no part.
+        All locations of a block of equally popular ones are in one bin:
+        min(floor(num_bins x below / (below + above)), num_bins - 1) + 1. `below` and `above` are
+        the sizes of the rarer and of the more popular blocks together, in visits or in locations.
+        So the rarest block is in bin 1 and the most popular one in the last bin (a single block: in
+        the last bin), a bin between may be empty, and the bins do not depend on ids.
 
         Args:
-            train_counts: integer `[C]`, the visits of every location in the training data;
-                locations without any are `unmapped`.
-            num_bins: how many bins.
-            by: `"mass"`, every bin holds about an equal share of the visits; `"items"`, of the
+            train_counts: integer `[C]`, the visits of every location in the training data; a
+                location without a visit is `unmapped`.
+            num_bins: the number of bins.
+            by: `"mass"`: every bin has about an equal share of the visits; `"items"`: of the
                 locations.
 
         Raises:
-            ValueError: a count is negative or no integer, or an option is out of range.
+            ValueError: a count is negative or not an integer, or an option is out of range.
         """
         check_choice("by", by, By)
         check_positive("num_bins", num_bins)
@@ -92,8 +92,8 @@ class PopularityBins(torch.nn.Module):
             raise ValueError("`train_counts` must add up to less than 2^62 / `num_bins`.")
         values, block, sizes = torch.unique(counts, return_inverse=True, return_counts=True)
         weight = sizes * values if by == "mass" else sizes * (values > 0)
-        behind = weight.cumsum(0)
-        below, above = behind - weight, behind[-1] - behind
+        up_to = weight.cumsum(0)
+        below, above = up_to - weight, up_to[-1] - up_to
         last = num_bins - 1
         bins = torch.where(
             below + above > 0, num_bins * below // (below + above).clamp(min=1), last
@@ -104,16 +104,16 @@ class PopularityBins(torch.nn.Module):
 
     @property
     def num_mapped(self) -> int:
-        """How many locations are in a bin."""
+        """The number of locations that are not `unmapped`."""
         return int((self.bin_of > 0).sum())
 
     def of(self, ids: Tensor) -> Tensor:
-        """Return the bins of ids; `num_bins` + 1 for padding (-1) and for ids of no location."""
+        """Return the bins of ids; `num_bins` + 1 for padding (-1) and ids that are no location."""
         inside = (ids >= 0) & (ids < len(self))
         return self.bin_of[torch.where(inside, ids, 0)].masked_fill(~inside, self.num_bins + 1)
 
     def state_key(self) -> str:
-        """Return what tells bins apart in the names of states: their number and the table."""
+        """Return the number of bins and the table as text, for the names of states."""
         return f"num_bins={self.num_bins}, bin_of={describe_option(self.bin_of)}"
 
     def __len__(self) -> int:
