@@ -27,7 +27,7 @@ class Docstrings(griffe.Extension):
             if parameter.kind is griffe.ParameterKind.var_keyword:
                 parameter.default = None
 
-    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+    def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
         """Read these dataclasses as plain classes, whose constructors are not shown."""
         if cls.name in MADE_BY_THE_LIBRARY:
             cls.decorators.clear()
