@@ -27,6 +27,9 @@ BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 # Shell lines that neither .ci/run nor .ci/extra runs as they stand, and why.
 NOT_RUN = {
     "pip install nextloc-metrics": "needs a release",
+    "pip install -e .": "is part of `pip install -e '.[test]'`",
+    "pip install -e '.[cli]'": "is part of the extra `test`",
+    "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
     "pip install 'nextloc-metrics[cli]'": "needs a release",
     "nextloc-metrics score answers.csv --group user --cluster user --k 1 --k 5 --intervals "
     "--format json": "is run on other files by tests/test_files.py",
