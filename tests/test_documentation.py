@@ -1,15 +1,19 @@
-"""What is written beside the code: blocks run, links lead somewhere, the site builds."""
+"""The written pages: blocks run, links lead somewhere, the site builds and is complete."""
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import json
 import os
+import pkgutil
 import pydoc
 import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torchmetrics
@@ -23,6 +27,9 @@ BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 # Shell lines that neither .ci/run nor .ci/extra runs as they stand, and why.
 NOT_RUN = {
     "pip install nextloc-metrics": "needs a release",
+    "pip install -e .": "is part of `pip install -e '.[test]'`",
+    "pip install -e '.[cli]'": "is part of the extra `test`",
+    "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
     "pip install 'nextloc-metrics[cli]'": "needs a release",
     "nextloc-metrics score answers.csv --group user --cluster user --k 1 --k 5 --intervals "
     "--format json": "is run on other files by tests/test_files.py",
@@ -37,6 +44,11 @@ NOT_RUN = {
     "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr ADDRESS_OF_HOST_0 "
     "--master-port 29500 examples/ddp_evaluation.py": "needs a second host",
 }
+
+# Characters of code that fit in a window of 1,280 pixels, between navigation and contents.
+WIDEST = 100
+
+NAV = re.findall(r"^ +- (.+): (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -56,6 +68,23 @@ def test_every_block_of_python_is_a_doctest(page: Path) -> None:
             assert text.endswith("\n\n"), text
         else:
             assert ">>> " not in text, text
+
+
+@by_page
+def test_code_fits_beside_the_navigation(page: Path) -> None:
+    """No line of code needs a scroll bar; what a program prints may be wider."""
+    for language, text in blocks(page):
+        if language != "text":
+            assert max(map(len, text.splitlines())) <= WIDEST, max(text.splitlines(), key=len)
+
+
+@pytest.mark.parametrize(("title", "page"), NAV, ids=[page for _, page in NAV])
+def test_the_navigation_has_the_titles_of_the_pages(title: str, page: str) -> None:
+    """A reader finds on the page the words that were clicked."""
+    path = {"changelog.md": ROOT / "CHANGELOG.md"}.get(page, ROOT / "docs" / page)
+    if page.startswith("examples/"):
+        pytest.skip("is made from a file of the examples")
+    assert path.read_text().splitlines()[0] == f"# {title}"
 
 
 @by_page
@@ -81,12 +110,24 @@ def test_links_lead_somewhere_in_the_repository(page: Path) -> None:
 
 
 def test_the_citation_names_this_version() -> None:
-    """`CITATION.cff` and the page on citation speak of the version that is next or here."""
+    """`CITATION.cff` and the page on citation name the version that is next or here."""
     citation = (ROOT / "CITATION.cff").read_text()
     (version,) = re.findall(r"^version: (\S+)$", citation, re.MULTILINE)
     project = (ROOT / "pyproject.toml").read_text()
     assert re.search(rf'^version = "{re.escape(version)}(\.dev\d+)?"$', project, re.MULTILINE)
     assert f"Version {version}," in (ROOT / "docs" / "project.md").read_text()
+
+
+def test_the_citation_has_what_its_format_requires() -> None:
+    """The required keys of version 1.2.0 of the Citation File Format, and a date."""
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["message"]
+    assert citation["title"].startswith("nextloc-metrics")
+    assert all(author["name"] for author in citation["authors"])
+    assert citation["type"] == "software"
+    assert isinstance(citation["date-released"], datetime.date)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +138,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "REPOSITORY_URL": ""},
         capture_output=True,
         text=True,
         timeout=300,
@@ -120,6 +161,16 @@ def test_the_site_needs_nothing_from_elsewhere(site: Path) -> None:
         assert not re.search(r"url\(['\"]?(?:https?:)?//", style.read_text()), style
 
 
+def test_every_page_shows_the_version(site: Path) -> None:
+    """The header has the version; a link to the repository is there only where one is given."""
+    project = (ROOT / "pyproject.toml").read_text()
+    (version,) = re.findall(r'^version = "(.+)"$', project, re.MULTILINE)
+    for page in site.rglob("*.html"):
+        html = page.read_text()
+        assert f"nextloc-metrics {version}" in html
+        assert 'class="md-source"' not in html
+
+
 def test_formulas_are_drawn(site: Path) -> None:
     """Every formula is MathML: none is left as it was typed."""
     html = (site / "metrics" / "ranking" / "index.html").read_text()
@@ -128,14 +179,107 @@ def test_formulas_are_drawn(site: Path) -> None:
         assert 'class="arithmatex"' not in page.read_text(), page
 
 
-def test_the_api_page_has_every_public_name(site: Path) -> None:
-    """What `__all__` exports has an entry, with its doctest as code."""
+# Names that have no underscore since other modules of this library use them.
+INNER_NAMES = {
+    "nextloc_metrics.backends.Reference",
+    "nextloc_metrics.backends.choose",
+    "nextloc_metrics.backends.must_not_sync",
+    "nextloc_metrics.integrations.hugging_face.EvalPrediction",
+    "nextloc_metrics.integrations.libcity.Config",
+    "nextloc_metrics.scoring.any_of_block",
+    "nextloc_metrics.scoring.evaluate",
+    "nextloc_metrics.scoring.for_one_relevant",
+    "nextloc_metrics.tables.of_collection",
+    "nextloc_metrics.tables.of_readings",
+}
+
+# Classes of other modules that a user meets.
+MET = {
+    "nextloc_metrics.families.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
+    "nextloc_metrics.families.recommended.RecommendedTally": "has members of `Coverage`",
+    "nextloc_metrics.families.visits.GroupShare": "is in `exploration_metrics`",
+    "nextloc_metrics.families.visits.NewDecision": "is in `exploration_metrics`",
+    "nextloc_metrics.metric.RankingTally": "is the base of metrics that are no mean",
+    "nextloc_metrics.record.Ranks": "has the members of `Ranking`",
+    "nextloc_metrics.record.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.state.SummedMetric": "has hooks of metrics that are no mean",
+}
+
+
+def public_names() -> set[str]:
+    """Return the path of every public class, function and module."""
+    adapters = pkgutil.iter_modules([str(Path(nextloc_metrics.__file__).parent / "integrations")])
+    paths = {f"nextloc_metrics.{name}" for name in nextloc_metrics.__all__}
+    paths |= {f"nextloc_metrics.integrations.{adapter.name}" for adapter in adapters}
+    for path in list(paths):
+        module = pydoc.locate(path)
+        if isinstance(module, ModuleType):
+            defined = [
+                name
+                for name, value in vars(module).items()
+                if (inspect.isclass(value) or inspect.isfunction(value))
+                and value.__module__ == module.__name__
+                and not name.startswith("_")
+            ]
+            paths |= {f"{path}.{name}" for name in getattr(module, "__all__", defined)}
+    return paths - INNER_NAMES
+
+
+@pytest.fixture(scope="module")
+def entries(site: Path) -> set[str]:
+    """Every name that has an entry on the API page."""
     html = (site / "api" / "index.html").read_text()
-    anchors = set(re.findall(r'id="(nextloc_metrics[\w.]*)"', html))
-    for name in nextloc_metrics.__all__:
-        full = f"nextloc_metrics.{name}"
-        assert any(anchor == full or anchor.startswith(f"{full}.") for anchor in anchors), name
-    assert "<blockquote>" not in html  # of `>>>` that was not seen to be code
+    return set(re.findall(r'id="(nextloc_metrics[\w.]*)"', html))
+
+
+def test_the_api_page_has_every_public_name(site: Path, entries: set[str]) -> None:
+    """Each has an entry of its own, or is a module whose names have; doctests are code."""
+    names = public_names()
+    modules = {name for name in names if isinstance(pydoc.locate(name), ModuleType)}
+    assert sorted(names - modules - entries) == []
+    for module in modules:
+        assert any(entry.startswith(f"{module}.") for entry in entries), module
+    html = (site / "api" / "index.html").read_text()
+    assert "<blockquote>" not in html  # of `>>>` that was not recognised as code
+
+
+def test_the_api_page_has_nothing_private(entries: set[str]) -> None:
+    """An entry is a public name, a class that a user meets, or a public member of these."""
+    allowed = public_names() | set(MET)
+    inner = {member for members in INNER.values() for member in members}
+    for entry in sorted(entries):
+        owner, _, name = entry.rpartition(".")
+        assert name == "__call__" or not name.startswith("_"), entry
+        if entry not in allowed:
+            assert inspect.isclass(pydoc.locate(owner)), entry
+            assert owner in allowed, entry
+            assert not inner & {name, f"{owner.rpartition('.')[2]}.{name}"}, entry
+
+
+def test_the_api_page_has_what_users_call(entries: set[str]) -> None:
+    """The methods that README and pages use have an entry where a reader looks for them."""
+    calls = {
+        "RankingMetric": "update forward compute interval standard_error plot num_queries rank",
+        "RankingCollection": "update forward compute compute_with_intervals table plot",
+        "LocationF1": "compute num_queries num_invented num_undecided",
+        "Grouped": "update compute num_queries group_names",
+    }
+    for kind, methods in calls.items():
+        for method in methods.split():
+            assert hasattr(getattr(nextloc_metrics, kind), method)
+            assert f"nextloc_metrics.{kind}.{method}" in entries
+
+
+def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
+    """No line of a docstring's code, of a signature or of an example needs a scroll bar."""
+    pages = [site / "api" / "index.html", *(site / "examples").rglob("index.html")]
+    assert len(pages) > 5
+    for page in pages:
+        for code in re.findall(
+            r"<pre[^>]*>.*?<code>(.*?)</code></pre>", page.read_text(), re.DOTALL
+        ):
+            lines = unescape(re.sub("<[^>]*>", "", code)).splitlines()
+            assert max(map(len, lines), default=0) <= WIDEST, max(lines, key=len)
 
 
 # Members that have no underscore since the classes of this library use each other's, and which are
@@ -152,6 +296,8 @@ INNER = {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
     },
+    "what pictures call a metric": {"PerQueryScores.plot_label"},
+    "how F1, precision and recall per location differ": {"divisor"},
 }  # fmt: skip
 
 
@@ -160,13 +306,12 @@ def is_ours(kind: type) -> bool:
     return kind.__module__.split(".")[0] == "nextloc_metrics"
 
 
-def test_the_api_page_has_every_public_member(site: Path) -> None:
+def test_the_api_page_has_every_public_member(entries: set[str]) -> None:
     """What a class defines or inherits has an entry there, or is an attribute of a docstring.
 
     A member counts as shown where a class it comes from, or that comes from it, shows it.
     """
-    html = (site / "api" / "index.html").read_text()
-    anchors = set(re.findall(r'id="(nextloc_metrics[\w.]*)"', html))
+    anchors = entries
     found = {anchor: pydoc.locate(anchor) for anchor in anchors}
     shown = {anchor: kind for anchor, kind in found.items() if inspect.isclass(kind)}
     assert len(shown) > 20

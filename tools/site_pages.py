@@ -1,4 +1,4 @@
-"""What the site adds to the Markdown files: formulas as MathML, and pages for files beside docs."""
+"""What the site adds to docs: the version, formulas as MathML, and pages for other files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 SESSION = re.compile(r"^(`{3,})python\n(?=>>> )", re.MULTILINE)
+VERSION = re.compile(r'^version = "(.+)"$', re.MULTILINE)
 OUTSIDE = re.compile(r"\]\(((?:\.\./)+)(examples/\w+\.(?:py|ipynb)|CHANGELOG\.md)")
+
+
+def on_config(config: Any) -> Any:
+    """Show the version of `pyproject.toml` in the header and in the titles of pages."""
+    version = VERSION.findall((ROOT / "pyproject.toml").read_text())[0]
+    config.site_name = f"{config.site_name} {version}"
+    return config
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -28,21 +36,21 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let links to files beside docs, which are right in the repository, lead to their pages.
+    """Mark sessions as `pycon`, and lead links to files outside docs to their pages.
 
-    And let sessions be known as such, so that they are copied without prompts and results.
+    A `pycon` block is copied without prompts and results.
     """
     markdown = SESSION.sub(r"\1pycon\n", markdown)
     return OUTSIDE.sub(lambda link: f"]({link[1][3:]}{page_of(link[2])}", markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Write formulas as MathML, which browsers draw by themselves."""
+    """Write formulas as MathML, which browsers draw without a script."""
     return FORMULA.sub(mathml, html)
 
 
 def page_of(path: str) -> str:
-    """Name the page of a file beside docs."""
+    """Return the page of a file outside docs."""
     if path == "CHANGELOG.md":
         return "changelog.md"
     return path.replace(".ipynb", "_notebook.md").replace(".py", ".md")
@@ -56,7 +64,7 @@ def notebook_page(path: Path) -> str:
 
 
 def fenced(code: str) -> str:
-    """Put Python between fences that it does not contain."""
+    """Put Python between fences of four backticks, which the code does not contain."""
     return f"````python\n{code.rstrip()}\n````\n"
 
 
