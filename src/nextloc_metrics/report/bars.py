@@ -32,6 +32,9 @@ _LONGEST_LABEL = 24
 
 _BAR, _BAR_APART = "#6699CC", "0.85"
 
+# The size of numbers of queries.
+_SMALL = 7
+
 
 class Groups(NamedTuple):
     """The values of all groups of one model, in the order of their labels."""
@@ -72,24 +75,24 @@ def draw_groups(
     if several:
         _part_groups(axes, places)
     for number, (found, look) in enumerate(zip(models.values(), looks(len(models)), strict=True)):
-        shift = 0.76 * ((number + 0.5) / len(models) - 0.5)
-        at = [place + shift for place in places]
+        at = [place + _shift(number, len(models)) for place in places]
         if several:
             name = list(models)[number]
             _draw_dots(axes, at, found, look, name)
         else:
             _draw_bars(axes, at, found, apart)
-        _mark_absent(axes, at, found, look.color if several else "0.3")
+    _mark_absent(axes, places, list(models.values()))
     axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
     note = scale.fit(axes, from_lowest=not several)
     scale.label(axes.yaxis)
     axes.set_xlabel(group)
     _name_groups(axes, places, labels, apart)
-    _number_queries(axes, places, {name: one.numbers for name, one in models.items()})
+    numbers = {name: one.numbers for name, one in models.items() if one.numbers is not None}
+    offset = _number_queries(axes, places, numbers) if numbers else 0
     has_intervals = any(one.bounds is not None for one in models.values())
     add_note(axes, f"whiskers: {100 * confidence:g} % intervals" if has_intervals else "", note)
     add_grid(axes, "y")
-    add_legend(axes)
+    add_legend(axes, where="above", offset=offset)
     return figure, axes
 
 
@@ -149,22 +152,27 @@ def _draw_dots(axes: Any, at: Sequence[float], found: Groups, look: Look, name: 
     )
 
 
-def _mark_absent(axes: Any, at: Sequence[float], found: Groups, color: str) -> None:
-    """Write where a group has no data."""
-    for place, value in zip(at, found.values.tolist(), strict=True):
-        if value != value:
-            axes.annotate(
-                "no data",
-                (place, 0.01),
-                (0, 2),
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-                rotation=90,
-                ha="center",
-                va="bottom",
-                fontsize=7,
-                color=color,
-            )
+def _mark_absent(axes: Any, places: Sequence[float], models: Sequence[Groups]) -> None:
+    """Write where a group has no data, in the colour of the model if others have some."""
+    text = {"textcoords": "offset points", "rotation": 90, "ha": "center", "va": "bottom"}
+    absent = torch.stack([found.values.isnan() for found in models])
+    for place, of_models in zip(places, absent.T.tolist(), strict=True):
+        if all(of_models):
+            marks = [(float(place), "0.3")]
+        else:
+            marks = [
+                (place + _shift(number, len(models)), look.color)
+                for number, look in enumerate(looks(len(models)))
+                if of_models[number]
+            ]
+        for x, color in marks:
+            at = {"xycoords": ("data", "axes fraction"), "fontsize": 7, "color": color}
+            axes.annotate("no data", (x, 0.01), (0, 2), **text, **at)
+
+
+def _shift(number: int, models: int) -> float:
+    """Return how far the dots of a model are from the middle of their group."""
+    return 0.76 * ((number + 0.5) / models - 0.5)
 
 
 def _name_groups(
@@ -185,23 +193,24 @@ def _name_groups(
             label.set(rotation=30 if any(apart) else 45, ha="right", rotation_mode="anchor")
 
 
-def _number_queries(axes: Any, places: Sequence[int], models: Mapping[str, Tensor | None]) -> None:
-    """Write above every group how many queries it has; those of every model where they differ."""
-    found = {name: one.tolist() for name, one in models.items() if one is not None}
-    if not found:
-        return
+def _number_queries(axes: Any, places: Sequence[int], models: Mapping[str, Tensor]) -> float:
+    """Write above every group how many queries it has; return how high that is, in points."""
+    found = {name: one.tolist() for name, one in models.items()}
     equal = len({tuple(numbers) for numbers in found.values()}) == 1
     rows = list(found.values())[: 1 if equal else None]
     texts = ["\n".join(f"{int(row[i]):,}" for row in rows) for i in range(len(places))]
     of = "" if equal else f" ({', '.join(found)})"
     top = axes.secondary_xaxis("top")
     top.set_xticks(list(places), texts)
-    top.tick_params(length=0, pad=1, labelsize=7, labelcolor="0.35")
+    top.tick_params(length=0, pad=1, labelsize=_SMALL, labelcolor="0.35")
     top.spines["top"].set_visible(False)
-    top.set_xlabel(f"number of queries{of}", fontsize=7, color="0.35")
+    top.set_xlabel(f"number of queries{of}", fontsize=_SMALL, color="0.35")
+    width, height = text_width(texts, _SMALL), 1.3 * _SMALL * len(rows)
     room = points_across(axes) / (places[-1] - places[0] + 1.4)
-    if text_width(texts, 7) + 3 > room:
+    if width + 3 > room:
         top.tick_params(labelrotation=90)
+        height = width
+    return height + 2.2 * _SMALL
 
 
 @styled

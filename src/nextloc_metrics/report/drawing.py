@@ -173,6 +173,7 @@ def draw_readings(
             fmt=look.marker,
             color=look.color,
             elinewidth=1.2,
+            clip_on=False,
             label=model or None,
         )
         for y, one in rows.items():
@@ -190,7 +191,7 @@ def draw_readings(
     without = [] if confidence is None else _without_interval(models, names)
     add_note(axes, queries, scale.fit(axes, "x"), _explain_absent(without))
     add_grid(axes, "x")
-    add_legend(axes, beside=points_across(axes) > 300)
+    add_legend(axes, where="beside")
     return figure, axes
 
 
@@ -256,7 +257,7 @@ def draw_audit(
     scale.label(axes.xaxis)
     add_note(axes, "whiskers: the range that ties leave open", scale.fit(axes, "x"))
     add_grid(axes, "x")
-    add_legend(axes, beside=points_across(axes) > 300)
+    add_legend(axes, where="beside")
     return figure, axes
 
 
@@ -272,7 +273,7 @@ def draw_bands(curves: Mapping[str, Mapping[Any, Reading]], axes: Any) -> list[i
         low, high = zip(*bounds, strict=True)
         axes.fill_between(places, low, high, color=look.color, alpha=0.13, linewidth=0)
         for edge in (low, high):  # which part bands that overlap
-            axes.plot(places, edge, color=look.color, linewidth=0.5, alpha=0.8, label="_edge")
+            axes.plot(places, edge, "-", color=look.color, linewidth=0.5, label="_edge")
         axes.plot(
             places,
             [reading.value for reading in readings],

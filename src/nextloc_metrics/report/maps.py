@@ -37,8 +37,8 @@ Models = Mapping[str, RankingCollection] | RankingCollection
 def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> Any:
     """Draw where a model is right: the value and the number of queries at each target location.
 
-    Up to a thousand locations are drawn as dots, whose area is the number of queries. More are drawn
-    as hexagons, whose value is the mean over the queries there. The map is to scale.
+    Up to a thousand locations are drawn as dots, whose area is the number of queries. More are
+    drawn as hexagons, whose value is the mean over the queries there. The map is to scale.
 
     Args:
         by_location: the metric grouped by the target's location, such as

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
 import torch
 
@@ -73,6 +73,9 @@ _FROM_LOWEST = 0.4
 
 # The width of a character of an axis, and of one inch, in points.
 _CHARACTER, _INCH = 4.9, 72
+
+# Legends inside of axes have up to so many lines, and axes below this width have none beside.
+_INSIDE, _NARROW = 5, 300
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -266,41 +269,47 @@ def add_stripes(axes: Any, rows: int) -> None:
 
 
 def add_legend(
-    axes: Any, title: str = "", beside: bool = False, order: Sequence[int] | None = None
+    axes: Any,
+    title: str = "",
+    where: Literal["inside", "beside", "above"] = "inside",
+    order: Sequence[int] | None = None,
+    offset: float = 0,
 ) -> None:
-    """Name the lines: beside the picture, at least where they are many.
+    """Name the lines, inside the axes only where there are few.
 
     Args:
         axes: the axes.
         title: of the legend.
-        beside: put the legend beside the picture.
+        where: `"above"` hides no dot in any picture; on narrow axes `"beside"` is `"above"`.
         order: of the lines, such as that of their heights.
+        offset: how far above the axes, in points.
     """
     handles, labels = axes.get_legend_handles_labels()
-    title = title.replace(" (", "\n(")
     if not labels:
         return
     if order is not None and len(order) == len(labels):
         handles, labels = ([of[i] for i in order] for of in (handles, labels))
-    length = 3.2  # so that dashes are seen
-    if len(labels) <= 5 and not beside:
-        axes.legend(handles, labels, title=title, loc="best", handlelength=length)
-        return
-    axes.legend(
-        handles,
-        labels,
-        title=title,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        ncols=-(-len(labels) // 20),
-        frameon=False,
-        handlelength=length,
-    )
+    has_lines = any(hasattr(handle, "get_linestyle") for handle in handles)
+    options: dict[str, Any] = {"title": title, "handlelength": 3.2 if has_lines else 1.5}
+    if where == "inside" and len(labels) <= _INSIDE:
+        axes.legend(handles, labels, loc="best", **options)
+    elif where == "above" or points_across(axes) < _NARROW:
+        from matplotlib.transforms import ScaledTranslation
+
+        up = ScaledTranslation(0, offset / _INCH, axes.figure.dpi_scale_trans)
+        options |= {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False}
+        options |= {"bbox_transform": axes.transAxes + up, "borderaxespad": 0.3}
+        columns = int(points_across(axes) // (text_width(labels) + 45))
+        axes.legend(handles, labels, ncols=max(1, min(columns, len(labels))), **options)
+    else:
+        options |= {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}
+        axes.legend(handles, labels, ncols=-(-len(labels) // 20), **options)
 
 
 def points_across(axes: Any) -> float:
     """Return about how wide axes are, in points, before they are laid out."""
-    return float(axes.figure.get_figwidth() * _INCH * 0.85 * axes.get_position().width / 0.775)
+    share = axes.get_position().width / 0.775  # of the figure, for one of several axes
+    return float(axes.figure.get_figwidth() * _INCH * 0.85 * share)
 
 
 def text_width(labels: Sequence[str], size: float = 8) -> float:
