@@ -32,6 +32,9 @@ _LONGEST_LABEL = 24
 
 _BAR, _BAR_APART = "#6699CC", "0.85"
 
+# Names in less room than this are turned upright, in points.
+_UPRIGHT = 14
+
 # The size of numbers of queries.
 _SMALL = 7
 
@@ -190,7 +193,8 @@ def _name_groups(
         return
     for label in axes.get_xticklabels():
         if not label.get_text().isdecimal():
-            label.set(rotation=30 if any(apart) else 45, ha="right", rotation_mode="anchor")
+            turned = 30 if any(apart) else 45 if room > _UPRIGHT else 90
+            label.set(rotation=turned, ha="right", va="center", rotation_mode="anchor")
 
 
 def _number_queries(axes: Any, places: Sequence[int], models: Mapping[str, Tensor]) -> float:

@@ -313,7 +313,8 @@ def draw_dot(
     if queries is not None:
         parts.append(count(queries, "query"))
     line = ", ".join(parts)
-    text = line if text_width([line]) < points_across(axes) else ",\n".join(parts)
+    room = points_across(axes) - text_width([scale.name], 9)
+    text = line if text_width([line]) < room else ",\n".join(parts)
     axes.errorbar(
         [value],
         [0],

@@ -191,7 +191,8 @@ def _read_groups(name: str, metric: Any, confidence: float) -> tuple[list[str], 
     limits = None
     if isinstance(bounds, tuple):
         limits = torch.stack([_numbers(end).flatten() for end in bounds])
-    return list(names), Groups(values.flatten(), limits, numbers)
+    own_numbers = numbers if isinstance(numbers, Tensor) else None
+    return list(names), Groups(values.flatten(), limits, own_numbers)
 
 
 def _read_bounds(metric: Any, confidence: float = 0.95) -> Any:
@@ -206,7 +207,7 @@ def _read_bounds(metric: Any, confidence: float = 0.95) -> Any:
 
 def _read_numbers(metric: Any) -> Any:
     """Return the number of queries on all processes, of every group if they are counted so."""
-    if not hasattr(metric, "num_queries"):
+    if not hasattr(metric, "num_queries") or not hasattr(metric, "of_all_processes"):
         return None
     numbers = metric.of_all_processes(lambda: metric.num_queries)
     return numbers.cpu() if isinstance(numbers, Tensor) else numbers

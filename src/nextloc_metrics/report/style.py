@@ -223,7 +223,9 @@ class Scale(NamedTuple):
         if lowest is not None and (from_lowest or high - low > _FROM_LOWEST * (high - lowest)):
             low = lowest
         if high == low:
-            high = low + (abs(low) or 1) / 10
+            low = low - abs(low) / 10 if lowest is None else lowest
+        if high == low:
+            high = low + 0.1
         axis = getattr(axes, f"{which}axis")
         axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
         ticks = axis.get_major_locator().tick_values(low, high)
@@ -243,7 +245,8 @@ def add_note(axes: Any, *parts: str) -> None:
     text = "; ".join(part for part in parts if part)
     if not text:
         return
-    width = int(points_across(axes) / (0.85 * _CHARACTER))
+    labels = text_width([label.get_text() for label in axes.get_yticklabels()])
+    width = int((points_across(axes) - max(0, labels - 50)) / (0.85 * _CHARACTER))
     axes.annotate(
         "\n".join(textwrap.wrap(text, max(width, 20))),
         (0.5, 0),
