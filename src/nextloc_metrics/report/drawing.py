@@ -281,6 +281,7 @@ def draw_bands(curves: Mapping[str, Mapping[Any, Reading]], axes: Any) -> list[i
             linestyle=look.dash,
             marker=look.marker,
             markevery=_marks(len(places), number, len(curves)),
+            clip_on=False,
             label=name or None,
         )
     lines = [[reading.value for reading in curve.values()] for curve in curves.values()]

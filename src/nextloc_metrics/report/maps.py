@@ -196,7 +196,8 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
     axes.set_ylim(0, 1)
     Scale("share of queries within", 0, 1).label(axes.yaxis)
     add_grid(axes, "both")
-    add_legend(axes)
+    starts = [float(share[0]) for _, share in curves.values()]  # where the curves are apart
+    add_legend(axes, order=sorted(range(len(starts)), key=lambda i: -starts[i]))
     return figure, axes
 
 

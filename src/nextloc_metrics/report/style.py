@@ -227,8 +227,9 @@ class Scale(NamedTuple):
         if high == low:
             high = low + 0.1
         axis = getattr(axes, f"{which}axis")
-        axis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
-        ticks = axis.get_major_locator().tick_values(low, high)
+        steps = [1, 2, 2.5, 5, 10]
+        ticks = MaxNLocator(nbins=6, steps=steps).tick_values(low, high)
+        axis.set_major_locator(MaxNLocator(nbins=7, steps=steps))  # one more, against rounding
         first = max(tick for tick in ticks if tick <= low + 1e-12)
         last = min(tick for tick in ticks if tick >= high - 1e-12)
         first = first if lowest is None else max(first, lowest)
