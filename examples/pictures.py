@@ -1,9 +1,9 @@
-"""Every kind of picture, of three baselines on simulated check-ins.
+"""Every kind of picture, for three baselines on simulated check-ins.
 
     python pictures.py                # simulated check-ins
     python pictures.py check_ins.csv  # or a folder, as for next_location.py
 
-Prints the tables of the same values and writes the pictures.
+Prints tables of the same values and writes the pictures.
 """
 
 import argparse
@@ -33,7 +33,7 @@ Batch = dict[str, torch.Tensor]
 def rank(
     model: Callable[[Batch], torch.Tensor], data: CheckIns
 ) -> Iterator[tuple[Ranking, Batch, torch.Tensor]]:
-    """Rank the test part once for all that follows."""
+    """Yield the ranking of every batch of the test part, with the batch and its hours."""
     for rows, batch, scores in score_test_part(model, data):
         target = batch["targets"][:, -1]
         yield Ranking.from_scores(scores, target, top=500), batch, data.hour[rows]
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> dict[str, Figure]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", nargs="?", type=Path)
     parser.add_argument("--output", type=Path, default=Path("runs/pictures"))
-    parser.add_argument("--limit", type=int, help="simulate so many users only")
+    parser.add_argument("--limit", type=int, help="number of simulated users")
     options = parser.parse_args(argv)
     data = read_or_simulate(options.data, options.limit)
     counts = data.training_counts()
@@ -56,39 +56,40 @@ def main(argv: list[str] | None = None) -> dict[str, Figure]:
 
     usual = {name: next_location_metrics(data.num_locations) for name in models}
     every_k = {
-        name: next_location_metrics(data.num_locations, k=range(1, 51), prefix=f"{name}/")
+        name: next_location_metrics(data.num_locations, k=range(1, 21), prefix=f"{name}/")
         for name in models
     }
-    by_hour = Grouped(AccuracyAtK(1), num_groups=24)
-    by_user = Grouped(MRR(), num_groups=data.num_users)
-    deciles = DecileNDCG(PopularityBins.from_counts(counts), k=5)
+    by_hour = {name: Grouped(AccuracyAtK(1), 24, by="hour") for name in models}
+    by_user = {name: Grouped(MRR(), data.num_users, by="user") for name in models}
+    bins = PopularityBins.from_counts(counts)
+    deciles = {name: DecileNDCG(bins, k=5) for name in models}
     steps = []
     for name, model in models.items():
         for ranking, batch, hour in rank(model, data):
-            values = usual[name](ranking)
+            usual[name].update(ranking)
             every_k[name].update(ranking)
+            by_hour[name].update(ranking.with_groups({"hour": hour}))
+            by_user[name].update(ranking.with_groups({"user": batch["user"]}))
+            deciles[name].update(ranking)
             if name == "Markov":
-                steps.append(values)
-                by_hour.update(ranking.with_groups(hour))
-                by_user.update(ranking.with_groups(batch["user"]))
-                deciles.update(ranking)
+                steps.append(usual[name].compute())
 
     print(tables.side_by_side(usual, intervals=True))
     print(f"\n{usual['Markov'].table(percent=False)}")
 
+    personal = ("most visited", "Markov")
     drawn = {
-        "value": usual["Markov"]["mrr"].plot(),
-        "steps": usual["Markov"].plot(steps, together=True),
-        "by_hour": by_hour.plot(),
-        "by_user": by_user.plot(),
-        "by_decile": deciles.plot(),
         "side_by_side": plotting.side_by_side(usual),
         "every_k": plotting.accuracy_within_k(every_k),
+        "by_hour": plotting.by_group({name: by_hour[name] for name in personal}),
+        "by_decile": plotting.by_group(deciles),
+        "by_user": by_user["Markov"].plot(),
+        "steps": usual["Markov"].plot(steps, together=True),
     }
     options.output.mkdir(parents=True, exist_ok=True)
     pictures = {name: figure for name, (figure, _axes) in drawn.items()}
     for name, figure in pictures.items():
-        figure.savefig(options.output / f"{name}.png", dpi=100)
+        plotting.save(figure, options.output / f"{name}.png")
     print(f"\nPictures: {options.output}")
     return pictures
 

@@ -1,4 +1,4 @@
-"""Pictures on the ground show what was computed; nothing of them is fetched."""
+"""Maps and pictures of distances show the computed values; none of them fetches a background."""
 
 from __future__ import annotations
 
@@ -54,12 +54,13 @@ def test_a_map_shows_every_query(number: int) -> None:
         expected = locations.distance(torch.tensor(0), torch.tensor(1))
         assert float(apart) == pytest.approx(float(expected), rel=0.01)  # km, nearly to scale
     assert 0 <= values.min() <= values.max() <= 1
+    assert drawn.get_clim() == (0, 1)
     assert axes.get_aspect() == 1
     assert any("km" in text.get_text() for text in axes.texts)
 
 
 def test_distances_are_drawn_in_km() -> None:
-    """A dot with its interval, whose axis is no percentage."""
+    """A dot with its interval, on an axis of km instead of percent."""
     locations, scores, target = batch(30)
     metric = DistanceError(locations)
     metric.update(scores, target)
@@ -69,6 +70,10 @@ def test_distances_are_drawn_in_km() -> None:
     assert f"{float(metric.compute()):.4g}" in text
     assert f"{low:.4g} to {high:.4g}" in text
     assert axes.get_ylabel() == "distance error, mean (km)"
+    (dot,) = (line for line in axes.lines if line.get_marker() == "o")
+    assert float(dot.get_xdata()[0]) == pytest.approx(float(metric.compute()))
+    assert axes.get_xlim()[0] == 0
+    assert high <= axes.get_xlim()[1] < 3 * high
     assert "%" not in text.replace("95 %", "")
 
 
@@ -82,26 +87,54 @@ def test_a_map_of_distances_has_no_percent() -> None:
     assert "distance error, mean (km)" in labels
 
 
-def test_lines_are_what_the_metrics_say() -> None:
-    """The share within d km, from the histogram and from `AccuracyWithin`."""
+def test_lines_are_the_values_of_the_metrics() -> None:
+    """The share within d km, from the histogram and from `AccuracyWithin`, in order of distance."""
     locations, scores, target = batch(40)
-    members = {f"{m} m": AccuracyWithin(locations, m / 1000, 1) for m in (0, 500, 2000)}
+    members = {f"{m} m": AccuracyWithin(locations, m / 1000, 1) for m in (500, 0, 2000)}
     metrics = RankingCollection({**members, "mean": DistanceError(locations)})
+    better = metrics.clone()
     metrics.update(scores, target)
+    better.update(scores + 3 * torch.eye(40)[target], target)
+    models = {"a": metrics, "b": better}
+    _, axes = plotting.accuracy_within_km(models, confidence=0.9)
+    lines = [line for line in axes.lines if line.get_label() != "_edge"]
+    edges = [line for line in axes.lines if line.get_label() == "_edge"]
+    for number, (model, line) in enumerate(zip(models.values(), lines, strict=True)):
+        found = model.compute_with_intervals(0.9)
+        ordered = ("0 m", "500 m", "2000 m")
+        assert line.get_xdata().tolist() == [0, 0.5, 2]
+        assert line.get_ydata() == pytest.approx([float(found[name]) for name in ordered])
+        for end, edge in zip(("low", "high"), edges[2 * number :], strict=False):
+            bounds = [float(found[f"{name}_{end}"]) for name in ordered]
+            assert list(edge.get_ydata()) == pytest.approx(bounds)
+    assert "90 % intervals" in axes.texts[-1].get_text()
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b", "a"]  # as they end
+    _, axes = plotting.distance_errors(models)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b", "a"]
+    assert axes.get_ylim() == (0, 1)
     found = metrics.compute()
-    _, axes = plotting.accuracy_within_km({"a": metrics, "b": metrics})
-    line = axes.lines[0]
-    assert line.get_xdata().tolist() == [0, 0.5, 2]
-    assert line.get_ydata() == pytest.approx([float(found[name]) for name in members])
-    _, axes = plotting.distance_errors(metrics)
     km, share = axes.lines[0].get_data()
     assert share[-1] == 1
     assert np.interp(2, km, share) == pytest.approx(float(found["2000 m"]), abs=0.03)
     assert float(share[0]) == pytest.approx(float(found["0 m"]))
 
 
+def test_accuracies_far_above_zero_have_a_note() -> None:
+    """The axis of dots and lines may begin above 0, and the note says where."""
+    locations, _, target = batch(40)
+    within = [AccuracyWithin(locations, km, 1) for km in (0.5, 1.0)]
+    metrics = RankingCollection({f"{member.km} km": member for member in within})
+    scores = torch.eye(40)[target]
+    scores[0] = torch.eye(40)[1]
+    metrics.update(scores.repeat(50, 1), target.repeat(50))
+    _, axes = plotting.accuracy_within_km(metrics)
+    bottom = axes.get_ylim()[0]
+    assert bottom > 0.9
+    assert f"the axis begins at {100 * bottom:g} %" in axes.texts[-1].get_text()
+
+
 def test_errors_say_what_is_missing() -> None:
-    """Which member, of which model."""
+    """The member that a model lacks."""
     locations, scores, target = batch(5)
     by_location = Grouped(AccuracyAtK(1), 5)
     with pytest.raises(ValueError, match="must have counted a query"):
@@ -117,7 +150,7 @@ def test_errors_say_what_is_missing() -> None:
 
 
 def test_an_evaluation_with_coordinates() -> None:
-    """The metrics of the preset, a map on the page, and shards that add up."""
+    """The preset's metrics, a map on the page, and shards that add up."""
     locations, scores, target = batch(40)
     options: dict[str, Any] = {"locations": locations, "km": 0.5, "k": (1, 5)}
     whole = report.evaluate(scores, target, train_counts=torch.arange(40), **options)

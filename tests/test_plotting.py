@@ -1,10 +1,11 @@
-"""Pictures: every public metric has them, and what they show is what was computed."""
+"""Pictures: every public metric has them, and they show the computed values, readable."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ def _close() -> Iterator[None]:
 
 
 def drawn(picture: Any) -> tuple[Any, Any]:
-    """The figure and axes, after every label was laid out; a layout that fails warns."""
+    """The figure and axes, laid out: nothing is clipped, and no text overlaps another."""
     figure, axes = picture
     assert axes.figure is figure
     figure.draw_without_rendering()
@@ -68,13 +69,58 @@ def drawn(picture: Any) -> tuple[Any, Any]:
     assert shown.y0 >= 0, shown
     assert shown.x1 <= figure.get_figwidth(), shown
     assert shown.y1 <= figure.get_figheight(), shown
+    boxes = text_boxes(axes)
+    for i, (text, box) in enumerate(boxes):
+        for other, beside in boxes[:i]:
+            assert not box.overlaps(beside), (text, other)
     return figure, axes
 
 
+def text_boxes(axes: Any) -> list[tuple[str, Any]]:
+    """Every text that is seen, with its box less half a pixel: labels, ticks, notes, legend."""
+    texts = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+    for each in (axes, *axes.child_axes):
+        for axis in (each.xaxis, each.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            texts += [tick.label1 for tick in axis.get_major_ticks() if low <= tick._loc <= high]
+            texts += [tick.label2 for tick in axis.get_major_ticks() if low <= tick._loc <= high]
+        texts.append(each.xaxis.label)
+    if axes.get_legend() is not None:
+        texts += axes.get_legend().get_texts()
+    seen = {id(text): text for text in texts if text.get_visible() and text.get_text()}
+    seen = {key: text for key, text in seen.items() if text.get_rotation() % 90 == 0}
+    return [(text.get_text(), text.get_window_extent().padded(-0.5)) for text in seen.values()]
+
+
+def note(axes: Any) -> str:
+    """The small text below the label of the x axis, in one line."""
+    return " ".join(written(axes).split())
+
+
 def dots(axes: Any) -> list[list[float]]:
-    """The heights of every line that has markers or dashes, without the bars of intervals."""
-    lines = [line for line in axes.lines if line.get_marker() not in ("_", "|")]
-    return [[float(y) for y in line.get_ydata()] for line in lines]
+    """The heights of every line, without the ends of intervals and the edges of bands."""
+    return [[float(y) for y in line.get_ydata()] for line in lines(axes)]
+
+
+def lines(axes: Any) -> list[Any]:
+    """Every line, without the ends of intervals and the edges of bands."""
+    return [
+        line
+        for line in axes.lines
+        if line.get_marker() not in ("_", "|") and line.get_label() != "_edge"
+    ]
+
+
+def whiskers(bars: Any, at: int = 1) -> list[list[float]]:
+    """The ends of the intervals of a container of whiskers, along an axis."""
+    return [segment[:, at].tolist() for segment in bars.get_segments() if len(segment)]
+
+
+def queries_above(axes: Any) -> list[str]:
+    """The numbers of queries above the groups."""
+    (top,) = axes.child_axes
+    assert top.get_xlabel().startswith("number of queries")
+    return [label.get_text() for label in top.get_xticklabels()]
 
 
 def written(axes: Any) -> str:
@@ -105,29 +151,33 @@ def test_every_public_metric_is_drawn_here() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "." not in case.name], ids=str)
-def test_a_value_is_a_dot_with_its_interval(case: Case) -> None:
-    """The label, the limits, the value, and the interval where the metric has one."""
+def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
+    """The dot, its interval, and a sentence with both and the number of queries."""
     metric = updated(case.make(), *batch(n=40))
     value = float(metric.compute())
     figure, axes = drawn(metric.plot())
     assert figure.axes == [axes]
+    assert figure.get_figheight() < 1  # no tall box around one dot
     name, k = LABELS.get(case.name, case.name.removesuffix("AtK")), case.options.get("k")
     is_of_decisions = case.name.startswith("Location")
     expected = f"{case.name[8:]}, {metric.average}" if is_of_decisions else name
     assert axes.get_ylabel() == (expected if k is None else f"{name}@{k}")
-    assert close(dots(axes), [[value]])
-    if case.name == "AveragePopularity":  # visits, and no fraction
+    (dot,) = lines(axes)
+    assert close(list(dot.get_xdata()), [value])
+    if case.name == "AveragePopularity":  # visits, not a fraction
         return
-    assert axes.get_ylim() == (0, 1)
-    assert axes.yaxis.get_major_formatter()(0.25) == "25 %"
-    assert f"{100 * value:.2f} %" in written(axes)
+    assert axes.get_xlim() == (0, 1)
+    assert axes.xaxis.get_major_formatter()(0.25) == "25 %"
+    sentence = f"{100 * value:.2f} %"
     if metric.averages_scores:
         low, high = map(float, metric.interval())
-        assert f"{100 * low:.2f} % to {100 * high:.2f} %" in written(axes)
-        ((segment,),) = (bars.get_segments() for bars in axes.collections)
-        assert close(segment[:, 1].tolist(), [low, high])
-    else:
-        assert "interval" not in written(axes)
+        sentence += f", 95 % interval {100 * low:.2f} to {100 * high:.2f} %"
+        (bars,) = axes.collections
+        assert close(whiskers(bars, 0), [[low, high]])
+    numbers = metric.numbers()[0]
+    if numbers is not None:
+        sentence += f", {int(numbers)} quer{'y' if int(numbers) == 1 else 'ies'}"
+    assert " ".join(written(axes).split()) == sentence
 
 
 @BY_CASE
@@ -138,9 +188,10 @@ def test_steps_are_a_line_on_the_axes_given(case: Case) -> None:
     figure, given = pyplot.subplots()
     assert metric.plot(values, ax=given) == (figure, given)
     assert close(dots(given), [[float(value) for value in values]])
-    assert given.get_xlabel() == "Step"
-    if metric.plot_upper_bound == 1:
-        assert given.get_ylim() == (0, 1)
+    assert given.get_xlabel() == "step"
+    low, high = given.get_ylim()
+    assert low <= min(map(float, values)) <= max(map(float, values)) <= high
+    assert ("begins at" in note(given)) == (low > 0)
     assert given.get_legend() is None
     assert len(pyplot.get_fignums()) == 1
 
@@ -153,10 +204,10 @@ def test_a_value_given_has_no_interval() -> None:
 
 
 def test_without_data_there_is_a_word_and_no_dot() -> None:
-    """NaN is said."""
+    """A NaN is the text "no data"."""
     metric = updated(MRR(), *batch(), mask=torch.zeros(8, dtype=torch.bool))
     _, axes = drawn(metric.plot())
-    assert written(axes) == "no data"
+    assert written(axes) == "no data, 0 queries"
     _, axes = drawn(MRR().plot([torch.tensor(0.5), torch.tensor(math.nan)]))
     assert math.isnan(dots(axes)[0][1])
 
@@ -168,40 +219,161 @@ def grouped(num_groups: int, **options: Any) -> Grouped:
     return metric
 
 
-@pytest.mark.parametrize("num_groups", [1, 2, 12, 24, 30])
-def test_few_groups_are_bars_in_order(num_groups: int) -> None:
-    """A bar a group, its interval, and a word where a group has no data."""
-    metric = grouped(num_groups)
-    _, axes = drawn(metric.plot())
+@pytest.mark.parametrize("num_groups", [2, 12, 24, 30])
+@pytest.mark.parametrize("width", [3.4, 6.4])
+def test_few_groups_are_bars_in_order(num_groups: int, width: float) -> None:
+    """A bar per group, its interval and number of queries, and a word where a group has no data."""
+    metric = grouped(num_groups, by="hour")
+    with plotting.style():
+        given = pyplot.subplots(figsize=(width, 2.6), layout="constrained")[1]
+    _, axes = drawn(metric.plot(ax=given))
     values = metric.compute()
     assert close([bar.get_height() for bar in axes.patches], values.nan_to_num(0).tolist())
     (bars,) = axes.collections
-    low, high = metric.interval()
-    ends = [segment[:, 1].tolist() for segment in bars.get_segments() if len(segment)]
-    assert close(ends, torch.stack([low, high], 1)[~values.isnan()].tolist())
-    assert written(axes).count("no data") == int(values.isnan().sum())
-    assert axes.get_ylabel() == "Accuracy@2"
-    assert axes.get_xlabel() == "group"
+    limits = torch.stack(metric.interval(), 1)[~values.isnan()]
+    assert close(whiskers(bars), limits.tolist())
+    assert written(axes).count("no data") == int(values.isnan().sum()) == 1
+    assert queries_above(axes) == [f"{number:,}" for number in metric.num_queries.tolist()]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("hour", "Accuracy@2")
     labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert labels == [str(number) for number in range(0, num_groups, 1 if num_groups < 15 else 5)]
+    every = int(labels[1])
+    assert labels == [str(number) for number in range(0, num_groups, every)]
+    assert every == 1 if width > 6 or num_groups <= 12 else every <= 5
+    bottom, top = axes.get_ylim()
+    assert bottom == 0  # a bar is a length
+    assert float(limits.max()) <= top <= 1.5 * float(limits.max())
+    assert "95 % intervals" in note(axes)
+
+
+def test_labels_of_groups_are_on_the_axis() -> None:
+    """Long names are turned and cut, and stay apart."""
+    names = ["work", "leisure", "a very long name of a group of queries", *"abcdefgh"]
+    metric = Grouped(AccuracyAtK(2), labels=names, by="purpose")
+    metric.update(*batch(n=900), groups=torch.arange(900) % len(names))
+    for width in (3.4, 6.4):
+        with plotting.style():
+            given = pyplot.subplots(figsize=(width, 3), layout="constrained")[1]
+        _, axes = drawn(metric.plot(ax=given))
+        labels = [label.get_text() for label in axes.get_xticklabels()]
+        assert labels == [*names[:2], "a very long name of a g…", *names[3:]]
+        assert axes.get_xlabel() == "purpose"
+
+
+def test_zero_differs_from_no_data() -> None:
+    """A group that never hits has the number 0, one without a query has the text "no data"."""
+    metric = Grouped(AccuracyAtK(1), 3)
+    metric.update(
+        torch.tensor([[0, 1]]).expand(20, 2), [0] * 10 + [1] * 10, groups=[0] * 10 + [1] * 10
+    )
+    _, axes = drawn(metric.plot())
+    assert metric.compute().nan_to_num(-1).tolist() == [1, 0, -1]
+    at = {text.get_text(): text.xy[0] for text in axes.texts}
+    assert (at["0"], at["no data"]) == (2, 3)  # counted from 1
 
 
 @pytest.mark.parametrize("num_groups", [31, 500, 100_000])
 def test_many_groups_are_a_histogram(num_groups: int) -> None:
-    """However many, there are 25 bars that count all groups with data."""
-    metric = grouped(num_groups)
+    """However many groups, 25 bars count all of them that have data."""
+    metric = grouped(num_groups, by="city")
     values = metric.compute()
     known = values[~values.isnan()]
     _, axes = drawn(metric.plot())
     assert len(axes.patches) == 25
     assert sum(bar.get_height() for bar in axes.patches) == len(known)
-    assert axes.get_xlim() == (0, 1)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Accuracy@2", "number of groups")
+    assert axes.get_xlim()[0] == 0
+    assert float(known.max()) <= axes.get_xlim()[1] <= 1
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Accuracy@2", "number of cities")
     title = axes.get_legend().get_title().get_text()
-    assert title == f"{len(known)} groups, {num_groups - len(known):,} without data"
+    assert title == f"{len(known)} cities, {num_groups - len(known):,} without data"
     median = f"median {100 * float(known.double().quantile(0.5)):.2f} %"
     mean = f"mean {100 * float(known.double().mean()):.2f} %"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [median, mean]
+
+
+# Groups of several models ------------------------------------------------------------------------
+
+
+def test_groups_of_models_are_dots_in_one_panel() -> None:
+    """A dot with its interval per model and group, none upon another, in the order of models."""
+    models = {"first": grouped(12, by="hour"), "second": grouped(12, by="hour")}
+    figure, axes = drawn(plotting.by_group(models, confidence=0.9))
+    assert figure.axes == [axes]
+    places = []
+    for metric, line, bars in zip(models.values(), lines(axes), axes.collections, strict=True):
+        values = metric.compute()
+        assert close(list(line.get_ydata()), values.tolist())
+        assert close(whiskers(bars), torch.stack(metric.interval(0.9), 1)[:-1].tolist())
+        places += list(line.get_xdata())
+        assert [round(x) for x in line.get_xdata()] == list(range(1, 13))
+    assert len(set(places)) == 24
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(models)
+    assert queries_above(axes) == [str(number) for number in models["first"].num_queries.tolist()]
+    assert axes.get_xlabel() == "hour"
+    assert "90 % intervals" in note(axes)
+    assert written(axes).count("no data") == 1  # neither model has any in the last group
+
+
+def test_queries_of_models_that_differ() -> None:
+    """A row of numbers for each model; "no data" in the colour of the model that lacks them."""
+    models = {"first": grouped(4), "second": grouped(4)}
+    models["second"].update(*batch(n=10), groups=torch.full((10,), 3))
+    _, axes = drawn(plotting.by_group(models))
+    both = zip(*(metric.num_queries.tolist() for metric in models.values()), strict=True)
+    assert queries_above(axes) == [f"{one}\n{other}" for one, other in both]
+    (absent,) = (text for text in axes.texts if text.get_text() == "no data")
+    assert absent.get_color() == lines(axes)[0].get_color()
+
+
+def test_many_groups_of_models_are_outlines() -> None:
+    """A histogram for each model on the same bins."""
+    models = {"first": grouped(500, by="user"), "second": grouped(500, by="user")}
+    _, axes = drawn(plotting.by_group(models))
+    assert axes.get_ylabel() == "number of users"
+    for metric, text in zip(models.values(), axes.get_legend().get_texts(), strict=True):
+        median = float(metric.compute().nanmedian())
+        assert f"median {100 * median:.0f}" in text.get_text()
+    one, other = (patch.get_xy()[:, 0] for patch in axes.patches)
+    assert (one == other).all()
+
+
+def test_deciles_of_models_have_the_intervals_that_they_offer() -> None:
+    """Bounds and numbers of queries by the keys of `compute`, whichever metric offers them."""
+
+    class Certain(DecileNDCG):
+        """NDCG with made-up intervals, and bins whose numbers of queries are 10, 11, ..."""
+
+        @property
+        def num_queries(self) -> Tensor:
+            return torch.arange(10, 10 + len(self.plot_labels))
+
+        def interval(self, confidence: float = 0.95) -> Any:
+            return {key: (x - confidence / 10, x) for key, x in self.compute().items()}
+
+    metrics = {name: updated(Certain(BINS, 2), *batch()) for name in ("first", "second")}
+    _, axes = drawn(plotting.by_group(metrics, confidence=0.5))
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    assert names == ["1", "2", "3", "unmapped"]
+    assert queries_above(axes) == ["10", "11", "12", "13"]
+    metric = metrics["first"]
+    values = [float(metric.compute()[metric.key(name if name == "unmapped" else int(name))])
+              for name in names]  # fmt: skip
+    known = [x for x in values if x == x]
+    assert close(dots(axes)[0], values)
+    assert close(whiskers(axes.collections[0]), [[x - 0.05, x] for x in known])
+
+
+def test_errors_of_groups_name_the_model() -> None:
+    """Metrics of other groups, of one value, or none at all."""
+    with pytest.raises(ValueError, match="must hold a metric, got none"):
+        plotting.by_group({})
+    with pytest.raises(ValueError, match=r"a value for every group, got one value of MRR.* for b"):
+        plotting.by_group({"a": grouped(3), "b": updated(MRR(), *batch())})
+    with pytest.raises(ValueError, match="one value of Grouped"):
+        plotting.by_group(grouped(3, average="groups"))
+    with pytest.raises(ValueError, match=r"the same groups, got .* in b"):
+        plotting.by_group({"a": grouped(3), "b": grouped(4)})
+    with pytest.raises(ValueError, match="`confidence` must be between"):
+        plotting.by_group(grouped(3), confidence=95)
 
 
 def test_groups_over_steps() -> None:
@@ -241,7 +413,7 @@ def test_f1_of_every_location() -> None:
 
 @pytest.mark.parametrize("label", DECILE_METRICS)
 def test_deciles_are_bars_from_the_rarest_on(label: str) -> None:
-    """A bar a bin, then what is no bin, apart and hatched; lines over steps."""
+    """A bar per bin, then those that are not bins, apart and hatched; lines over steps."""
     metric = updated(DECILE_METRICS[label].clone(), *batch())
     values = metric.compute()
     _, axes = drawn(metric.plot())
@@ -253,8 +425,7 @@ def test_deciles_are_bars_from_the_rarest_on(label: str) -> None:
     assert [bool(bar.get_hatch()) for bar in axes.patches] == [not n.isdecimal() for n in names]
     assert axes.get_ylabel() == label
     assert axes.get_ylim()[0] == 0
-    if metric.plot_upper_bound == 1:
-        assert axes.get_ylim()[1] == 1
+    assert axes.get_ylim()[1] >= max(heights)
     _, axes = drawn(metric.plot([values, values]))
     assert close(dots(axes), [[float(values[key])] * 2 for key in keys])
 
@@ -264,7 +435,8 @@ def test_a_single_decile_is_a_dot() -> None:
     metric = updated(DecileNDCG(BINS, 2, decile=3), *batch())
     _, axes = drawn(metric.plot())
     assert axes.get_ylabel() == "ndcg at 2 decile 3"
-    assert close(dots(axes), [[float(metric.compute())]])
+    (dot,) = lines(axes)
+    assert close(list(dot.get_xdata()), [float(metric.compute())])
 
 
 def test_scores_of_queries_are_a_histogram() -> None:
@@ -322,7 +494,8 @@ def test_a_collection_draws_every_member() -> None:
     assert [axes.get_title() for _, axes in pictures] == list(values)
     for (figure, axes), value in zip(pictures, values.values(), strict=True):
         drawn((figure, axes))
-        assert close(dots(axes), [[float(value)]])
+        (dot,) = lines(axes)
+        assert close(list(dot.get_xdata()), [float(value)])
     steps = metrics.plot([values, values])
     assert close([dots(axes)[0] for _, axes in steps], [[float(v)] * 2 for v in values.values()])
     given = pyplot.subplots(1, len(metrics))[1]
@@ -345,12 +518,16 @@ def test_a_collection_as_one_picture() -> None:
         low = float(found.get(f"{name}_low", values[name]))
         high = float(found.get(f"{name}_high", values[name]))
         assert close(segment[:, 0].tolist(), [low, high])
+    assert "60 queries" in note(axes)
+    assert "no interval for val/f1: the value is not a mean over queries" in note(axes)
     given = pyplot.subplots()[1]
     assert metrics.plot(values, ax=given, together=True) == (given.figure, given)
     assert given.get_xlabel() == "value"
+    assert "interval" not in note(given)
     _, axes = drawn(metrics.plot([values, values], together=True))
     assert close(dots(axes), [[float(value)] * 2 for value in values.values()])
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(values)
+    falling = sorted(values, key=lambda name: -float(values[name]))  # as the lines end
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == falling
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -431,16 +608,17 @@ def test_models_side_by_side() -> None:
     rows = [text.get_text() for text in axes.get_yticklabels()]
     assert rows == ["acc_at_1", "acc_at_2", "mrr", "ndcg_at_2", "f1", "new"]
     assert axes.get_xlabel() == "value and 90 % interval"
-    lines = [line for line in axes.lines if line.get_marker() in "os" and line.get_marker()]
-    assert [line.get_marker() for line in lines] == ["o", "s"]
+    dotted = lines(axes)
+    assert [line.get_marker() for line in dotted] == ["o", "s"]
     low, high = (float(bound) for bound in models["second"]["new"].interval(0.9))
     (segment,) = (axes.collections[1].get_segments()[1:],)
     assert close(segment[0][:, 0].tolist(), [low, high])
-    for model, line in zip(models.values(), lines, strict=True):
+    for model, line in zip(models.values(), dotted, strict=True):
         values = {name.removeprefix("a/"): float(v) for name, v in model.compute().items()}
         assert close(list(line.get_xdata()), list(values.values()))
         assert [rows[round(y)] for y in line.get_ydata()] == list(values)
-    heights = [float(y) for line in lines for y in line.get_ydata()]
+    heights = [float(y) for line in dotted for y in line.get_ydata()]
+    assert "first: 60 queries, second: 8 queries" in note(axes)
     assert len(set(heights)) == len(heights)  # none upon another
     with pytest.raises(ValueError, match="must hold a collection"):
         plotting.side_by_side({})
@@ -462,8 +640,14 @@ def test_accuracy_within_every_k_has_its_band() -> None:
     """Lines and bands in the order of k, of the very values."""
     models = {"first": every_k(), "second": every_k(5)}
     _, axes = drawn(plotting.accuracy_within_k(models, confidence=0.8))
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(models)
-    for model, line, band in zip(models.values(), axes.lines, axes.collections, strict=True):
+    assert axes.get_ylabel() == "accuracy within k"
+    assert "80 % intervals" in note(axes)
+    ends = {name: max(map(float, model.compute().values())) for name, model in models.items()}
+    falling = sorted(ends, key=lambda name: -ends[name])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == falling
+    edges = [line for line in axes.lines if line.get_label() == "_edge"]
+    assert len(edges) == 4  # both ends of each band
+    for model, line, band in zip(models.values(), lines(axes), axes.collections, strict=True):
         found = model.compute_with_intervals(0.8)
         ks = list(range(1, len(model)))
         assert list(line.get_xdata()) == ks
@@ -502,15 +686,68 @@ def test_accuracy_within_k_of_groups_and_of_few() -> None:
         plotting.accuracy_within_k({"GRU": twice})
 
 
+def lightness(color: Any) -> float:
+    """How light a colour is in grey, from 0 to 1."""
+    red, green, blue = matplotlib.colors.to_rgb(color)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
 def test_styles_differ_in_grey() -> None:
-    """Of up to six models every two differ in marker, and in how light they are."""
-    models = {str(number): collection() for number in range(6)}
-    _, axes = drawn(plotting.side_by_side(models))
-    lines = [line for line in axes.lines if line.get_marker() not in ("|", "_", "None")]
-    assert len({line.get_marker() for line in lines}) == 6
-    red, green, blue = torch.tensor([line.get_color()[:3] for line in lines]).T
-    light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    """Up to six models differ pairwise in marker and dash, and in how light they are."""
+    models = {str(number): every_k(15) for number in range(6)}
+    _, axes = drawn(plotting.accuracy_within_k(models))
+    assert len({line.get_marker() for line in lines(axes)}) == 6
+    assert len({str(line._dash_pattern) for line in lines(axes)}) == 6
+    light = torch.tensor([lightness(line.get_color()) for line in lines(axes)]).sort().values
     assert bool((light.diff() > 0.05).all())
+    assert light[-1] < 0.75  # seen on white
+    many = {str(number): collection() for number in range(13)}
+    _, axes = drawn(plotting.side_by_side(many))
+    assert len({(line.get_marker(), line.get_color()) for line in lines(axes)}) == 13
+
+
+def test_every_picture_has_the_same_style() -> None:
+    """Sizes of text and spines, in a figure of one's own as well."""
+    metrics = collection()
+    own = pyplot.subplots()[1]
+    pictures = [
+        metrics["mrr"].plot(),
+        metrics.plot(together=True),
+        metrics.plot(together=True, ax=own),
+        grouped(5).plot(),
+        grouped(500).plot(),
+        plotting.accuracy_within_k(every_k()),
+    ]
+    for figure, axes in pictures:
+        figure.draw_without_rendering()
+        ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
+        assert {tick.get_fontsize() for tick in ticks} == {8}
+        assert axes is own or not axes.spines["top"].get_visible()
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+def test_saved_files_are_the_same_bytes_and_keep_text(tmp_path: Path) -> None:
+    """PNG with 200 dots per inch; SVG and PDF hold text, and no date."""
+    written_twice = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        torch.manual_seed(1)
+        figure, _ = plotting.side_by_side({"a $x$ model": collection()})
+        for suffix in ("png", "svg", "pdf"):
+            plotting.save(figure, folder / f"picture.{suffix}")
+        written_twice.append([path.read_bytes() for path in sorted(folder.iterdir())])
+    pdf, png, svg = written_twice[0]
+    assert written_twice[1] == [pdf, png, svg]
+    width = int.from_bytes(png[16:20])
+    assert width == 200 * figure.get_figwidth()
+    assert b">a $x$ model<" in svg
+    assert b"<dc:date>" not in svg
+    assert b"CreationDate" not in pdf
+    assert b"/FontType 42" in pdf or b"/CIDFontType2" in pdf
+    with pytest.raises(ValueError, match=r"must end in \.png, \.svg or \.pdf, got 'picture\.gif'"):
+        plotting.save(figure, "picture.gif")
 
 
 # Without matplotlib ------------------------------------------------------------------------------
@@ -531,6 +768,9 @@ def test_absent_matplotlib_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: metrics.plot([values], together=True),
         lambda: plotting.side_by_side({"GRU": metrics}),
         lambda: plotting.accuracy_within_k(metrics),
+        lambda: plotting.by_group(grouped(3)),
+        lambda: plotting.style().__enter__(),
+        lambda: plotting.save(None, "picture.png"),
         lambda: updated(DecileNDCG(BINS, 2), *batch()).plot(),
     ):
         with pytest.raises(ModuleNotFoundError, match=r"pip install 'nextloc-metrics\[plot\]'"):

@@ -1,4 +1,4 @@
-"""Pictures on the ground: where a model errs, and how far off it is."""
+"""Pictures of distances and maps: where a model is right, and how far off its errors are."""
 
 from __future__ import annotations
 
@@ -12,31 +12,37 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.grouped import Grouped
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.messages import short
-from nextloc_metrics.report.drawing import (
-    Scale,
-    add_legend,
-    draw_bands,
-    import_pyplot,
-    make_axes,
-    styles,
-)
+from nextloc_metrics.report.drawing import draw_bands
 from nextloc_metrics.report.readings import Reading, read
+from nextloc_metrics.report.style import (
+    Scale,
+    add_grid,
+    add_legend,
+    add_note,
+    looks,
+    make_axes,
+    styled,
+)
 
 # More locations than this are drawn as hexagons.
 MOST_DOTS = 1000
 
+# Dark to light in grey as well, and the same to the colour-blind.
+_COLORS = "viridis"
+
 Models = Mapping[str, RankingCollection] | RankingCollection
 
 
+@styled
 def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> Any:
     """Draw where a model is right: the value and the number of queries at each target location.
 
-    Many locations are drawn as hexagons, whose value is the mean over the queries there. Areas are
-    those on the ground, and a bar shows the scale.
+    Up to a thousand locations are drawn as dots, whose area is the number of queries. More are
+    drawn as hexagons, whose value is the mean over the queries there. The map is to scale.
 
     Args:
-        by_location: the metric by the target's location, such as
-            `Grouped(AccuracyAtK(1), num_locations)` with the targets as its groups.
+        by_location: the metric grouped by the target's location, such as
+            `Grouped(AccuracyAtK(1), num_locations)` with the targets as `groups`.
         locations: the coordinates.
         ax: the matplotlib axes to draw on; None makes a figure.
 
@@ -45,9 +51,17 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        ValueError: there are not as many groups as locations, or no query.
+        ValueError: the numbers of groups and of locations differ, or there is no query.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import AccuracyAtK, Grouped, Locations, plotting
+        >>> by_location = Grouped(AccuracyAtK(1), 2)
+        >>> by_location.update(tensor([[0, 1], [0, 1]]), [0, 1], groups=[0, 1])
+        >>> figure, axes = plotting.error_map(by_location, Locations([40.7, 40.8], [-74.0, -73.9]))
+        >>> len(axes.collections[0].get_offsets())  # a dot for each location
+        2
     """
-    import_pyplot()
     if by_location.num_groups != len(locations):
         raise ValueError(
             f"`by_location` must have a group for each of the {len(locations)} locations, got "
@@ -59,28 +73,30 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
         raise ValueError("`by_location` must have counted a query, got none.")
     values = by_location.compute().double().cpu()
     points = locations.project().cpu()[seen]
-    figure, axes = make_axes(ax, 6.4, 5.6)
+    figure, axes = make_axes(ax, 5.2, 4.4)
     scale = Scale(by_location.metric.plot_label, *_bounds(by_location))
     if int(seen.sum()) > MOST_DOTS:
-        drawn = _draw_hexagons(axes, points, values[seen], numbers[seen], scale)
+        drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
+        add_note(axes, "a hexagon is the mean over its queries")
     else:
         sizes = 4 + 200 * numbers[seen] / numbers.max()
         drawn = axes.scatter(
             *points.T.numpy(),
             s=sizes.numpy(),
             c=values[seen].numpy(),
-            cmap="viridis",
-            vmin=scale.lower,
-            vmax=scale.upper,
+            cmap=_COLORS,
             edgecolors="black",
             linewidths=0.3,
         )
         _explain_sizes(axes, numbers)
+    drawn.set_clim(scale.lower, scale.upper)
     axes.set_aspect("equal")
     axes.set_xticks([])
     axes.set_yticks([])
+    axes.spines[:].set_visible(True)
     _draw_scale_bar(axes)
     bar = figure.colorbar(drawn, ax=axes, shrink=0.8)
+    bar.outline.set_linewidth(0.7)
     scale.label(bar.ax.yaxis)
     return figure, axes
 
@@ -89,7 +105,7 @@ def _bounds(metric: Grouped) -> tuple[float | None, float | None]:
     return metric.metric.plot_lower_bound, metric.metric.plot_upper_bound
 
 
-def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor, scale: Scale) -> Any:
+def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -> Any:
     """Draw the mean over the queries of each hexagon."""
     low, high = points.amin(0).tolist(), points.amax(0).tolist()
     options = {"gridsize": 45, "extent": (low[0], high[0], low[1], high[1]), "linewidths": 0.2}
@@ -102,21 +118,21 @@ def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor, s
     drawn = total(numbers * values)
     drawn.set_array(drawn.get_array() / queries.get_array())
     queries.remove()
-    drawn.set_cmap("viridis")
-    drawn.set_clim(scale.lower, scale.upper)
+    drawn.set_cmap(_COLORS)
     return drawn
 
 
 def _explain_sizes(axes: Any, numbers: Tensor) -> None:
-    """Name the numbers of queries that three sizes stand for."""
+    """Show three sizes of dots with their numbers of queries."""
     most = int(numbers.max())
     for number in sorted({1, max(1, most // 4), most}):
-        axes.scatter([], [], s=4 + 200 * number / most, c="0.7", edgecolors="black", label=number)
-    add_legend(axes, "queries", beside=False)
+        size = 4 + 200 * number / most
+        axes.scatter([], [], s=size, c="0.7", edgecolors="black", label=f"{number:,}")
+    add_legend(axes, "queries")
 
 
 def _draw_scale_bar(axes: Any) -> None:
-    """Draw a bar of a round number of km, a fifth of the width or less."""
+    """Draw a bar whose length is a round number of km, at most a fifth of the width."""
     low, high = axes.get_xlim()
     bottom, top = axes.get_ylim()
     most = max(high - low, 1e-6) / 5
@@ -125,13 +141,13 @@ def _draw_scale_bar(axes: Any) -> None:
     start, height = low + 0.04 * (high - low), bottom + 0.04 * (top - bottom)
     axes.plot([start, start + length], [height, height], color="black", linewidth=2)
     text = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
-    axes.annotate(
-        text, (start + length / 2, height), (0, 4), textcoords="offset points", ha="center"
-    )
+    at = start + length / 2, height
+    axes.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=8)
 
 
+@styled
 def distance_errors(models: Models, *, ax: Any = None) -> Any:
-    """Draw which share of the decisions is at most how far from the target, a line per model.
+    """Draw the share of queries whose decision is within a distance of the target, over distance.
 
     Args:
         models: a collection with a `DistanceError`, or several by the names of the models.
@@ -143,27 +159,45 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
         ValueError: a collection has no `DistanceError`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DistanceError, Locations, RankingCollection, plotting
+        >>> metrics = RankingCollection([DistanceError(Locations([40.7, 40.8], [-74.0, -73.9]))])
+        >>> metrics.update(tensor([[0, 1], [0, 1]]), [0, 1])
+        >>> figure, axes = plotting.distance_errors(metrics)
+        >>> axes.get_xlabel()
+        'distance between decision and target (km)'
     """
-    import_pyplot()
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _shares(name, model) for name, model in named.items()}
     figure, axes = make_axes(ax)
-    for name, color, _, dash in styles(curves):
+    for number, (name, look) in enumerate(zip(curves, looks(len(curves)), strict=True)):
         km, share = curves[name]
+        every = max(1, len(km) // 8)
         axes.plot(
-            km, share, color=color, linestyle=dash, label=name or None, drawstyle="steps-post"
+            km,
+            share,
+            color=look.color,
+            linestyle=look.dash,
+            marker=look.marker,
+            markevery=(number * every // len(curves), every),
+            label=name or None,
+            drawstyle="steps-post",
         )
-    # what is below is right to the spot, and needs no room
+    # shorter distances are zero, and have no room on the axis
     rising = [km[share > share[0]] for km, share in curves.values()]
     first = min((float(km[0]) for km in rising if len(km)), default=0.1)
     axes.set_xscale("log")
+    axes.xaxis.set_minor_formatter(lambda _value, _place: "")
     axes.set_xlim(left=first / 2)
     axes.xaxis.set_major_formatter(_write_km)
     axes.set_xlabel("distance between decision and target (km)")
     axes.set_ylim(0, 1)
     Scale("share of queries within", 0, 1).label(axes.yaxis)
-    axes.grid(alpha=0.3)
-    add_legend(axes)
+    add_grid(axes, "both")
+    starts = [float(share[0]) for _, share in curves.values()]  # where the curves are apart
+    add_legend(axes, order=sorted(range(len(starts)), key=lambda i: -starts[i]))
     return figure, axes
 
 
@@ -172,26 +206,27 @@ def _write_km(value: float, _place: int) -> str:
 
 
 def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
-    """Return the upper ends of the bins of distances, and the share of queries up to there."""
+    """Return the upper ends of the bins of distances, and the share of queries below each."""
     for _, member in model.named_members():
         if isinstance(member, DistanceError):
             return member.cumulative()
     raise ValueError(
         f"`models` must have a member DistanceError, and {name or 'the collection'} has none; make "
-        "it by `next_location_metrics(num_locations, locations=locations)`."
+        "it with `next_location_metrics(num_locations, locations=locations)`."
     )
 
 
+@styled
 def accuracy_within_km(
     models: Models, k: int = 1, *, confidence: float = 0.95, ax: Any = None
 ) -> Any:
-    """Draw the accuracy within the first k ranks over the distance that counts as near.
+    """Draw the accuracy within k ranks over the distance that counts as near, in its band.
 
     Args:
         models: a collection with an `AccuracyWithin` of this k for every distance, or several by
             the names of the models.
         k: how many ranks count.
-        confidence: how often an interval holds the true accuracy.
+        confidence: how often an interval contains the true accuracy.
         ax: the matplotlib axes to draw on; None makes a figure.
 
     Returns:
@@ -200,25 +235,37 @@ def accuracy_within_km(
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
         ValueError: a collection has no such metric, or `confidence` is not between 0 and 1.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import AccuracyWithin, Locations, RankingCollection, plotting
+        >>> locations = Locations([40.7, 40.8], [-74.0, -73.9])
+        >>> members = {f"within_{km}": AccuracyWithin(locations, km, k=1) for km in (1.0, 20.0)}
+        >>> metrics = RankingCollection(members)
+        >>> metrics.update(tensor([[0, 1], [0, 1]]), [0, 1])
+        >>> figure, axes = plotting.accuracy_within_km(metrics)
+        >>> axes.lines[-1].get_ydata()
+        array([0.5, 1. ])
     """
-    import_pyplot()
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _within(name, model, k, confidence) for name, model in named.items()}
     figure, axes = make_axes(ax)
-    draw_bands(curves, axes)
+    order = draw_bands(curves, axes)
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(_write_km)
-    axes.set_ylim(bottom=0)
-    Scale(f"accuracy within {k}, {100 * confidence:g} % intervals", 0, 1).label(axes.yaxis)
-    axes.grid(alpha=0.3)
-    add_legend(axes)
+    axes.xaxis.set_minor_formatter(lambda _value, _place: "")
+    scale = Scale(f"accuracy within {k}", 0, 1)
+    scale.label(axes.yaxis)
+    add_note(axes, f"bands: {100 * confidence:g} % intervals", scale.fit(axes))
+    add_grid(axes, "both")
+    add_legend(axes, order=order)
     return figure, axes
 
 
 def _within(name: str, model: RankingCollection, k: int, confidence: float) -> dict[float, Reading]:
-    """Read the accuracies within k ranks, by distance."""
+    """Read the accuracies within k ranks, in the order of the distances."""
     readings = read(model, confidence, keep_base=True)
     found = {
         member.km: readings[key]

@@ -1,4 +1,4 @@
-"""The values of a collection as a person reads them: what tables and pictures show."""
+"""The values of a collection as tables and pictures show them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,39 @@ from torch import Tensor
 from nextloc_metrics.collection import RankingCollection, Results
 from nextloc_metrics.metric import RankingTally
 
-# More groups than these are summarized by their median.
+# More groups than this are summarized by their median.
 _MOST_ROWS = 100
 
 
 class Reading(NamedTuple):
-    """A value as a person reads it."""
+    """One value with what a table or a picture shows beside it."""
 
     value: float
-    bounds: tuple[float, float] | None  #: of its interval, where there is one
-    is_fraction: bool  #: in [0, 1], so that percent make sense
-    note: str = ""  #: what the value is of several
-    number: int | None = None  #: of queries, for a group of them
+    bounds: tuple[float, float] | None  #: of the interval, if there is one
+    is_fraction: bool  #: in [0, 1], and shown in percent
+    note: str = ""  #: which summary of several values it is, such as `median of 200 users`
+    number: int | None = None  #: of queries, for the value of a group
     higher_is_better: bool | None = True
-    unit: str = ""  #: of the value, where it is no fraction
+    unit: str = ""  #: of a value that is not a fraction
 
     @classmethod
-    def of(cls, value: Tensor, bounds: tuple[Tensor, Tensor] | None, is_fraction: bool) -> Reading:
-        """Read one value, or the median of several that are no NaN."""
+    def of(
+        cls,
+        value: Tensor,
+        bounds: tuple[Tensor, Tensor] | None,
+        is_fraction: bool,
+        group: str = "",
+    ) -> Reading:
+        """Read one value, or the median of the values that are not NaN."""
         if value.ndim == 0:
             ends = None if bounds is None else (float(bounds[0]), float(bounds[1]))
             return cls(float(value), ends, is_fraction)
         known = value[~value.isnan()]
         (median,) = quantiles(known, [0.5])
-        return cls(median, None, is_fraction, f"median of {len(known)}")
+        return cls(median, None, is_fraction, f"median of {len(known)} {group}".rstrip())
 
     def title(self, name: str) -> str:
-        """Name the value."""
+        """Return the name of the value, with the note."""
         return f"{name}, {self.note}" if self.note else name
 
 
@@ -49,17 +55,31 @@ def read(
 
     Args:
         collection: the collection.
-        confidence: of intervals; None for none.
+        confidence: of the intervals; None for no intervals.
         keep_base: leave the collection's own prefix and postfix out of the keys.
     """
     results = collection.results(confidence, count=False)
     return read_results(collection, results, keep_base, by_group=False)
 
 
+def read_counted(
+    collection: RankingCollection, confidence: float | None = None, keep_base: bool = False
+) -> tuple[dict[str, Reading], str]:
+    """Do what `read` does, and write how many queries were counted."""
+    results = collection.results(confidence)
+    totals = sorted({int(torch.as_tensor(number).sum()) for number in results.numbers.values()})
+    if not totals:
+        queries = ""
+    else:
+        most = " to ".join(f"{number:,}" for number in dict.fromkeys([totals[0], totals[-1]]))
+        queries = f"{most} {'query' if totals[-1] == 1 else 'queries'}"
+    return read_results(collection, results, keep_base, by_group=False), queries
+
+
 def read_results(
     collection: RankingCollection, results: Results, keep_base: bool, by_group: bool
 ) -> dict[str, Reading]:
-    """Read what was computed; with `by_group` every group's value, where there are no hundreds."""
+    """Read what was computed; with `by_group` the value of every group, of up to a hundred."""
     groups = _read_groups(collection, results) if by_group else {}
     readings: dict[str, Reading] = {}
     for key, reading in read_values(collection, results.values, results.intervals).items():
@@ -71,7 +91,7 @@ def read_results(
 
 
 def _read_groups(collection: RankingCollection, results: Results) -> dict[str, dict[str, Reading]]:
-    """Read every group's value, by the key of all; its own has the group's name behind it."""
+    """Read the value of every group, by the key of the member; its own key adds the group."""
     found = {}
     for name, member in collection.named_members():
         key, names = collection._set_name(name), getattr(member, "group_names", [])
@@ -101,19 +121,21 @@ def read_values(
     intervals: Mapping[str, tuple[Tensor, Tensor]] | None = None,
 ) -> dict[str, Reading]:
     """Read what `compute` returned, with the intervals by the members' names."""
-    return {
-        key: Reading.of(
-            values[key], (intervals or {}).get(name), member.plot_upper_bound == 1
-        )._replace(higher_is_better=member.higher_is_better, unit=member.unit)
-        for name, member in collection.named_members()
-        for key in keys_of(collection, name, member, values).values()
-    }
+    readings = {}
+    for name, member in collection.named_members():
+        bounds = (intervals or {}).get(name)
+        by = getattr(member, "by", None)
+        groups = plural(by) if by else ""
+        for key in keys_of(collection, name, member, values).values():
+            one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)
+            readings[key] = one._replace(higher_is_better=member.higher_is_better, unit=member.unit)
+    return readings
 
 
 def keys_of(
     collection: RankingCollection, name: str, member: RankingTally, values: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return under which key every value of a member is found; one without a key is at ""."""
+    """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
     if not member.plot_labels:
         return {"": set_name(name)}
@@ -123,13 +145,13 @@ def keys_of(
     alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
     if all(key in values for key in alone.values()):
         return alone
-    # MetricCollection puts the member in front of every key where two members share one
+    # MetricCollection puts the member's name in front of keys that two members share
     own = name.replace(prefix, "").replace(postfix, "")
     return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
 
 
 def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:
-    """Return quantiles of what is no NaN, of any number of values; NaN where there are none."""
+    """Return quantiles of the values that are not NaN; NaN if there are none."""
     values = values.detach().cpu().double()
     values = values[~values.isnan()].sort().values
     if not len(values):
@@ -137,3 +159,9 @@ def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:
     place = torch.tensor(shares, dtype=torch.float64) * (len(values) - 1)
     low, high = values[place.floor().long()], values[place.ceil().long()]
     return (low + (high - low) * place.frac()).tolist()
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a regular noun."""
+    is_vowel = noun[-2:-1] in "aeiou"
+    return noun[:-1] + "ies" if noun.endswith("y") and not is_vowel else f"{noun}s"
