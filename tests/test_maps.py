@@ -123,7 +123,7 @@ def test_accuracies_far_above_zero_have_a_note() -> None:
     """The axis of dots and lines may begin above 0, and the note says where."""
     locations, _, target = batch(40)
     within = [AccuracyWithin(locations, km, 1) for km in (0.5, 1.0)]
-    metrics = RankingCollection({f"{member.km} km": member for member in within})
+    metrics = RankingCollection({f"{1000 * member.km:g} m": member for member in within})
     scores = torch.eye(40)[target]
     scores[0] = torch.eye(40)[1]
     metrics.update(scores.repeat(50, 1), target.repeat(50))

@@ -55,7 +55,8 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import AccuracyAtK, Grouped, Locations, plotting
+        >>> from nextloc_metrics import AccuracyAtK, Grouped, plotting
+        >>> from nextloc_metrics.geography import Locations
         >>> by_location = Grouped(AccuracyAtK(1), 2)
         >>> by_location.update(tensor([[0, 1], [0, 1]]), [0, 1], groups=[0, 1])
         >>> figure, axes = plotting.error_map(by_location, Locations([40.7, 40.8], [-74.0, -73.9]))
@@ -162,7 +163,8 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import DistanceError, Locations, RankingCollection, plotting
+        >>> from nextloc_metrics import RankingCollection, plotting
+        >>> from nextloc_metrics.geography import DistanceError, Locations
         >>> metrics = RankingCollection([DistanceError(Locations([40.7, 40.8], [-74.0, -73.9]))])
         >>> metrics.update(tensor([[0, 1], [0, 1]]), [0, 1])
         >>> figure, axes = plotting.distance_errors(metrics)
@@ -238,9 +240,10 @@ def accuracy_within_km(
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import AccuracyWithin, Locations, RankingCollection, plotting
+        >>> from nextloc_metrics import RankingCollection, plotting
+        >>> from nextloc_metrics.geography import AccuracyWithin, Locations
         >>> locations = Locations([40.7, 40.8], [-74.0, -73.9])
-        >>> members = {f"within_{km}": AccuracyWithin(locations, km, k=1) for km in (1.0, 20.0)}
+        >>> members = {f"within_{km:g}": AccuracyWithin(locations, km, k=1) for km in (1.0, 20.0)}
         >>> metrics = RankingCollection(members)
         >>> metrics.update(tensor([[0, 1], [0, 1]]), [0, 1])
         >>> figure, axes = plotting.accuracy_within_km(metrics)

@@ -303,7 +303,9 @@ def add_legend(
         up = ScaledTranslation(0, offset / _INCH, axes.figure.dpi_scale_trans)
         options |= {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False}
         options |= {"bbox_transform": axes.transAxes + up, "borderaxespad": 0.3}
-        columns = int(points_across(axes) // (text_width(labels) + 45))
+        columns = int(
+            points_across(axes) // (text_width(labels) + 8 * options["handlelength"] + 18)
+        )
         axes.legend(handles, labels, ncols=max(1, min(columns, len(labels))), **options)
     else:
         options |= {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}
