@@ -567,7 +567,7 @@ def test_one_plain_tensor_serves_one_kind() -> None:
 @pytest.mark.parametrize(
     ("by", "groups", "says"),
     [
-        ("user", {"hour": [0, 1, 2]}, r"`groups` must hold 'user'.*got \['hour'\]"),
+        ("user", {"hour": [0, 1, 2]}, r"`groups` must hold the key 'user'.*got \['hour'\]"),
         (None, {"user": [0, 1, 2], "hour": [0, 1, 2]}, "`groups` has several kinds"),
         ("user", {"user": [0, 1]}, r"`groups` must be integers of shape \(3,\)"),
         ("user", {"user": [0, 1, 3]}, "`groups` must be from 0 to 2, got 3"),
