@@ -1,4 +1,4 @@
-"""Build the backend in C, where there is a compiler: one library for every version of Python."""
+"""Build the C backend if there is a compiler: one library for every version of Python."""
 
 from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -9,10 +9,10 @@ FUNCTIONS = ["nextloc_survey", "nextloc_first", "nextloc_find", "nextloc_tally"]
 
 
 class BuildKernels(build_ext):
-    """Build a library that Python loads by ctypes, not a module that it imports."""
+    """Build a library that Python loads with ctypes, not an extension module."""
 
     def build_extension(self, extension: Extension) -> None:
-        """Optimise as the kernels need it, whatever Python itself was built with."""
+        """Set the compiler options of the kernels, which may differ from those of Python."""
         if self.compiler.compiler_type == "msvc":
             extension.extra_compile_args = ["/O2", "/fp:precise"]
         else:
@@ -21,7 +21,7 @@ class BuildKernels(build_ext):
         super().build_extension(extension)
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Name no version of Python."""
+        """Return a file name without a version of Python."""
         return "/".join(fullname.split(".")) + ".so"
 
     def get_export_symbols(self, extension: Extension) -> list[str]:
@@ -33,7 +33,7 @@ class WheelOfAnyPython(bdist_wheel):
     """A wheel for a platform that serves every Python."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        """Keep the platform alone."""
+        """Return a tag with the platform, and without a version of Python."""
         *_, platform = super().get_tag()
         return "py3", "none", platform
 
