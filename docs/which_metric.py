@@ -21,7 +21,7 @@ from nextloc_metrics import RankingCollection, next_location_metrics
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from check_ins import PADDING, UNSEEN, CheckIns, Histories, read_parts
-from next_location import Markov, MostVisited, ReturnOrExploreGRU
+from models import Markov, MostVisited, ReturnOrExploreGRU
 
 TREATMENTS = ("left out", "a miss", "a candidate")
 NAMES = ("acc_at_1", "acc_at_10", "mrr", "f1")

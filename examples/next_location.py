@@ -41,7 +41,7 @@ from check_ins import (
     read_or_simulate,
     score_test_part,
 )
-from models import Markov, MostFrequent, MostVisited, ReturnOrExploreGRU  # noqa: F401
+from models import Markov, MostVisited, ReturnOrExploreGRU
 from nextloc_metrics import (
     AccuracyAtK,
     Grouped,

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 from check_ins import CheckIns, read_or_simulate, score_test_part
-from next_location import Markov, MostFrequent, MostVisited
+from models import Markov, MostFrequent, MostVisited
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,

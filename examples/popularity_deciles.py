@@ -14,7 +14,7 @@ from typing import Any, get_args
 from matplotlib.figure import Figure
 
 from check_ins import CheckIns, read_or_simulate, score_test_part
-from next_location import Markov, MostVisited
+from models import Markov, MostVisited
 from nextloc_metrics import DecileNDCG, PopularityBins, RankingCollection, decile_metrics
 from nextloc_metrics.families.popularity import By
 

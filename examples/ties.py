@@ -25,7 +25,7 @@ from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
 from torch import Tensor, nn
 
 from check_ins import CheckIns, read_or_simulate, score_test_part
-from next_location import Markov, MostVisited, ReturnOrExploreGRU
+from models import Markov, MostVisited, ReturnOrExploreGRU
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection
 from nextloc_metrics.record import Ties
 

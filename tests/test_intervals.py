@@ -18,7 +18,7 @@ from torchmetrics import MetricCollection
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    DecileNDCG,
+    DecileKForRecall,
     F1AtK,
     Grouped,
     LocationF1,
@@ -199,7 +199,7 @@ def test_confidence_is_a_fraction(confidence: float) -> None:
     [
         LocationF1(3),
         F1AtK(2, average="pooled"),
-        DecileNDCG(PopularityBins([1, 1, 2]), 1, decile=1),
+        DecileKForRecall(PopularityBins([1, 1, 2]), 1.0, decile=1),
     ],
     ids=repr,
 )
@@ -386,10 +386,19 @@ def test_a_name_is_not_taken_twice() -> None:
 
 
 def test_metrics_of_deciles_keep_their_names() -> None:
-    """A member that returns a dict is laid flat as by `compute`."""
+    """Precision and NDCG of every decile have bounds, and nothing else of the preset."""
     metrics = decile_metrics(PopularityBins([1, 1, 2, 2, 1, 1]), 1)
     metrics.update(*batch())
-    assert same(metrics.compute_with_intervals(), metrics.compute())
+    found = metrics.compute_with_intervals()
+    bounds = {
+        f"{name}_{end}": bound
+        for name, member in metrics.items()
+        if name.startswith(("precision", "ndcg"))
+        for end, bound in zip(("low", "high"), member.interval(), strict=True)
+    }
+    assert len(bounds) == 12
+    assert same({name: found[name] for name in bounds}, bounds)
+    assert same({name: x for name, x in found.items() if name not in bounds}, metrics.compute())
 
 
 # Coverage ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from check_ins import UNSEEN, CheckIns, read_parts, simulate_check_ins, split_in_time
-from next_location import Markov, MostVisited
+from models import Markov, MostVisited
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -279,7 +279,9 @@ def _evaluation(counted: Counted) -> Evaluation:
         },
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
-        deciles=parts["deciles"].table() if "deciles" in parts else None,
+        deciles=parts["deciles"].table(intervals=True, confidence=confidence)
+        if "deciles" in parts
+        else None,
         columns=columns,
         _counted=counted,
     )

@@ -13,7 +13,8 @@ import torch
 
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.protocols import Audit
-from nextloc_metrics.report.drawing import Scale, draw_bars, draw_readings, import_pyplot
+from nextloc_metrics.report.bars import Groups, draw_groups
+from nextloc_metrics.report.drawing import Scale, draw_readings, import_pyplot
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import plot_metric
 from nextloc_metrics.report.tables import Table
@@ -127,17 +128,20 @@ def _distance(counted: Counted) -> str:
 
 def _by_decile(members: RankingCollection) -> str:
     """Draw precision and NDCG for each decile of the target."""
-    values = members.compute()
+    values = members.compute_with_intervals()
     pictures = ""
     for title in ("precision", "ndcg"):
-        found = {name: x for name, x in values.items() if name.startswith(f"{title}_at_")}
-        heights = torch.tensor([float(x) for x in found.values()])
-        labels = [name.rpartition("_")[2].lstrip("0") for name in found]
-        shared = next(iter(found)).partition("_decile_")[0]
+        names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
+        rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
+        heights, low, high = torch.tensor(rows).cpu()
+        first: Any = members[names[0]]
+        found = Groups(heights, torch.stack([low, high]), first.num_queries)
+        labels = [name.rpartition("_")[2].lstrip("0") for name in names]
+        shared = names[0].partition("_decile_")[0]
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
         caption = f"{shared} by popularity of the target"
         scale = Scale(shared, 0, 1)
-        pictures += _picture(caption, draw_bars, heights, None, labels, scale, decile, None)
+        pictures += _picture(caption, draw_groups, {"": found}, labels, scale, decile, None)
     return pictures
 
 
