@@ -28,7 +28,7 @@ from torchmetrics import Metric
 from torchmetrics.classification import MulticlassAccuracy
 from torchmetrics.retrieval import RetrievalHitRate, RetrievalMRR, RetrievalNormalizedDCG
 
-from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, protocols, report
+from nextloc_metrics import MRR, AccuracyAtK, NDCGAtK, plotting, protocols, report
 from nextloc_metrics.protocols import Protocol
 from nextloc_metrics.protocols.operations import NAMES
 
@@ -145,7 +145,7 @@ def new_york() -> str | None:
     given = {"sequences": days[kept], "train_counts": visits.sum(0)}
     found = protocols.audit(models, place[kept], user[kept], k=1, seed=0, **given)
     figure, _ = found.plot()
-    figure.savefig(DOCS / "pictures" / "audit.png", dpi=100)
+    plotting.save(figure, DOCS / "pictures" / "audit.png")
     return fenced(found)
 
 

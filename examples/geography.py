@@ -158,7 +158,7 @@ def draw(found: dict[str, Found], locations: Locations, target: Tensor, output: 
         "by_step": found["GRU"].by_step["acc_at_1"].plot(),
     }
     for name, (figure, _) in pictures.items():
-        figure.savefig(output / f"{name}.png", dpi=200)
+        plotting.save(figure, output / f"{name}.png")
         pyplot.close(figure)
 
 

@@ -340,7 +340,7 @@ def main(argv: list[str] | None = None) -> dict[str, Evaluation]:
     figure, axes = plotting.accuracy_within_k({name: x.curve for name, x in models.items()})
     axes.set_title(f"Next location, {source}")
     picture, page = args.output / "accuracy_within_k.png", args.output / "report.html"
-    rank_zero_only(figure.savefig)(picture, dpi=200)
+    rank_zero_only(plotting.save)(figure, picture)
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()  # the first process evaluates all queries alone
     write_report(models["GRU"].model, data, args.length, f"GRU, {source}", page)

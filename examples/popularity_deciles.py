@@ -7,15 +7,14 @@ Prints a table for every baseline and binning, rarest decile first, and writes a
 """
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from matplotlib.figure import Figure
 
 from check_ins import CheckIns, read_or_simulate, score_test_part
 from models import Markov, MostVisited
-from nextloc_metrics import DecileNDCG, PopularityBins, RankingCollection, decile_metrics
+from nextloc_metrics import DecileNDCG, PopularityBins, RankingCollection, decile_metrics, plotting
 from nextloc_metrics.families.popularity import By
 
 K = 5
@@ -26,8 +25,6 @@ COLUMNS = {
     f"prediction_share_at_{K}": f"share@{K}",
     f"coverage_at_{K}": f"coverage@{K}",
 }
-# The colours of Okabe and Ito, with hatches for print in grey.
-STYLES = [("#56b4e9", ""), ("#e69f00", "///"), ("#009e73", "...")]
 
 
 def evaluate(
@@ -60,39 +57,6 @@ def format_table(metrics: RankingCollection, ndcg: DecileNDCG) -> str:
     return "\n".join(lines).replace("nan", "  -")
 
 
-def draw_deciles(models: Mapping[str, DecileNDCG], ax: Any) -> None:
-    """Draw the value of every bin for several models, with 95 % intervals."""
-    width = 0.8 / len(models)
-    first = next(iter(models.values()))
-    numbers = first.num_queries.tolist()
-    for model, (name, metric) in enumerate(models.items()):
-        color, hatch = STYLES[model % len(STYLES)]
-        limits = metric.interval()
-        for at, (key, value) in enumerate(metric.compute().items()):
-            x, height = at + (model - (len(models) - 1) / 2) * width, 100 * float(value)
-            if value.isnan():
-                ax.text(x, 1, "no data", rotation=90, ha="center", va="bottom", color="0.4")
-                continue
-            label = name if at == 0 else None
-            ax.bar(x, height, width, color=color, hatch=hatch, edgecolor="black", label=label)
-            low, high = (100 * float(end) for end in limits[key])
-            ax.errorbar(
-                x, height, [[height - low], [high - height]], color="black", linewidth=1, capsize=2
-            )
-            if height == 0:
-                ax.text(x, high + 1, "0", ha="center", va="bottom")
-    ticks = [
-        f"{decile}\n{number:,}"
-        for decile, number in zip(first.deciles(first.bins), numbers, strict=True)
-    ]
-    ax.set_xticks(range(len(ticks)), ticks)
-    ax.set_xlim(-0.6, len(ticks) - 0.4)
-    ax.set_ylim(0, 100)
-    ax.set_ylabel(f"NDCG@{K} (%), 95 % interval")
-    ax.grid(axis="y", alpha=0.3)
-    ax.set_axisbelow(True)
-
-
 def main() -> None:
     """Print the tables and write the picture."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -113,13 +77,10 @@ def main() -> None:
         for name, model in models.items():
             metrics, drawn[name] = evaluate(model, data, bins)
             print(f"\n{name}, by={by!r}\n{format_table(metrics, drawn[name])}", flush=True)
-        draw_deciles(drawn, ax)
-        ax.set_title(titles[by])
-    ax.set_xlabel("popularity decile (1 = rarest); below it the number of queries")
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2, frameon=False)
+        plotting.by_group(drawn, ax=ax)
+        ax.set_title(titles[by], pad=44)  # above the legend
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.output, dpi=200)
+    plotting.save(figure, options.output)
     print(f"\nPicture: {options.output}")
 
 

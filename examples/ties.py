@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from check_ins import CheckIns, read_or_simulate, score_test_part
 from models import Markov, MostVisited, ReturnOrExploreGRU
-from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection
+from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection, plotting
 from nextloc_metrics.record import Ties
 
 K = 10
@@ -161,7 +161,7 @@ def draw_bounds(rows: dict[str, dict[str, list[float]]], path: Path) -> None:
     ]  # fmt: skip
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=200)
+    plotting.save(figure, path)
 
 
 def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:

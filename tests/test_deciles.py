@@ -702,9 +702,9 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
         metric = updated(Percent(PopularityBins([1]), 1, decile=decile), torch.ones(2, 1), [0, 0])
         assert not metric.averages_scores
         for ask in (metric.interval, metric.standard_error):
-            with pytest.raises(TypeError, match="mean of scores"):
+            with pytest.raises(TypeError, match="not a mean of per-query scores"):
                 ask()
-    with pytest.raises(TypeError, match="mean of scores"):
+    with pytest.raises(TypeError, match="not a mean of per-query scores"):
         DecileKForRecall(PopularityBins([1]), 1.0, decile=1).interval()
 
 

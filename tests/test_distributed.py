@@ -158,7 +158,7 @@ def test_scores_of_all_processes_are_kept_once(shares: list[Share]):
     for found in work.run(work.keep_scores, 2, shares):
         same(found["kept"], tuple(alone.compute()))
         for ask in ("first", "second"):
-            assert "query 1000 has the scores 0.5 and 1.0" in found[f"error, {ask}"]
+            assert "got id 1000 with the scores 0.5 and 1.0" in found[f"error, {ask}"]
 
 
 def test_most_collectives_are_one():

@@ -184,6 +184,7 @@ INNER_NAMES = {
     "nextloc_metrics.backends.Reference",
     "nextloc_metrics.backends.choose",
     "nextloc_metrics.backends.must_not_sync",
+    "nextloc_metrics.distributed.count_surplus",
     "nextloc_metrics.integrations.hugging_face.EvalPrediction",
     "nextloc_metrics.integrations.libcity.Config",
     "nextloc_metrics.scoring.any_of_block",
@@ -297,6 +298,11 @@ INNER = {
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
     },
     "what pictures call a metric": {"PerQueryScores.plot_label"},
+    "what Lightning calls": {
+        "on_exception", "on_test_batch_end", "on_test_batch_start", "on_test_start",
+        "on_validation_batch_end", "on_validation_batch_start", "on_validation_start",
+        "setup", "teardown",
+    },
     "how F1, precision and recall per location differ": {"divisor"},
 }  # fmt: skip
 

@@ -43,11 +43,11 @@ pyplot = pytest.importorskip("matplotlib.pyplot", reason="pictures need matplotl
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 BINS = PopularityBins([1, 1, 2, 2, 3, 0], 3)
 DECILE_METRICS = {
-    "precision at 2": DecilePrecision(BINS, k=2),
-    "ndcg at 2": DecileNDCG(BINS, k=2),
+    "precision@2": DecilePrecision(BINS, k=2),
+    "NDCG@2": DecileNDCG(BINS, k=2),
     "k for recall 50": DecileKForRecall(BINS, min_recall=0.5),
-    "prediction share at 2": DecilePredictionShare(BINS, k=2),
-    "coverage at 2": DecileCoverage(BINS, k=2),
+    "prediction share@2": DecilePredictionShare(BINS, k=2),
+    "coverage@2": DecileCoverage(BINS, k=2),
 }
 LABELS = {"AccuracyAtK": "Accuracy", "NDCGAtK": "NDCG", "MAPAtK": "MAP", "F1AtK": "F1"}
 
@@ -434,7 +434,7 @@ def test_a_single_decile_is_a_dot() -> None:
     """The label names the bin."""
     metric = updated(DecileNDCG(BINS, 2, decile=3), *batch())
     _, axes = drawn(metric.plot())
-    assert axes.get_ylabel() == "ndcg at 2 decile 3"
+    assert axes.get_ylabel() == "NDCG@2 decile 3"
     (dot,) = lines(axes)
     assert close(list(dot.get_xdata()), [float(metric.compute())])
 

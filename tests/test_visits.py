@@ -125,7 +125,7 @@ def ranking() -> Ranking:
                 ranking().with_groups({"hour": torch.tensor([0])})
             ),
             ValueError,
-            "`groups` must hold 'check_in'",
+            "`groups` must hold the key 'check_in'",
         ),
         (lambda: exploration_metrics(k=0), ValueError, "`k`"),
     ],

@@ -135,7 +135,8 @@ class DecileMetric(RankingTally):
     @property
     def plot_label(self) -> str:
         """The metric's name, and the bin if there is one."""
-        return (self.name if self.decile is None else self.key(self.decile)).replace("_", " ")
+        name = self.name if self.decile is None else self.key(self.decile)
+        return name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
 
     @property
     def plot_labels(self) -> dict[str, str]:

@@ -238,7 +238,7 @@ class _Exact:
         step = max(1, _NUMBERS // given.preds.shape[1])
         parts = [
             Ranking.from_predictions(
-                given.preds[at : at + step], given.target[at : at + step], top=1
+                given.preds[at : at + step], given.target[at : at + step], top=1, best_only=True
             )
             for at in range(0, len(given.target), step)
         ]
@@ -246,7 +246,7 @@ class _Exact:
         tied = torch.cat([one.tied[:, 0] for one in parts])
         ranks = torch.where(above < given.preds.shape[1], above + 1, 0)
         self.ranking = Ranking.from_ranks(ranks, tied=tied)
-        self.best = torch.cat([one.top_candidates(1).ids[:, 0] for one in parts])
+        self.best = torch.cat([one.best for one in parts])
         self.has_ties = bool((tied > 1).any())
         self.has_nan = not given.is_list and bool(given.preds.isnan().any())
         self.has_inf = not given.is_list and bool(given.preds.isneginf().any())

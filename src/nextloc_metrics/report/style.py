@@ -102,8 +102,15 @@ def style() -> Iterator[None]:
     from cycler import cycler
 
     cycle = cycler(color=COLORS) + cycler(linestyle=DASHES)
-    with pyplot.rc_context({**_STYLE, "axes.prop_cycle": cycle}):
+    changed = {**_STYLE, "axes.prop_cycle": cycle}
+    before = {name: pyplot.rcParams[name] for name in changed}
+    # `rc_context` would restore all parameters, also those that a notebook's backend has set when
+    # it made the first figure: later figures would not be shown.
+    try:
+        pyplot.rcParams.update(changed)
         yield
+    finally:
+        pyplot.rcParams.update(before)
 
 
 def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
