@@ -198,9 +198,7 @@ def test_a_ranking_of_other_devices_or_ignored_ids() -> None:
     """What the metric itself would refuse is refused."""
     by_query = PerQueryScores(MRR(ignore_index=1))
     preds, target = batch(4)
-    with pytest.raises(
-        ValueError, match=r"`ignore_index` must be equal .* got 1"
-    ):
+    with pytest.raises(ValueError, match=r"`ignore_index` must be equal .* got 1"):
         by_query.update(Ranking.from_scores(preds, target), query_ids=torch.arange(4))
 
 

@@ -185,8 +185,8 @@ def skill(value: Mapping[str, Value], chance: Mapping[str, float]) -> dict[str, 
 def skill(value: Any, chance: Any) -> Any:
     """Rescale values so that chance is 0 and perfect is 1.
 
-    (value - chance) / (1 - chance): comparable between cities with different numbers of locations,
-    and negative below chance. It is NaN if chance is perfect, as for k = C.
+    (value - chance) / (1 - chance), negative below chance. It is NaN if chance is perfect, as for
+    k = C.
 
     Args:
         value: a number, a tensor, or a dict of them, as a collection's `compute` returns.

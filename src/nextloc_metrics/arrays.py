@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import describe, short
 
 
 class Column(Protocol):
@@ -71,8 +71,8 @@ def _text(name: str, values: list[Any]) -> list[str]:
             raise _missing(name, row)
         if not isinstance(value, str):
             raise TypeError(
-                f"`{name}` must be all text or all numbers, got {value!r} in row {row}; convert "
-                "all values with `str`."
+                f"`{name}` must be all text or all numbers, got {short(value)} in row {row}; "
+                "convert all values with `str`."
             )
     return values
 

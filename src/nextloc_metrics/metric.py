@@ -183,7 +183,7 @@ class RankingTally(SummedMetric):
         """Return the mean of the scores in the state, with its standard error."""
         raise TypeError(
             f"{short(self)} has no standard error: it is not a mean of per-query scores; "
-            "bootstrap over queries instead."
+            "bootstrap over queries or users instead."
         )
 
     def standard_error(self) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.backends.reference import Reference, must_not_sync
+from nextloc_metrics.messages import short
 
 __all__ = ["Reference", "available", "choose", "must_not_sync", "use"]
 
@@ -58,7 +59,7 @@ def use(name: str | None) -> None:
     """
     reasons = available()
     if name is not None and name not in reasons:
-        raise ValueError(f"`name` must be None or one of {', '.join(reasons)}, got {name!r}.")
+        raise ValueError(f"`name` must be None or one of {', '.join(reasons)}, got {short(name)}.")
     if name is not None and reasons[name]:
         raise ModuleNotFoundError(f"the backend {name!r} {reasons[name]}.")
     names = [name, "cuda", "reference"] if name not in (None, "reference") else [name]

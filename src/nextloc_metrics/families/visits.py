@@ -94,7 +94,8 @@ def previously_visited(
         user: the user of each check-in, integers or text `[N]`.
         location: the location of each check-in, integers `[N]`.
         history: users and locations of the check-ins that count as earlier visits, such as the
-            training data; None for the check-ins before each one in the given order.
+            training data; `user` and `location` then do not count as earlier visits. None for the
+            check-ins before each one in the given order.
 
     Returns:
         bool `[N]`, in the given order.

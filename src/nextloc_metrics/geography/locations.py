@@ -292,7 +292,7 @@ def _read_columns(**columns: Array) -> Tensor:
             row = int((~found[name].isfinite()).nonzero()[0])
             raise ValueError(
                 f"`{name}` must be finite, got {float(found[name][row])} for location {row}; give "
-                "an id without coordinates, such as padding, those of any other id."
+                "an id that is no location, such as padding, coordinates far from all locations."
             )
     (first, x), (second, y) = found.items()
     if len(x) != len(y):
