@@ -66,12 +66,14 @@ def main() -> None:
     options = parser.parse_args()
     data = read_or_simulate(options.data, options.limit)
     models = {"most visited": MostVisited(data), "Markov": Markov(data)}
-    figure = Figure(figsize=(8, 6.5), layout="constrained")
+    with plotting.style():
+        figure = Figure(figsize=(6.4, 6.5), layout="constrained")
+        panels = figure.subplots(2)
     titles = {
         "mass": "by mass: every bin has about a tenth of the training visits",
         "items": "by items: every bin has about a tenth of the locations",
     }
-    for by, ax in zip(get_args(By), figure.subplots(2), strict=True):
+    for by, ax in zip(get_args(By), panels, strict=True):
         bins = PopularityBins.from_counts(data.training_counts(), by=by)
         drawn = {}
         for name, model in models.items():

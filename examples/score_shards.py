@@ -5,8 +5,8 @@
 
 PARTS is a folder of files that `report.read` reads, such as Parquet, with the columns `preds`,
 `target` and `user`. Every process evaluates its share of the files and writes one small file of
-counts per part. The processes do not communicate. When a process fails, torchrun starts it again,
-and it evaluates the parts without a file of counts.
+counts per part. The processes do not communicate. If a process fails, torchrun restarts them, and
+they evaluate the parts without a file of counts.
 """
 
 from __future__ import annotations

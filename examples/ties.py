@@ -185,7 +185,8 @@ def main(argv: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
     rows = {name: measure(model, data, length) for name, (model, length) in models.items()}
     print(format_table(rows))
     if options.output is not None:
-        draw_bounds(rows, options.output)
+        with plotting.style():
+            draw_bounds(rows, options.output)
     return rows
 
 
