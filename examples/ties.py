@@ -134,7 +134,7 @@ def draw_bounds(rows: dict[str, dict[str, list[float]]], path: Path) -> None:
         for precision, numbers in precisions.items():
             last, expected, first = (100 * value for value in numbers[-3:])
             height = len(labels) + len(labels) // len(PRECISIONS) / 2  # a gap after every model
-            axes.plot([last, first], [height] * 2, color="0.55", linewidth=1.5, zorder=1)
+            axes.plot([last, first], [height] * 2, "-", color="0.55", linewidth=1.5, zorder=1)
             for value, (marker, color, size, _) in zip(
                 (last, expected, first), MARKERS, strict=True
             ):
