@@ -94,7 +94,7 @@ def codes() -> str:
 
 
 def _queries(one: Protocol) -> str:
-    text = f"the first {one.first}" if one.first else one.queries
+    text = f"one of each of the first {one.first} users" if one.first else one.queries
     return f"{text}, full batches only" if one.drops_remainder else text
 
 
@@ -107,8 +107,10 @@ def _candidates(one: Protocol) -> str:
 
 
 def _average(one: Protocol) -> str:
-    if one.average in ("batches", "full batches"):
-        return f"{one.average} of {one.batch_size}"
+    if one.average == "full batches":
+        return f"sum / (number of batches x {one.batch_size})"
+    if one.average == "batches":
+        return f"batches of {one.batch_size}"
     return one.average
 
 
@@ -224,7 +226,7 @@ def by_library() -> str:
             RetrievalHitRate(top_k=10), x
         ),
         "torchmetrics `RetrievalMRR()`": lambda x: _retrieval(RetrievalMRR(), x),
-        "torchmetrics `RetrievalMRR()` of `log_softmax`": lambda x: _retrieval(
+        "torchmetrics `RetrievalMRR()` on `log_softmax` scores": lambda x: _retrieval(
             RetrievalMRR(), x.log_softmax(1)
         ),
         "torchmetrics `RetrievalNormalizedDCG(top_k=10)`": lambda x: _retrieval(
@@ -237,7 +239,7 @@ def by_library() -> str:
             sklearn_metrics.ndcg_score(_relevant().numpy(), x.numpy(), k=10)
         ),
         "torcheval `HitRate(k=10)`": _torcheval,
-        "PyG `LinkPredHitRatio(10)` of `topk`": _geometric,
+        "PyG `LinkPredHitRatio(10)` on the ids of `torch.topk`": _geometric,
         "ranx `hit_rate@10`": _ranx,
     }
     rows = []
