@@ -253,7 +253,7 @@ def draw_audit(
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    scale = Scale(f"accuracy within {k}", 0, 1)
+    scale = Scale(f"Accuracy@{k}", 0, 1)
     scale.label(axes.xaxis)
     add_note(axes, "whiskers: the range that ties leave open", scale.fit(axes, "x"))
     add_grid(axes, "x")

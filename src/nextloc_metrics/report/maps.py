@@ -259,7 +259,7 @@ def accuracy_within_km(
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(_write_km)
     axes.xaxis.set_minor_formatter(lambda _value, _place: "")
-    scale = Scale(f"accuracy within {k}", 0, 1)
+    scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
     scale.label(axes.yaxis)
     add_note(axes, f"bands: {100 * confidence:g} % intervals", scale.fit(axes))
     add_grid(axes, "both")
