@@ -499,7 +499,7 @@ def ties() -> str:
     """The values of three models for every way to treat ties."""
     scorers = {
         "the scores": SCORES,
-        "1 above 0.5, else 0": (SCORES > 0.5).float(),
+        "score 1 if above 0.5, else 0": (SCORES > 0.5).float(),
         "all 1": torch.ones_like(SCORES),
     }
     hot = torch.nn.functional.one_hot(TARGET, LAST)
@@ -583,7 +583,8 @@ def log_probabilities() -> str:
         if len(values) > 1:
             raise AssertionError(f"{name} must not depend on the form of the scores, got {values}.")
         rows.append([name, *values, *(retrieval(theirs(), scores, hot) for scores in forms)])
-    return table(["", f"{OURS}, all three", "softmax", "logits", "log_softmax"], rows)
+    forms_of_peer = [f"torchmetrics, {form}" for form in ("softmax", "logits", "log_softmax")]
+    return table(["", f"{OURS}, any of the three", *forms_of_peer], rows)
 
 
 # Relations that papers quote ----------------------------------------------------------------------
@@ -709,7 +710,7 @@ def thresholds() -> str:
     for _ in range(5):  # the 32nd power
         rare = rare * rare
     rows: Rows = []
-    for name, preds in {"spread evenly": position, "as of clicks, mean 0.03": rare}.items():
+    for name, preds in {"spread evenly": position, "small, mean 0.03": rare}.items():
         batch = preds.float(), (scattered < preds).long()
         exact = _areas(None, *batch)
         rows.append([name, "every score", f"{12 * size:,}", *exact])
@@ -719,7 +720,7 @@ def thresholds() -> str:
             off = [f"{area - true:+.5f}" for area, true in zip(areas, exact, strict=True)]
             off = ["0.00000" if not float(entry) else entry for entry in off]
             rows.append([name, label, f"{32 * int(label.split()[0].replace(',', '')):,}", *off])
-    return table(["probabilities", "thresholds", "bytes of the curves", "AUC", "PR-AUC"], rows)
+    return table(["probabilities", "thresholds", "bytes", "AUC or error", "PR-AUC or error"], rows)
 
 
 def _areas(thresholds: int | Tensor | None, preds: Tensor, target: Tensor) -> list[float]:
