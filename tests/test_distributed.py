@@ -420,6 +420,13 @@ def _checked(loader: DataLoader[Any], **kwargs: Any) -> tuple[int, list[str]]:
     return surplus, [str(warning.message) for warning in caught]
 
 
+@pytest.mark.parametrize("loader", [None, [1, 2], range(3)], ids=repr)
+def test_only_a_loader_can_be_checked(loader: Any) -> None:
+    """A dataset or a list of loaders is an error."""
+    with pytest.raises(TypeError, match="`loader` must be a DataLoader, got "):
+        check_each_row_once(loader)
+
+
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("drop_rows", [False, True], ids=["", "sampler drops"])
 @pytest.mark.parametrize("drop_batch", [False, True], ids=["", "loader drops"])

@@ -374,6 +374,8 @@ def test_errors_of_groups_name_the_model() -> None:
         plotting.by_group({"a": grouped(3), "b": grouped(4)})
     with pytest.raises(ValueError, match="`confidence` must be between"):
         plotting.by_group(grouped(3), confidence=95)
+    with pytest.raises(TypeError, match="`models` must hold metrics, got a collection for a"):
+        plotting.by_group({"a": next_location_metrics(4)})
 
 
 def test_groups_over_steps() -> None:

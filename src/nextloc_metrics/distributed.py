@@ -119,6 +119,9 @@ def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> in
         The number of repeated rows on all processes; if rows are left out, minus their number.
         Without a `DistributedSampler`, the number on this process. 0 if nothing can be checked.
 
+    Raises:
+        TypeError: `loader` is not a `DataLoader`.
+
     Warns:
         UserWarning: the number is not 0. With a `DistributedSampler`, process 0 alone warns.
 
@@ -130,6 +133,8 @@ def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> in
         1
         0
     """
+    if not isinstance(loader, DataLoader):
+        raise TypeError(f"`loader` must be a DataLoader, got {type(loader).__name__}.")
     surplus, message = count_surplus(loader, name)
     if message:
         warnings.warn(message, stacklevel=2)

@@ -126,6 +126,7 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
+        TypeError: `models` holds a collection.
         ValueError: `confidence` is not between 0 and 1, there is no model, a metric has one value
             only, or the groups differ.
 
@@ -166,6 +167,8 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
 
 def _read_groups(name: str, metric: Any, confidence: float) -> tuple[list[str], Groups]:
     """Return the labels of a metric's groups, with values, intervals and numbers of queries."""
+    if isinstance(metric, RankingCollection):
+        raise TypeError(f"`models` must hold metrics, got a collection for {name}; pass a member.")
     value = metric.compute()
     keys: dict[str, str] = getattr(metric, "plot_labels", {})
     bounds = _read_bounds(metric, confidence)
