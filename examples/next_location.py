@@ -54,6 +54,7 @@ from nextloc_metrics import (
     tables,
 )
 from nextloc_metrics.distributed import PaddedDataset
+from nextloc_metrics.integrations.lightning import CheckEachRowOnce
 
 Batch = tuple[Inputs, Tensor]  # with `is_real`, bool [N], for the evaluation
 
@@ -189,9 +190,12 @@ class Loaders(pl.LightningDataModule):
         return DataLoader(PaddedDataset(histories), 256, collate_fn=collate)
 
 
-def make_trainer(name: str, args: argparse.Namespace, **kwargs: Any) -> pl.Trainer:
+def make_trainer(
+    name: str, args: argparse.Namespace, *callbacks: pl.Callback, **kwargs: Any
+) -> pl.Trainer:
     """Return a trainer that logs under the model's name."""
     return pl.Trainer(
+        callbacks=[CheckEachRowOnce(), *callbacks],
         accelerator="cpu",
         devices=args.devices,
         strategy="ddp" if args.devices > 1 else "auto",
@@ -219,7 +223,7 @@ def evaluate(data: CheckIns, args: argparse.Namespace) -> dict[str, Evaluation]:
         args.output, "best", monitor="val/mrr", mode="max", enable_version_counter=False
     )
     stopping = EarlyStopping(monitor="val/mrr", mode="max", patience=2)
-    trainer = make_trainer("GRU", args, max_epochs=args.epochs, callbacks=[best, stopping])
+    trainer = make_trainer("GRU", args, best, stopping, max_epochs=args.epochs)
     if args.checkpoint is None:
         say(f"Training: GRU, at most {args.epochs} epochs")
         trainer.fit(gru, datamodule=loaders)
@@ -304,7 +308,6 @@ def main(argv: list[str] | None = None) -> dict[str, Evaluation]:
     """Run the evaluation; return the models with their metrics."""
     args = parse_arguments(argv)
     warnings.filterwarnings("ignore", ".*does not have many workers.*")  # the data is in memory
-    warnings.filterwarnings("ignore", "Using `DistributedSampler`")  # PaddedDataset marks repeats
     warnings.filterwarnings("ignore", ".*LeafSpec.*")  # Lightning uses a name that torch deprecates
     warnings.filterwarnings("ignore", "Checkpoint directory .* exists")  # the best is overwritten
     warnings.filterwarnings("ignore", "The dirpath has changed")  # of --checkpoint, to --output
