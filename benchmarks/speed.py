@@ -39,14 +39,14 @@ def next_location(num_locations: int) -> Contestants:
     target = torch.randint(num_locations, (QUERIES,))
     contestants = ours(scores, target)
     if installed("torch_geometric"):
-        contestants["PyG on topk(10): no F1, MRR cut at 10"] = pyg(scores, target[:, None], 10)
+        contestants["PyG on topk(10): without F1, MRR cut at 10"] = pyg(scores, target[:, None], 10)
     contestants["topk and argsort, F1 by scikit-learn"] = sorting(scores, target)
     if installed("torcheval"):
-        contestants["torcheval: no NDCG, F1"] = torcheval(scores, target)
+        contestants["torcheval: without NDCG and F1"] = torcheval(scores, target)
     if installed("ignite"):
-        contestants["ignite: no MRR, F1"] = ignite(scores, target[:, None], (1, 5, 10))
+        contestants["ignite: without MRR and F1"] = ignite(scores, target[:, None], (1, 5, 10))
     if num_locations <= 10_000:
-        contestants["torchmetrics multiclass: no MRR, NDCG"] = torchmetrics_multiclass(
+        contestants["torchmetrics multiclass: without MRR and NDCG"] = torchmetrics_multiclass(
             scores, target
         )
     return contestants
