@@ -68,7 +68,8 @@ def chance(
 
     A random order of C candidates is one tied block of C, and the scores of this library are
     expectations over the orders of tied candidates. So Acc@k is k / C, and MRR is H(C) / C with
-    H(C) = 1 + 1/2 + ... + 1/C, without any sampling. Your own score is averaged over the C ranks.
+    H(C) = 1 + 1/2 + ... + 1/C, without any sampling. A `score` of your own metric is averaged over
+    the C ranks of the relevant location.
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
     metrics have no chance level, because it depends on how often each location is visited. Metrics
@@ -77,7 +78,7 @@ def chance(
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
         num_candidates: C, the number of ranked candidates.
-        num_relevant: the number of relevant candidates.
+        num_relevant: the number of relevant candidates; 1 for a `score` of your own.
 
     Returns:
         The value, or a dict of values under the keys of `compute`.
@@ -185,13 +186,13 @@ def skill(value: Mapping[str, Value], chance: Mapping[str, float]) -> dict[str, 
 def skill(value: Any, chance: Any) -> Any:
     """Rescale values so that chance is 0 and perfect is 1.
 
-    (value - chance) / (1 - chance), negative below chance. It is NaN if chance is perfect, as for
-    k = C.
+    (value - chance) / (1 - chance), for metrics whose perfect value is 1. It is negative below
+    chance, and NaN if the chance level is 1, such as for accuracy with k = C.
 
     Args:
         value: a number, a tensor, or a dict of them, as a collection's `compute` returns.
-        chance: the chance level, or a dict of them, as `chance` returns it. Of two dicts, the
-            common names are kept.
+        chance: the chance level, or for a dict the chance levels by name, as `chance` returns
+            them. Names that only one dict has are left out.
 
     Raises:
         ValueError: two dicts have no name in common.
@@ -223,11 +224,11 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     Locations with equally many visits are tied; locations without a visit are last.
 
     Args:
-        counts: the visits of every location in the training data, `[C]`.
+        counts: integer or floating `[C]`, the visits of every location in the training data.
         num_queries: the number of rows.
 
     Returns:
-        floating `[num_queries, C]`. All rows are views of one row in memory.
+        float64 `[num_queries, C]` (float32 on MPS). All rows are views of one row in memory.
 
     Raises:
         ValueError: `counts` is not one row of finite numbers of at least 0.

@@ -129,8 +129,8 @@ class RankingCollection(MetricCollection):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: the group of every query, for `Grouped` members; several kinds of groups by
-                name, such as `{"user": users, "hour": hours}`.
+            groups: for `Grouped` members, integer `[...]`, the group of every query; text if the
+                members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """

@@ -31,12 +31,13 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
     The padding repeats rows from the start of the dataset, with `is_real=False`. A
     `DistributedSampler` then repeats nothing: all processes run the same number of steps, and
-    `mask=is_real` counts each row once. On one process nothing is added.
+    `mask=is_real` counts each row once. On one process nothing is added. A `DataLoader` collates
+    `is_real` to a bool tensor `[batch size]`.
 
     Args:
         dataset: a dataset with a length.
-        num_replicas: the number of processes. None is the size of the default process group, read
-            when the length is computed.
+        num_replicas: the number of processes. None takes the size of the default process group
+            each time the length is computed.
 
     Example:
         >>> padded = PaddedDataset(["a", "b", "c"], num_replicas=2)
@@ -74,10 +75,10 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
 
 def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = False) -> Tensor:
-    """Return which rows of a process under a `DistributedSampler` are real and which are repeated.
+    """Return which rows that a `DistributedSampler` gives to a process are not repeated rows.
 
-    Row i of process `rank` is row i * num_replicas + rank of the (possibly shuffled) dataset. From
-    `num_rows` on, rows are repeated.
+    Row i of process `rank` is row j = i * num_replicas + rank of the (possibly shuffled) dataset.
+    It is a repeated row if j >= `num_rows`.
 
     Args:
         num_rows: the length of the dataset.
@@ -86,7 +87,7 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
         drop_last: True if the sampler leaves rows out instead of repeating rows.
 
     Returns:
-        bool, one value for each row of the process, False for a repeated row.
+        bool `[rows of the process]`, False for a repeated row.
 
     Raises:
         ValueError: a number is out of range.
@@ -112,11 +113,11 @@ def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> in
     which has no sampler, or rows that are divided without a `DistributedSampler`.
 
     Args:
-        loader: the loader of one process.
-        name: the first words of the warning.
+        loader: the loader of this process.
+        name: the name of the loader, with which the warning begins.
 
     Returns:
-        The number of repeated rows on all processes; if rows are left out, minus their number.
+        The number of repeated rows, positive, or of rows left out, negative, on all processes.
         Without a `DistributedSampler`, the number on this process. 0 if nothing can be checked.
 
     Raises:

@@ -30,7 +30,8 @@ class RankingTally(SummedMetric):
     A subclass declares its options as in [`SummedMetric`][nextloc_metrics.state.SummedMetric].
 
     Args:
-        ignore_index: an id that is never relevant; a query with only ignored ids is skipped.
+        ignore_index: an id that is never relevant; a query with only ignored ids is skipped. The
+            id is still ranked as a candidate.
         validate_args: read the values of the arguments, and raise where they are out of range.
         options: the options of a subclass, and TorchMetrics' own keyword arguments.
     """
@@ -121,7 +122,8 @@ class RankingTally(SummedMetric):
 
         Args:
             preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
-                ids, best first, padded with -1; or a `Ranking` without further arguments.
+                ids, best first, padded with -1; or a `Ranking` without further arguments. `...` is
+                the shape of the queries, such as `[N]` or `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
             mask: bool `[...]`; False skips the query.
@@ -315,8 +317,8 @@ class RankingMetric(RankingTally):
             own keyword arguments.
 
     Attributes:
-        of_decision: whether the score reads one decision, the lowest id among the tied best; the
-            metric then refuses other values of `ties`.
+        of_decision: whether the score reads the decision only: the best candidate, of tied ones
+            the lowest id. `ties` must then be `"expected"`.
 
     Example:
         >>> from torch import tensor
@@ -360,8 +362,9 @@ class RankingMetric(RankingTally):
     def score(self, ranking: Ranking) -> Tensor:
         """Return float64 `[N]`, one score in [0, 1] per query. Your own metric overrides it.
 
-        Any other value is an error. With `validate_args=False` it is clamped to [0, 1], and NaN
-        is 0.
+        With `ties="expected"` the ranking holds tied blocks: your score averages over them, or
+        calls `ranking.break_ties` as in the example. A score outside [0, 1] is an error. With
+        `validate_args=False` it is clamped to [0, 1], and NaN is 0.
         """
         assert self.formula is not None  # checked when the metric was made
         return scoring.evaluate(ranking, [self.formula])[0]

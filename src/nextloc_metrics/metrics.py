@@ -27,16 +27,18 @@ class AccuracyAtK(_CutAtK):
     r"""Accuracy within the first k ranks, also called hit rate or Acc@k.
 
     The share of queries with at least one relevant location among the first `k` candidates.
-    For one relevant location it equals recall at k.
+    For one relevant location it equals recall at k. `HitRateAtK` is the same class.
 
-    Expectation under ties: a location in a tied block of `e` candidates scores `m / e`, where `m`
-    ranks of the block lie within the first `k`. An unretrieved location (not in the list, or scored
-    NaN or -inf) is a miss for every `k`. `k` may exceed the number of candidates.
+    Expectation under ties, for one relevant location: m / e, where `e` candidates are tied (the
+    location included) and `m` ranks of this tied block lie within the first `k`. An unretrieved
+    location (not in the list, or scored NaN or -inf) is a miss for every `k`. `k` may exceed the
+    number of candidates.
 
     Args:
         k: how many ranks count, a positive integer.
-        kwargs: `ties`, `empty_target_action` of [`RankingMetric`][nextloc_metrics.RankingMetric],
-            `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+        kwargs: `ties` and `empty_target_action`, see
+            [`RankingMetric`][nextloc_metrics.RankingMetric]; `ignore_index`; `validate_args`; and
+            TorchMetrics' own keyword arguments.
 
     Raises:
         ValueError: `k` is not a positive integer.
@@ -69,8 +71,9 @@ class MRR(_CutAtK):
     The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
     LibCity, RecBole and PyG always cut at k; this class cuts only if `k` is given.
 
-    Expectation under ties: for one relevant location (H(A + m) - H(A)) / e, with the harmonic
-    numbers H, `A` candidates above, `e` tied, and `m` ranks of the tied block within `k`.
+    Expectation under ties, for one relevant location: (H(A + m) - H(A)) / e with
+    H(x) = 1 + 1/2 + ... + 1/x. `A` candidates are above, `e` are tied (the location included), and
+    `m` ranks of the tied block lie within `k`.
 
     Args:
         k: the last rank that counts; None for all ranks.
@@ -104,7 +107,9 @@ class NDCGAtK(_CutAtK):
     r"""Normalized discounted cumulative gain of the first k ranks.
 
     DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` ranks; NDCG
-    divides by the DCG of the best order. For one relevant location it is 1 / log2(rank + 1).
+    divides by the DCG of the best order. The gain of a relevant location is 1, or its graded
+    relevance if `target` is floating `[..., C]`. For one relevant location NDCG is
+    1 / log2(rank + 1), and 0 beyond rank `k`.
 
     Expectation under ties: the discount of a tied location is the mean over the ranks of its tied
     block, as in scikit-learn's `ndcg_score`.
@@ -113,8 +118,8 @@ class NDCGAtK(_CutAtK):
         k: how many ranks count, a positive integer.
         gain: `"linear"`, the relevance; `"exponential"`, 2^relevance - 1. Both are equal for
             relevance 0 and 1.
-        ideal: `"truncated"`, the DCG of the best min(n, k) of the n relevant locations; `"full"`,
-            the DCG of all n, so that a perfect list scores below 1 where n > k.
+        ideal: the divisor. `"truncated"`: the DCG of the min(n, k) highest gains, of n relevant
+            locations. `"full"`: the DCG of all n gains; a perfect list scores below 1 if n > k.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
@@ -157,9 +162,10 @@ class NDCGAtK(_CutAtK):
 class MAPAtK(_CutAtK):
     r"""Mean average precision of the first k ranks.
 
-    The average precision of a query sums the precision at the rank of every relevant location
-    within the first `k` ranks, and divides the sum by min(n, k), of n relevant locations. For one
-    relevant location it equals the reciprocal rank cut at `k`.
+    Each relevant location within the first `k` ranks adds the precision at its rank: the number of
+    relevant locations up to this rank, divided by the rank. The average precision is the sum
+    divided by min(n, k), for n relevant locations. For one relevant location it equals the
+    reciprocal rank, and 0 beyond rank `k`.
 
     Args:
         k: how many ranks count, a positive integer.
@@ -200,8 +206,9 @@ class PrecisionAtK(_CutAtK):
 
     Args:
         k: how many ranks count, a positive integer.
-        denominator: `"k"`, also where a list is shorter; `"retrieved"`, min(k, list length). The
-            length counts a list's entries other than padding, or the scores above -inf.
+        denominator: `"k"`: divide by k, even if a list is shorter. `"retrieved"`: divide by
+            min(k, list length); the length is the number of ids without padding, or of scores
+            above -inf.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
@@ -235,11 +242,11 @@ class PrecisionAtK(_CutAtK):
 
 
 class RecallAtK(_CutAtK):
-    r"""Recall within the first k ranks: hits / n, of n relevant locations.
+    r"""Recall within the first k ranks: hits / n, for n relevant locations.
 
     Args:
         k: how many ranks count, a positive integer.
-        normalized: divide by min(n, k) instead, so that a perfect list scores 1 where n > k.
+        normalized: True divides by min(n, k), so that a perfect list scores 1 if n > k.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:
@@ -269,15 +276,15 @@ class RecallAtK(_CutAtK):
 
 
 class F1AtK(_CutAtK):
-    r"""F1 within the first k ranks: 2 hits / (k + n), of n relevant locations.
+    r"""F1 within the first k ranks: 2 hits / (k + n), for n relevant locations.
 
     The harmonic mean of precision and recall at k. Next-location papers report another F1, the
     mean over locations: [`LocationF1`][nextloc_metrics.LocationF1].
 
     Args:
         k: how many ranks count, a positive integer.
-        average: `"queries"`, the mean of every query's F1; `"pooled"`, the F1 of the hits, ranks
-            and relevant locations summed over all queries.
+        average: `"queries"`, the mean of every query's F1; `"pooled"`, one F1 from the hits, k and
+            n, each summed over all queries.
         kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
 
     Raises:

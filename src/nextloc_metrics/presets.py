@@ -63,23 +63,27 @@ def next_location_metrics(
 ) -> RankingCollection:
     """Collect what papers on next-location prediction report.
 
-    Accuracy within the first k ranks for every k, the mean reciprocal rank without a cut-off, NDCG,
-    and F1 weighted by support. Values are fractions in [0, 1]; papers report percent.
+    Accuracy within the first k ranks for every k, the mean reciprocal rank without a cut-off, NDCG
+    at one cut-off, and F1 weighted by support. Values are fractions in [0, 1]; papers report
+    percent. Each query has one relevant location; for several, use
+    [`recommendation_metrics`][nextloc_metrics.recommendation_metrics].
 
     Args:
-        num_locations: the number of location ids.
+        num_locations: the number of location ids, 0 to `num_locations` - 1.
         k: one or several cut-offs of the accuracy.
         ndcg_k: the cut-off of NDCG; None for the largest `k`.
-        locations: the coordinates. They add the accuracy within `km` for every k, named in metres
-            (`acc_within_1000m_at_1`), and the mean and median distance of the decision,
-            `mean_distance` and `median_distance`; distances are not fractions.
-        km: the largest distance that counts as a hit in `acc_within_1000m_at_1`.
+        locations: the coordinates of all ids, a `geography.Locations`. With them, the collection
+            also has the accuracy within `km` for every k, and `mean_distance` and
+            `median_distance`: km from the decision (the best candidate) to the target.
+        km: the largest distance of a hit in the accuracy within `km`. The key has it in metres:
+            `acc_within_1000m_at_1`.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: text before every key, such as `"val/"`.
         postfix: text after every key.
-        ignore_index: an id that is never relevant, such as padding.
+        ignore_index: an id that is never relevant, such as padding; it is still ranked.
         validate_args: read the target's values, and raise where they are out of range.
-        kwargs: TorchMetrics' own keyword arguments, for every member.
+        kwargs: TorchMetrics' own keyword arguments, such as `process_group`, for every member.
+            `ties` and `empty_target_action` are not accepted, because F1 has neither.
 
     Raises:
         ValueError: `k` is not a positive integer, is empty, or has repeated values.
@@ -127,14 +131,18 @@ def recommendation_metrics(
 ) -> RankingCollection:
     """Collect what papers on recommendation report, every metric at every k.
 
+    The metrics are precision, recall, hit rate, MRR, MAP and NDCG. A query may have several
+    relevant locations.
+
     Args:
         k: one or several cut-offs.
-        gain: of NDCG, see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
+        gain: how NDCG reads graded relevance; see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
         separator: between a metric's name and k.
         prefix: text before every key, such as `"val/"`.
         postfix: text after every key.
-        kwargs: `ties`, `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics'
-            own keyword arguments, for every member.
+        kwargs: `ties` and `empty_target_action`, see
+            [`RankingMetric`][nextloc_metrics.RankingMetric]; `ignore_index`; `validate_args`; and
+            TorchMetrics' own keyword arguments, for every member.
 
     Raises:
         ValueError: `k` is not a positive integer, is empty, or has repeated values.

@@ -67,19 +67,20 @@ class Ranking(Ranks):
         """Rank by the scores of all candidates.
 
         Args:
-            preds: floating `[..., C]`. Any real numbers; only their order matters.
+            preds: floating `[..., C]`, one score per candidate; only their order matters. `...` is
+                the shape of the queries, such as `[N]` or `[N, T]`.
             target: the relevant locations. Integer `[...]`, one id per query; integer `[..., M]`,
                 ids padded with -1; bool `[..., C]`; or floating `[..., C]`, graded (relevant
                 where > 0). The form follows from dtype and shape, never from the values.
-            mask: bool `[...]`; False skips the query, whose target is then not read.
+            mask: bool `[...]`; False skips the query, and its target is not read.
             ignore_index: an id that is never relevant; a query with only ignored ids is skipped.
             validate_args: read the target's values and raise where they are out of range. The
                 check waits for the device.
-            top: the number of first ranks whose ids are kept.
-            depth: the number of first ranks that matter; None for all. Relevant locations beyond
-                may be missing or unretrieved, which is faster for several per query.
+            top: the number of first ranks whose candidate ids are kept.
+            depth: the number of first ranks that are read; None for all. Relevant locations beyond
+                may be missing, which is faster for several per query.
             best_only: with `top=1`, keep `best` but no `top_candidates`, which is faster.
-            keep_scores: keep the scores, without a copy.
+            keep_scores: keep the scores, without a copy, for `geography.AccuracyWithin`.
             exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
@@ -245,7 +246,7 @@ class Ranking(Ranks):
             target: integer `[...]` or `[..., M]`, ids among all candidates, as in `from_scores`.
             offset: the id of the first candidate of this process.
             mask: as in `from_scores`.
-            process_group: the processes that hold the candidates; None for all.
+            process_group: the processes that hold the candidates; None for the default group.
             ignore_index: an id that is never relevant.
             validate_args: read the values and raise where they are out of range.
             top: the number of first ranks whose ids are kept.
@@ -319,12 +320,12 @@ class Ranking(Ranks):
 
         Args:
             preds: integer `[..., K]`, ids padded with -1.
-            target: as in `from_scores`; bool and floating relevance is `[..., C]` for any K.
+            target: as in `from_scores`; C of bool or floating relevance need not equal K.
             mask: as in `from_scores`.
             ignore_index: an id that is never relevant.
             validate_args: read the values and raise where they are out of range.
             top: the number of first ranks whose ids are kept.
-            depth: the number of first ranks that matter; None for all.
+            depth: as in `from_scores`.
             best_only: has no effect: the ids of lists are always kept.
             keep_scores: has no effect: lists have no scores.
             exclude: as in `from_scores`.
@@ -380,15 +381,15 @@ class Ranking(Ranks):
         tied: Array | None = None,
         missing: int = 0,
     ) -> Ranking:
-        """Use given ranks, for metrics that need no ids of the first candidates.
+        """Use given ranks, for metrics that need no ids of candidates.
 
         Args:
-            ranks: integer `[N]`, one relevant location per query, or `[N, M]`; 1 is the best, and
-                a tied block has its first rank.
+            ranks: integer `[N]`, one relevant location per query, or `[N, M]`; 1 is the best. All
+                candidates of a tied block have the first rank of the block.
             num_candidates: the number of ranked candidates; None if unknown.
             tied: integer in the shape of `ranks`, the size of each tied block, relevant ones
                 included; None for no ties.
-            missing: the value for a location that was not retrieved; it counts as a miss.
+            missing: the number in `ranks` for an unretrieved location, at most 0: a miss.
 
         Raises:
             TypeError: `ranks` are not integers.

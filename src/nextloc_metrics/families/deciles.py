@@ -28,15 +28,15 @@ Value = TypeVar("Value")
 class DecileMetric(RankingTally):
     """One value per popularity bin, and one for the locations in no bin (`unmapped`).
 
-    `compute` returns a dict with the same keys every time, NaN for a bin without data. With
-    `decile` it returns one scalar. Metrics that differ only in `decile` share one state in a
-    `MetricCollection`.
+    `compute` returns a dict with a key per bin, such as `ndcg_at_5_decile_01`, and NaN for a bin
+    without data. With `decile` it returns one scalar. Metrics that differ only in `decile` share
+    one state in a `MetricCollection`.
 
     Args:
         bins: every location's bin.
-        candidates: how many of the first ranks are read. A tied block that crosses this rank is
-            left out completely.
-        decile: the number of a bin or `"unmapped"`, for a scalar; None for a dict of all.
+        candidates: how many of the first ranks are read; a location beyond is a miss. A tied block
+            that crosses this rank is left out completely.
+        decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
         options: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
@@ -174,11 +174,11 @@ class DecileScore(DecileMetric):
 
     @abstractmethod
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Return float64 `[N]`, one score in [0, 1] per query and bin.
+        """Return float64 `[R]`, one score in [0, 1] per row; a row is one bin of one query.
 
         Args:
-            ranking: the ranks of a bin's relevant locations among the bin's candidates.
-            predictions: int64 `[N]`, the number of candidates in the bin.
+            ranking: per row, the ranks of the bin's relevant locations in the bin's own list.
+            predictions: int64 `[R]`, the length of the bin's own list.
         """
 
     def empty_tally(self) -> Tensor:
@@ -243,7 +243,7 @@ class DecileScore(DecileMetric):
         The queries of a bin count as independent. The bounds are NaN for a bin without data.
 
         Args:
-            confidence: how often such intervals contain the true mean.
+            confidence: the confidence level, such as 0.95.
 
         Raises:
             ValueError: `confidence` is not between 0 and 1.
@@ -266,11 +266,11 @@ class DecileScore(DecileMetric):
 
 
 class DecilePrecision(DecileScore):
-    r"""Precision within each popularity bin: hits / min(k, predictions of that bin).
+    r"""Precision within each popularity bin: hits / min(k, length of the bin's own list).
 
     Hits are the bin's relevant locations within the first `k` ranks of the bin's own list. A query
-    without a relevant location in the bin is skipped in that bin. A query with one, but without a
-    prediction in the bin, scores 0.
+    without a relevant location in the bin is skipped in that bin. A query with one scores 0 if the
+    bin's own list is empty.
 
     The divisor favours rare bins, because their lists are short: compare bins by
     [`DecileNDCG`][nextloc_metrics.DecileNDCG]. Ties: the expectation over the orders of the bin's
@@ -278,7 +278,7 @@ class DecilePrecision(DecileScore):
 
     Args:
         bins: every location's bin.
-        k: how many ranks of a bin's list count.
+        k: how many ranks of a bin's own list count, a positive integer.
         scope: `"within"`: k cuts the bin's own list; `"global"`: the full list is cut to its first
             k ranks before the split (a tied block that crosses rank k is left out).
         kwargs: `candidates`, `decile`, `ties`, `ignore_index`, `validate_args`, and TorchMetrics'
@@ -326,14 +326,14 @@ class DecilePrecision(DecileScore):
 class DecileNDCG(DecileScore):
     r"""NDCG within each popularity bin, at ranks of the bin's own list.
 
-    The ideal takes the best min(k, n) gains of the query's n relevant locations in the bin. A query
-    without a relevant location in the bin is skipped in that bin. A query with one, but without a
-    prediction in the bin, scores 0. Ties: the expectation over the orders of the bin's tied
+    The ideal DCG has the min(k, n) highest gains of the query's n relevant locations in the bin. A
+    query without a relevant location in the bin is skipped in that bin. A query with one scores 0
+    if the bin's own list is empty. Ties: the expectation over the orders of the bin's tied
     candidates.
 
     Args:
         bins: every location's bin.
-        k: how many ranks of a bin's list count.
+        k: how many ranks of a bin's own list count, a positive integer.
         kwargs: as for [`DecilePrecision`][nextloc_metrics.DecilePrecision].
 
     Example:
@@ -367,10 +367,9 @@ class DecileKForRecall(DecileMetric):
     location in the bin. The state is a histogram, so the median is exact over any number of
     processes.
 
-    A query has no answer if its list ends before recall reaches `min_recall`. By default it sorts
-    after all answers: the median is NaN if it falls on a query without an answer (of an even
-    number of queries, if either middle one is), and the mean is NaN if any query has no answer.
-    With `exhausted` each of these queries counts as that number.
+    A query has no k if the bin's own list ends before recall reaches `min_recall`. The median then
+    sorts the query last, and is NaN if the middle query, or one of the two middle queries, has no
+    k. The mean is NaN if any query has no k. With `exhausted` these queries have that number as k.
 
     Ties: a tied block counts at its worst ranks.
 
@@ -378,7 +377,7 @@ class DecileKForRecall(DecileMetric):
         bins: every location's bin.
         min_recall: the recall to reach, above 0 and at most 1.
         statistic: `"median"` or `"mean"`.
-        exhausted: the k of a query without an answer; None for no number.
+        exhausted: the number for queries without a k; None treats them as described above.
         kwargs: `candidates`, `decile`, `ignore_index`, `validate_args`, and TorchMetrics' own
             keyword arguments.
 

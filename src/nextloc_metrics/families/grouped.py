@@ -22,7 +22,7 @@ class GroupLabels:
     """The names of groups, in the order of their numbers.
 
     Args:
-        labels: distinct names, as text.
+        labels: distinct strings; the position of a name is the number of its group.
 
     Raises:
         ValueError: a name is not text, or occurs twice.
@@ -45,7 +45,7 @@ class GroupLabels:
 
     @classmethod
     def from_values(cls, values: Array) -> GroupLabels:
-        """Make labels of the distinct values, in rising order.
+        """Make labels from the distinct values of a column of text, in alphabetical order.
 
         Raises:
             TypeError: the values are not text.
@@ -59,7 +59,7 @@ class GroupLabels:
         return cls(sorted(set(text)))
 
     def number(self, values: Array) -> Tensor:
-        """Return the numbers of named groups, int64.
+        """Return the number of the group for each name, int64 `[N]`.
 
         Raises:
             TypeError: the values are not text.
@@ -104,15 +104,16 @@ class Grouped(RankingTally):
     The sums of scores and the numbers of queries of the groups add up to those of `metric` exactly.
 
     Args:
-        metric: the metric whose score is averaged; its own state is not updated.
-        num_groups: the number of groups, which are numbered from 0; None for that of `labels`.
-        group: the number of a group, for a scalar; None for all.
-        average: `"groups"`: the mean over the groups with data, as a scalar, such as the mean over
-            users; `"queries"`: the mean over all queries, the value of `metric`, with a clustered
-            interval; None: the value of every group.
-        by: the name of this kind of groups, such as `"user"`, which `update` looks up in
-            `groups={"user": ..., "hour": ...}`; None if there is only one kind. `"step"` needs no
-            `groups` for queries `[N, T]`: the group is the index in the last dimension.
+        metric: the metric whose score is averaged, with its `ignore_index` and `validate_args`; its
+            own state is not updated.
+        num_groups: the number of groups, 0 to `num_groups` - 1; None for the number of `labels`.
+        group: the group whose value `compute` returns, as a scalar; None for all groups.
+        average: None: one value per group, `[num_groups]`. `"groups"`: a scalar, the mean over the
+            groups with data. `"queries"`: a scalar, the mean over all queries as in `metric`, but
+            with a clustered interval.
+        by: the key of these groups in `groups={"user": ..., "hour": ...}` of `update`, such as
+            `"user"`; None if there is only one kind. `"step"` needs no `groups` for queries
+            `[N, T]`: the group is the index in the last dimension, and `num_groups` is at least T.
         labels: the names of the groups, for tables and pictures; with labels, `groups` may be text.
         kwargs: TorchMetrics' own keyword arguments.
 
@@ -130,10 +131,11 @@ class Grouped(RankingTally):
         tensor([1.0000,    nan, 0.5000])
 
     With `average="queries"` the standard error is clustered: it comes from the spread of the
-    groups' sums, as for a sample of groups, and needs about twenty groups. With
-    `average="groups"` it comes from the spread of the groups' means. Both use Student's t with
-    G - 1 degrees of freedom for G groups with data, and are NaN for one group. The interval of a
-    single group treats its queries as independent.
+    groups' sums, as for a sample of groups. It needs about twenty groups. With
+    `average="groups"` the standard error comes from the spread of the groups' means. Both intervals
+    use Student's t with G - 1 degrees of freedom for G groups with data. For one group with data,
+    standard error and interval are NaN. With `average=None` or `group`, the interval of a group
+    treats its queries as independent.
 
     Source: K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized linear
     models", Biometrika 73, 1986.
@@ -198,42 +200,42 @@ class Grouped(RankingTally):
 
     @property
     def top(self) -> int:
-        """That of `metric`."""
+        """The `top` of `metric`."""
         return self.metric.top
 
     @property
     def best_only(self) -> bool:
-        """That of `metric`."""
+        """The `best_only` of `metric`."""
         return self.metric.best_only
 
     @property
     def keeps_scores(self) -> bool:
-        """That of `metric`."""
+        """The `keeps_scores` of `metric`."""
         return self.metric.keeps_scores
 
     @property
     def scale(self) -> float:
-        """That of `metric`."""
+        """The `scale` of `metric`."""
         return self.metric.scale
 
     @property
     def unit(self) -> str:
-        """That of `metric`."""
+        """The `unit` of `metric`."""
         return self.metric.unit
 
     @property
     def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """That of `metric`."""
+        """The `higher_is_better` of `metric`."""
         return self.metric.higher_is_better
 
     @property
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """That of `metric`."""
+        """The `plot_upper_bound` of `metric`."""
         return self.metric.plot_upper_bound
 
     @property
     def depth(self) -> int | None:
-        """That of `metric`."""
+        """The `depth` of `metric`."""
         return self.metric.depth
 
     def update(
@@ -252,8 +254,8 @@ class Grouped(RankingTally):
             preds: as for `RankingMetric.update`.
             target: as for `RankingMetric.update`.
             mask: as for `RankingMetric.update`.
-            groups: integer `[...]`, one group per query; with labels also text; or a dict of
-                several kinds by name. The group of a masked query is not read.
+            groups: integer `[...]`, one group per query; with labels also text; or a dict from
+                the name of a kind (`by`) to its groups. The group of a masked query is not read.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
@@ -308,7 +310,7 @@ class Grouped(RankingTally):
 
     @property
     def plot_label(self) -> str:
-        """That of `metric`, with the group or the kind of mean."""
+        """The plot label of `metric`, with the group or the kind of mean."""
         of = self.average and f"mean over {self.average}"
         if self.group is not None:
             of = f"group {self.group}"

@@ -152,21 +152,23 @@ class LocationF1(LocationTally):
 
     For a location, F1 = 2 TP / (P + S). P is the number of queries whose decision is the location,
     S the number whose target is the location (its support), TP the number for which both hold. The
-    average is over the locations that occur, as in scikit-learn's `f1_score`. The state is three
-    integers per location.
+    average is over the locations that occur as a decision or a target, as in scikit-learn's
+    `f1_score`. The state is three integers per location.
 
     Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
     the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
-    support only. The same holds for a list whose first id is no location, such as an invention of a
-    language model; `num_invented` counts these lists.
+    support only. The same holds for a list whose first id is no location, such as an id that a
+    language model invented; `num_invented` counts these lists.
 
     Weighting by support lets frequent locations dominate; `"macro"` does not.
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
-        average: `"weighted"`, by support; `"macro"`, the plain mean; `"micro"`, from the counts of
-            all locations together; None, one value per location, NaN if it does not occur.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+        average: `"weighted"`, the mean weighted by support; `"macro"`, the plain mean; `"micro"`,
+            one F1 from the sums of TP, P (with ids that are no location) and S; None, one value per
+            location, `[num_locations]`, NaN for a location that does not occur.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments. `ties` and
+            `empty_target_action` are not accepted; a query without a target is skipped.
 
     Raises:
         ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,

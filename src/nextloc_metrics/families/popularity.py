@@ -23,8 +23,8 @@ class PopularityBins(torch.nn.Module):
     constructor takes any table of bins.
 
     Args:
-        bin_of: integer `[C]`, every location's bin, 0 to `num_bins`.
-        num_bins: the number of bins; None for the highest in `bin_of`.
+        bin_of: integer `[C]`, the bin of location ids 0 to C - 1, from 0 (unmapped) to `num_bins`.
+        num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.
 
     Attributes:
         bin_of: int64 `[C]`, every location's bin.
@@ -69,18 +69,18 @@ class PopularityBins(torch.nn.Module):
     ) -> "PopularityBins":
         r"""Divide the locations into bins by their visits in the training data.
 
-        All locations of a block of equally popular ones are in one bin:
-        min(floor(num_bins x below / (below + above)), num_bins - 1) + 1. `below` and `above` are
-        the sizes of the rarer and of the more popular blocks together, in visits or in locations.
-        So the rarest block is in bin 1 and the most popular one in the last bin (a single block: in
-        the last bin), a bin between may be empty, and the bins do not depend on ids.
+        Locations with equally many visits form a block. All of them are in one bin:
+        min(floor(num_bins x below / (below + above)), num_bins - 1) + 1. `below` is the size of
+        all rarer blocks together, `above` that of all more popular blocks, in visits or locations.
+        The rarest block is in bin 1, and the most popular or only block in the last bin. A bin
+        between may be empty. The bins do not depend on ids.
 
         Args:
             train_counts: integer `[C]`, the visits of every location in the training data; a
                 location without a visit is `unmapped`.
             num_bins: the number of bins.
-            by: `"mass"`: every bin has about an equal share of the visits; `"items"`: of the
-                locations.
+            by: `"mass"`: every bin has about an equal share of the visits; `"items"`: every bin
+                has about an equal share of the locations.
 
         Raises:
             ValueError: a count is negative or not an integer, or an option is out of range.

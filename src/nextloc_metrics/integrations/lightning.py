@@ -40,16 +40,16 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
 
     Lightning's `DistributedSampler` repeats rows if the processes cannot get equally many. The
     callback checks each validation and test loader: in `trainer.validate`, `trainer.test`, the
-    validation during `trainer.fit` and its sanity check. Its warning names the loader, the number
+    validation during `trainer.fit` and its sanity check. The warning names the loader, the numbers
     of rows and processes, and the remedy. Each warning appears once per call of the Trainer.
 
     In `trainer.validate` and `trainer.test`, Lightning warns about its sampler whether rows are
     repeated or not. The callback hides that warning, because its own warning is exact.
 
-    The callback also warns if a step ignores `is_real` of a `PaddedDataset`: a metric counts as
-    many queries as the batch has rows, padding included.
+    The callback also warns if a step does not pass `is_real` of a `PaddedDataset` to a metric, so
+    that the metric counts padding. It checks metrics that are attributes of the LightningModule.
 
-    The checks of `nextloc_metrics.distributed.check_each_row_once` apply, with its limits. A
+    Each loader is checked by `nextloc_metrics.distributed.check_each_row_once`, with its limits. A
     loader that `limit_val_batches` or `limit_test_batches` cuts short is not checked.
 
     Example:

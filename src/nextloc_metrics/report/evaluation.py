@@ -26,17 +26,19 @@ Interval = tuple[float, float]
 
 @dataclass(repr=False)
 class Evaluation:
-    """The result of `evaluate`; `print` shows the headline.
+    """The result of `evaluate`; `print` shows the headline and the card.
+
+    The headline is a table with one row per metric. Dicts have the names of metrics as keys.
 
     Attributes:
-        values: the value of each metric, as a fraction.
-        intervals: the confidence interval of each mean of scores.
-        chance: the chance level: the expected values of a random ranking, if `preds` holds scores.
-        baseline: the values if all queries rank locations by visits in the training data.
+        values: the value of each metric: a fraction, or km for distances.
+        intervals: the lower and upper bound of the confidence interval of each mean of scores.
+        chance: the chance level: the expected values of a random ranking; empty for lists.
+        baseline: the values if all queries rank locations by `train_counts`; empty without them.
         skill: the value on a scale where the baseline is 0 and a perfect ranking is 1.
-        ties: the values if tied relevant locations come last, and if they come first.
-        groups: a table of values, intervals and sizes for each kind of groups.
-        deciles: the decile metrics, as a table.
+        ties: two values: tied relevant locations come last, and they come first.
+        groups: for each kind of groups, a table of values, intervals and numbers of queries.
+        deciles: the decile metrics, as a table; None without bins.
         card: the protocol card: the options, and the numbers of queries counted and left out.
         table: the headline.
         columns: the numbers of the headline, by column and row.
@@ -121,28 +123,33 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
 
-    Predictions are read in chunks, so a memory-mapped array of scores is not loaded at once.
+    The metrics are those of `next_location_metrics` for `target` `[N]`, and those of
+    `recommendation_metrics` for `[N, M]`. Predictions are read in chunks, so a memory-mapped array
+    of scores is not loaded at once.
 
     Args:
-        preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids.
-        target: integer `[N]`, one relevant location per query, or `[N, M]`, several.
+        preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids, best
+            first, padded with -1.
+        target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
         k: the cut-offs.
         mask: bool `[N]`, False leaves a query out.
-        groups: the group of each query, numbers or text, by name: `{"user": users}`.
-        cluster: the key of the groups whose queries are not independent; intervals then take
-            groups, not queries, as independent.
+        groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
+        cluster: the name of the groups whose queries are not independent, such as `"user"`;
+            intervals then take groups, not queries, as independent.
         bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
             `train_counts`, if given.
         train_counts: integer `[C]`, the visits of each location in the training data.
-        exclude: as for `RankingMetric.update`.
+        exclude: candidates that are not ranked, as for `RankingMetric.update`.
         exempt_target: as for `RankingMetric.update`.
-        num_locations: number of location ids; None takes the number of scores per row, and for
-            lists the largest id in `target` or `train_counts`; weighted F1 does not depend on it.
+        num_locations: number of location ids. None takes C for scores; for lists, the length of
+            `train_counts`, or the largest id in `target` plus 1 if that is larger. Weighted F1
+            does not depend on it.
         vocabulary: the text of each id; evaluations with different vocabularies cannot be merged.
         locations: the coordinates, for the distance metrics and a map; see
-            `next_location_metrics`.
-        km: largest distance of a near candidate.
-        missed: number of unreadable answers, which count as misses, for the card.
+            `next_location_metrics`. Not with `target` `[N, M]`.
+        km: the largest distance of a hit in the accuracy within `km`.
+        missed: the number of unreadable answers, written on the card. Their rows of `preds` must
+            count as misses, such as lists of -1.
         confidence: the confidence level of the intervals.
 
     Raises:
@@ -205,7 +212,7 @@ def evaluate(
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
-    """Merge evaluations of different queries; values equal one evaluation of all, to the bit.
+    """Merge evaluations of different queries; values equal those of one evaluation bit for bit.
 
     Args:
         shards: files that `Evaluation.save` wrote, or evaluations.

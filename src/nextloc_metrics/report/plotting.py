@@ -57,9 +57,9 @@ __all__ = [
 def side_by_side(
     models: Mapping[str, RankingCollection], *, confidence: float = 0.95, ax: Any = None
 ) -> Any:
-    """Draw the values of several models with their intervals, a row for every metric.
+    """Draw the values of several models with their intervals, one row per metric.
 
-    Overlapping intervals do not show that two models are equal: if they answered the same queries,
+    Overlapping intervals do not show that two models are equal. For models with the same queries,
     use [`analysis.compare`][nextloc_metrics.analysis.compare]. A value that is not a mean over
     queries has no interval, and the note below the picture names it. A value that is not a fraction
     is written in its row.
@@ -67,9 +67,9 @@ def side_by_side(
     Values are summed over processes, as by `compute`: call it on all of them.
 
     Args:
-        models: collections by the names of the models; members of one name share a row, whatever
-            the prefix.
-        confidence: how often such intervals contain the true mean.
+        models: one collection per model, by the name of the model. Members with the same name,
+            without the prefix, share a row.
+        confidence: the confidence level of the intervals.
         ax: the matplotlib axes to draw on; None makes a figure.
 
     Returns:
@@ -116,9 +116,10 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
     Values are summed over processes, as by `compute`: call it on all of them.
 
     Args:
-        models: metrics by the names of the models, such as `Grouped(AccuracyAtK(1), 24, by="hour")`
-            or `DecileNDCG(bins, k=5)`; or one such metric. All must have the same groups.
-        confidence: how often such intervals contain the true mean of their group.
+        models: one metric per model, by the name of the model, such as
+            `Grouped(AccuracyAtK(1), 24, by="hour")` or `DecileNDCG(bins, k=5)`; or one metric
+            without a name. All must have the same groups.
+        confidence: the confidence level of the interval of each group.
         ax: the matplotlib axes to draw on; None makes a figure.
 
     Returns:
@@ -228,19 +229,19 @@ def accuracy_within_k(
     confidence: float = 0.95,
     ax: Any = None,
 ) -> Any:
-    """Draw the accuracy within the first k ranks over k, one line per model, in its band.
+    """Draw the accuracy within the first k ranks over k, one line with a band per model.
 
-    The band joins the intervals of every k. Each interval contains its own true accuracy with that
-    confidence; the probability that all of them do is lower.
+    The band joins the confidence intervals of every k. The confidence level holds for each
+    interval alone; the probability that all intervals contain the true accuracy is lower.
 
     Values are summed over processes, as by `compute`: call it on all of them.
 
     Args:
         models: a collection with an `AccuracyAtK` for every k, such as
-            `next_location_metrics(num_locations, k=range(1, 51))`, or several by the names of the
-            models. A member `Grouped(AccuracyAtK(k), ..., average="queries")` has the interval of
-            groups. Other members are not drawn.
-        confidence: how often an interval contains the true accuracy.
+            `next_location_metrics(num_locations, k=range(1, 51))`; or one collection per model, by
+            the name of the model. A member `Grouped(AccuracyAtK(k), ..., average="queries")` has
+            its clustered interval. Other members are not drawn.
+        confidence: the confidence level of each interval.
         ax: the matplotlib axes to draw on; None makes a figure.
 
     Returns:
