@@ -112,6 +112,7 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
         ("preds,target\n1.5,1\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,\n", "row 0 of .*''"),
         ("preds,target\n1,1\n2,-100\n", r"row 1 of .*'-100'; .* `padding=`"),
+        ("preds,target\n1 2,1\n1 2,-1\n", r"row 1 of .* must hold a target, got .*-1"),
         ("preds,target\n1,1.5\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,1e3x\n,", "row 1 of .*''"),
         ("lists,target\n1,1\n", r"must have the columns \['preds'\], got \['lists', 'target'\]"),

@@ -39,6 +39,7 @@ from nextloc_metrics import (
     PrecisionAtK,
     RankingCollection,
     RecallAtK,
+    geography,
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
@@ -471,6 +472,13 @@ def test_scorer_leaves_the_users_metric_alone() -> None:
     model = DummyClassifier(strategy="prior").fit([[0]] * 3, ["a", "a", "b"])
     assert RankingScorer(metric)(model, [[0]], ["a"]) == 1.0
     assert metric.compute() == 0.5
+
+
+def test_a_scorer_refuses_what_a_search_would_maximize_wrongly() -> None:
+    """A distance is better where it is smaller."""
+    locations = geography.Locations([40.0, 41.0], [-74.0, -74.0])
+    with pytest.raises(ValueError, match="`metric` must be better where it is higher, got Dist"):
+        RankingScorer(geography.DistanceError(locations))
 
 
 def test_score_of_wrong_labels() -> None:

@@ -168,14 +168,14 @@ def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> No
 
 
 def _check_not_relevance(preds: Tensor, target: Tensor) -> None:
-    # As ids, rows of zeros and ones would repeat the candidates 0 and 1.
-    narrow = 1 if preds.is_floating_point() else 2
-    if target.shape == preds.shape and target.shape[-1] > narrow and target.numel():
+    # As ids, rows of more than two zeros and ones would repeat the candidates 0 and 1.
+    narrow = 1 if preds.is_floating_point() and target.shape == preds.shape else 2
+    if target.shape[-1] > narrow and target.numel():
         lowest, highest = target.aminmax()
         if lowest >= 0 and highest <= 1:
             raise ValueError(
                 "an integer `target` must hold ids, got only zeros and ones in the shape "
-                f"of `preds`, {short(preds.shape)}; pass relevance of candidates as `.bool()`."
+                f"{short(target.shape)}; pass relevance of candidates as `.bool()`."
             )
 
 

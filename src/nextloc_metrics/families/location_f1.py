@@ -157,8 +157,9 @@ class LocationF1(LocationTally):
 
     Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
     the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
-    support only. The same holds for a list whose first id is no location, such as an id that a
-    language model invented; `num_invented` counts these lists.
+    support only. A list whose first id is no location, such as an id that a language model
+    invented, is a decision for no location; `"micro"` counts it as one. `num_invented` counts these
+    lists.
 
     Weighting by support lets frequent locations dominate; `"macro"` does not.
 

@@ -292,7 +292,8 @@ def _read_columns(**columns: Array) -> Tensor:
             row = int((~found[name].isfinite()).nonzero()[0])
             raise ValueError(
                 f"`{name}` must be finite, got {float(found[name][row])} for location {row}; give "
-                "an id that is no location, such as padding, coordinates far from all locations."
+                "an id that is no location, such as padding, coordinates more than `km` from all "
+                "others."
             )
     (first, x), (second, y) = found.items()
     if len(x) != len(y):

@@ -107,6 +107,9 @@ class RankingScorer:
     Args:
         metric: a metric or a `RankingCollection`. Each call updates a copy.
 
+    Raises:
+        ValueError: smaller values of the metric are better; scikit-learn maximizes.
+
     Example:
         >>> from sklearn.dummy import DummyClassifier
         >>> from nextloc_metrics import MRR
@@ -118,6 +121,14 @@ class RankingScorer:
     """
 
     metric: RankingCollection | RankingTally
+
+    def __post_init__(self) -> None:
+        """Raise for a metric that a search would maximize although smaller is better."""
+        if getattr(self.metric, "higher_is_better", None) is False:
+            raise ValueError(
+                f"`metric` must be better where it is higher, got {short(self.metric)}; use "
+                "`make_scorer(score, greater_is_better=False, metric=..., labels=...)`."
+            )
 
     def __call__(self, estimator: Any, features: Any, y_true: Any) -> Score:
         """Return the metric of a fitted classifier on these samples.

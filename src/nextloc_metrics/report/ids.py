@@ -87,8 +87,16 @@ def read_targets(
             raise _broken(file, row, cell)
         lists.append(numbers)
     target = as_tensor("target", lists).long()
-    is_single = target.shape[1:] == (1,) and bool((target >= 0).all())
-    return target[:, 0] if is_single else target
+    if target.shape[1:] != (1,) or may_be_empty or any(map(_is_list, column)):
+        return target[:, 0] if target.shape[1:] == (1,) and bool((target >= 0).all()) else target
+    # one target per query: padding would turn them into lists, which have other metrics
+    if bool((target < 0).any()):
+        row = int((target[:, 0] < 0).nonzero()[0])
+        raise ValueError(
+            f"row {row} of {file} must hold a target, got {short(column[row])}; leave the row out, "
+            "or write all targets as lists, such as [3], if a query can have several or none."
+        )
+    return target[:, 0]
 
 
 def read_lists(
@@ -188,6 +196,12 @@ def _is_text(token: Any) -> bool:
     if isinstance(token, str):
         return not _NUMBER.fullmatch(token)
     return not isinstance(token, int | float | np.number)
+
+
+def _is_list(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.strip()[:1] in tuple("[({")
+    return isinstance(cell, np.ndarray | list | tuple)
 
 
 def _is_missing(cell: Any) -> bool:
