@@ -742,7 +742,7 @@ def test_saved_files_are_the_same_bytes_and_keep_text(tmp_path: Path) -> None:
         written_twice.append([path.read_bytes() for path in sorted(folder.iterdir())])
     pdf, png, svg = written_twice[0]
     assert written_twice[1] == [pdf, png, svg]
-    width = int.from_bytes(png[16:20])
+    width = int.from_bytes(png[16:20], "big")
     assert width == 200 * figure.get_figwidth()
     assert b">a $x$ model<" in svg
     assert b"<dc:date>" not in svg
