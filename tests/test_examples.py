@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ import torch
 from matplotlib import pyplot
 
 import llm_mob
+import next_location
 import pictures
 import ties
 import uncertainty
@@ -74,10 +76,14 @@ def tables(printed: str) -> list[dict[str, list[float]]]:
     return found
 
 
-def test_next_location_runs_and_two_processes_print_the_same(tmp_path: Path) -> None:
+def test_next_location_runs_and_two_processes_print_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A tiny run writes tables, figure, report and logs; two processes test its weights alike."""
-    tiny = ["--limit", 5, "--length", 16]
-    once = run_next_location(*tiny, "--epochs", 1, "--output", tmp_path / "one")
+    tiny = ["--limit", "5", "--length", "16"]
+    with warnings.catch_warnings():  # the example adds filters
+        next_location.main([*tiny, "--epochs", "1", "--output", str(tmp_path / "one")])
+    once = capsys.readouterr().out
     headline, by_decile, by_visit = tables(once)
     assert "it/s" not in once  # progress bars are for terminals
     assert list(headline) == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
