@@ -47,18 +47,6 @@ class Groups(NamedTuple):
     numbers: Tensor | None = None  #: of queries
 
 
-def draw_bars(
-    heights: Tensor,
-    bounds: Tensor | None,
-    labels: Sequence[str],
-    scale: Scale,
-    group: str,
-    ax: Any,
-) -> Any:
-    """Draw a bar for every group of one model."""
-    return draw_groups({"": Groups(heights, bounds)}, labels, scale, group, ax)
-
-
 @styled
 def draw_groups(
     models: Mapping[str, Groups],

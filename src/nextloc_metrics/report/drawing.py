@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.report.bars import draw_bars
 from nextloc_metrics.report.readings import Reading, quantiles
 from nextloc_metrics.report.style import (
     Scale,
@@ -31,21 +30,6 @@ from nextloc_metrics.report.style import (
     styled,
     text_width,
 )
-
-# `page` takes these from here.
-__all__ = [
-    "MOST_LINES",
-    "NO_STEP",
-    "Scale",
-    "draw_audit",
-    "draw_bands",
-    "draw_bars",
-    "draw_dot",
-    "draw_readings",
-    "draw_readings_of_steps",
-    "draw_steps",
-    "import_pyplot",
-]
 
 # More lines than this are drawn as shades, and more groups over steps as the range of their values.
 MOST_LINES = 12

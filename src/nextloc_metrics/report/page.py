@@ -14,9 +14,10 @@ import torch
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.bars import Groups, draw_groups
-from nextloc_metrics.report.drawing import Scale, draw_readings, import_pyplot
+from nextloc_metrics.report.drawing import draw_readings
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import plot_metric
+from nextloc_metrics.report.style import Scale, import_pyplot
 from nextloc_metrics.report.tables import Table
 
 if TYPE_CHECKING:

@@ -74,7 +74,7 @@ _FROM_LOWEST = 0.4
 # The width of a character of an axis, and of one inch, in points.
 _CHARACTER, _INCH = 4.9, 72
 
-# Legends inside of axes have up to so many lines, and axes below this width have none beside.
+# Legends inside the axes have at most this many lines; narrower axes have no legend at their side.
 _INSIDE, _NARROW = 5, 300
 
 Arguments = ParamSpec("Arguments")
