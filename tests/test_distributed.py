@@ -499,6 +499,7 @@ def test_loaders_without_a_distributed_sampler():
 # The example --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[str]):
     """`torchrun --nproc-per-node 2` prints what one process prints, to the last digit.
 

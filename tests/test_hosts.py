@@ -38,6 +38,8 @@ wait $second
 kill $other
 """
 
+pytestmark = pytest.mark.slow
+
 
 def _namespace() -> list[str]:
     """The command that runs something in a network namespace of its own, or a skip."""

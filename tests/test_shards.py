@@ -161,6 +161,7 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
         report.merge([tmp_path / "none.npz"])
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_run_again(tmp_path: Path) -> None:
     """`torchrun` starts the processes anew, and every part is counted once.
 
