@@ -104,8 +104,9 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
         dataloader_idx: int = 0,
     ) -> None:
         """Check that the metrics have not counted padding."""
+        after = _num_queries(pl_module) if self._counts else {}
         for name, before in self._counts.items():
-            counted, num_rows = _num_queries(pl_module)[name] - before, len(batch[1])
+            counted, num_rows = after[name] - before, len(batch[1])
             if counted == num_rows:
                 padded = _num_padded(trainer, batch, batch_idx, dataloader_idx)
                 self._warn(

@@ -87,16 +87,19 @@ def read_targets(
             raise _broken(file, row, cell)
         lists.append(numbers)
     target = as_tensor("target", lists).long()
-    if target.shape[1:] != (1,) or may_be_empty or any(map(_is_list, column)):
-        return target[:, 0] if target.shape[1:] == (1,) and bool((target >= 0).all()) else target
+    if target.shape[1:] != (1,):
+        return target
+    missing = (target[:, 0] < 0).nonzero()
+    if not len(missing):
+        return target[:, 0]
+    if may_be_empty or any(map(_is_list, column)):
+        return target
     # one target per query: padding would turn them into lists, which have other metrics
-    if bool((target < 0).any()):
-        row = int((target[:, 0] < 0).nonzero()[0])
-        raise ValueError(
-            f"row {row} of {file} must hold a target, got {short(column[row])}; leave the row out, "
-            "or write all targets as lists, such as [3], if a query can have several or none."
-        )
-    return target[:, 0]
+    row = int(missing[0])
+    raise ValueError(
+        f"row {row} of {file} must hold a target, got {short(column[row])}; leave the row out, "
+        "or write all targets as lists, such as [3], if a query can have several or none."
+    )
 
 
 def read_lists(

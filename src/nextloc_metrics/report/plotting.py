@@ -173,16 +173,14 @@ def _read_groups(name: str, metric: Any, confidence: float) -> tuple[list[str], 
     value = metric.compute()
     keys: dict[str, str] = getattr(metric, "plot_labels", {})
     bounds = _read_bounds(metric, confidence)
-    numbers = _read_numbers(metric)
+    counted = _read_numbers(metric)
+    numbers = counted if isinstance(counted, Tensor) else None
     if isinstance(value, Mapping) and keys:
         order = [list(value).index(key) for key in keys]
-        ends = isinstance(bounds, Mapping) and torch.stack(
-            [torch.stack([_numbers(end) for end in bounds[key]]) for key in keys], 1
-        )
         own = Groups(
             _numbers([value[key] for key in keys]),
-            ends if isinstance(ends, Tensor) else None,
-            numbers[order] if isinstance(numbers, Tensor) else None,
+            None if bounds is None else torch.stack([_numbers(bounds[key]) for key in keys], 1),
+            None if numbers is None else numbers[order],
         )
         return list(keys.values()), own
     values = _numbers(value)
@@ -192,11 +190,8 @@ def _read_groups(name: str, metric: Any, confidence: float) -> tuple[list[str], 
             f"`models` must have a value for every group, got one value of {short(metric)}"
             f"{f' for {name}' if name else ''}."
         )
-    limits = None
-    if isinstance(bounds, tuple):
-        limits = torch.stack([_numbers(end).flatten() for end in bounds])
-    own_numbers = numbers if isinstance(numbers, Tensor) else None
-    return list(names), Groups(values.flatten(), limits, own_numbers)
+    limits = None if bounds is None else _numbers(bounds).reshape(2, -1)
+    return list(names), Groups(values.flatten(), limits, numbers)
 
 
 def _read_bounds(metric: Any, confidence: float = 0.95) -> Any:
