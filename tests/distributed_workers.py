@@ -62,7 +62,7 @@ from nextloc_metrics import (
 from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.families.location_f1 import LocationTally
-from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.mean import RecordMetric
 from nextloc_metrics.state import all_reduce
 
 TIME_OUT = timedelta(seconds=60)
@@ -247,7 +247,7 @@ def bins() -> PopularityBins:
     return PopularityBins(BINS)
 
 
-def single_metrics() -> dict[str, RankingTally]:
+def single_metrics() -> dict[str, RecordMetric]:
     """Make one of every public class, and of the options that change how they count."""
     metrics = [
         AccuracyAtK(3),

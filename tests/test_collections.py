@@ -301,26 +301,23 @@ def test_a_batch_is_ranked_once(
     make: Make, keys: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One ranking an update and one a forward, however many members, where there is a mask."""
-    calls: list[str] = []
-    for name in ("from_scores", "from_lists"):
-        original = getattr(Ranking, name).__func__
+    calls: list[torch.dtype] = []
+    original = Ranking.read.__func__  # type: ignore[attr-defined]
 
-        def counted(
-            cls: type[Ranking], *args: Any, _original: Any = original, _name: str = name, **kw: Any
-        ) -> Any:
-            calls.append(_name)
-            return _original(cls, *args, **kw)
+    def counted(cls: type[Ranking], batch: Any, needs: Any) -> Any:
+        calls.append(batch.preds.dtype)
+        return original(cls, batch, needs)
 
-        monkeypatch.setattr(Ranking, name, classmethod(counted))
+    monkeypatch.setattr(Ranking, "read", classmethod(counted))
     metrics, mask = make(), torch.arange(8) < 7
     for step in range(3):
         metrics.update(*batch(8), mask)
-        assert calls == ["from_scores"] * (step + 1)
+        assert calls == [torch.float32] * (step + 1)
     metrics.compute()
     metrics(*batch(8), mask)
-    assert calls == ["from_scores"] * 4
+    assert calls == [torch.float32] * 4
     metrics.update(torch.tensor([[0, 1]]), torch.tensor([1]))
-    assert calls == ["from_scores"] * 4 + ["from_lists"]
+    assert calls == [torch.float32] * 4 + [torch.int64]
 
 
 class Reads(TorchDispatchMode):

@@ -38,9 +38,9 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
+from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.families.click_through import LogLoss
 from nextloc_metrics.options import describe_option
-from nextloc_metrics.record import UNRETRIEVED
 from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
 
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
@@ -782,7 +782,8 @@ def test_metrics_take_rankings(case: Case) -> None:
 def test_places_alone_are_enough(case: Case) -> None:
     """A ranking that kept as many first ranks as a metric asks for is all that it needs."""
     preds, target = batch()
-    ranking = Ranking.from_scores(preds, target, top=case.make().top)
+    needs = case.make().needs
+    ranking = Ranking.from_scores(preds, target, top=needs.top, best=needs.best)
     expected = updated(case.make(), preds, target)
     assert same(state(updated(case.make(), ranking)), state(expected))
 

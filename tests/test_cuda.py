@@ -32,7 +32,7 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
-from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.mean import RecordMetric
 from strategies import CASES, Case, state
 
 NEEDS_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -88,7 +88,7 @@ def test_an_update_without_validation_reads_no_value(case: Case, form: str) -> N
     update_twice(metric.to("meta"), *without_values(form))
 
 
-def decile_metrics() -> Iterator[RankingTally]:
+def decile_metrics() -> Iterator[RecordMetric]:
     """One of each."""
     bins = PopularityBins([1, 2, 0, 2, 1, 1])
     for make in (
@@ -230,7 +230,7 @@ def test_generated_code_gives_the_same_bits() -> None:
     """The code that Inductor makes of the places and the cut scores."""
 
     def rank_and_cut(scores: Tensor, target: Tensor) -> tuple[Tensor, ...]:
-        ranking = Ranking.from_scores(scores, target, validate_args=False, top=1, best_only=True)
+        ranking = Ranking.from_scores(scores, target, validate_args=False, best=True)
         first = ranking.best
         return (
             ranking.above,

@@ -558,8 +558,8 @@ def test_more_ranks_than_needed_change_nothing(form: str, name: str, options: Op
     if form == "lists":
         preds = torch.randint(9, (12, 7))
     alone = updated(make(name, bins, options), preds, target)
-    for top in (alone.top, alone.top + 1, 9, 500, 1000):
-        if top >= alone.top:
+    for top in (alone.needs.top, alone.needs.top + 1, 9, 500, 1000):
+        if top >= alone.needs.top:
             ranking = Ranking.from_predictions(preds, target, top=top)
             other = updated(make(name, bins, options), ranking)
             assert equal_states(state(other), state(alone)), top

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from nextloc_metrics import Ranking, scoring
+from nextloc_metrics.record import Queries
 
 mpmath = pytest.importorskip("mpmath", reason="a sum of millions of terms needs fifty digits")
 TABLE = 131_072  #: the last rank that is looked up
@@ -75,8 +76,7 @@ def block(above: int, tied: int, num_candidates: int | None) -> Ranking:
         torch.ones_like(column),
         relevant=column,
         num_relevant=torch.tensor([1]),
-        counted=torch.tensor([True]),
-        shape=torch.Size([1]),
+        queries=Queries(torch.Size([1]), torch.tensor([True])),
         num_candidates=num_candidates,
     )
 

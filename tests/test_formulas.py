@@ -22,7 +22,7 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.queries import score_queries
+from nextloc_metrics.metric import score_together
 from strategies import RANKING_CASES, Case
 
 WITH_FORMULA = [
@@ -63,7 +63,7 @@ def test_places_beyond_the_tables_are_scored_all_the_same(num_candidates: int) -
     metrics.update(scores, torch.tensor([num_candidates - 1]))
     members = [m for m in metrics.values() if isinstance(m, RankingMetric)]
     ranking = Ranking.from_scores(scores, torch.tensor([num_candidates - 1]))
-    together = score_queries(members, ranking)[0][:, 0].tolist()
+    together = score_together(members, ranking)[0][:, 0].tolist()
     assert together == pytest.approx([0, 0, 0, 1 / num_candidates, 0], rel=1e-12)
     assert float(metrics.compute()["mrr"]) == pytest.approx(1 / num_candidates, abs=2**-32)
 
@@ -73,7 +73,7 @@ def test_impossible_places_are_no_scores() -> None:
     """A Ranking made by hand, in which nothing is tied even with itself, changes no state."""
     ranking = Ranking.from_lists(torch.tensor([[1, 2]]), torch.tensor([2]))
     ranking = dataclasses.replace(ranking, tied=torch.zeros_like(ranking.tied))
-    made = [metric for case in WITH_FORMULA if (metric := make(case)).top == 0]
+    made = [metric for case in WITH_FORMULA if (metric := make(case)).needs.top == 0]
     metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
     with pytest.raises(ValueError, match=r"must return values in \[0, 1\]"):
         metrics.update(ranking)
@@ -136,7 +136,7 @@ def test_any_k_is_fine() -> None:
 @pytest.mark.usefixtures("each_backend")
 def test_no_batch_outlives_its_update() -> None:
     """Without the help of the collector of cycles."""
-    made = [metric for case in WITH_FORMULA if (metric := make(case)).top == 0]
+    made = [metric for case in WITH_FORMULA if (metric := make(case)).needs.top == 0]
     metrics = RankingCollection({str(i): metric for i, metric in enumerate(made)})
     generator = torch.Generator().manual_seed(0)
     ranking = Ranking.from_scores(

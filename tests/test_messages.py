@@ -194,7 +194,7 @@ def test_messages_of_functions_are_short(value: Any) -> None:
     message_of(lambda: functional.accuracy_at_k(*batch, value), "k")
     ranking = Ranking.from_scores(*batch, top=1)
     message_of(lambda: ranking.break_ties(value), "ties")
-    for name in ("top", "depth", "best_only"):
+    for name in ("top", "depth", "best"):
         message_of(lambda name=name: Ranking.from_scores(*batch, **{name: value}), name)
     if not isinstance(value, torch.Tensor):
         message_of(lambda: ranking.look_up(value, 0.0), "table")

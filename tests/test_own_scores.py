@@ -23,6 +23,7 @@ from nextloc_metrics import (
     Grouped,
     LocationF1,
     NDCGAtK,
+    Needs,
     Ranking,
     RankingCollection,
     RankingMetric,
@@ -269,7 +270,7 @@ def test_an_own_score_may_look_beyond_k() -> None:
 class FirstIds(RankingMetric):
     """A score of ids on the first ranks."""
 
-    top = 3
+    needs = Needs(top=3)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Tell whether the relevant location is among them."""
@@ -279,7 +280,7 @@ class FirstIds(RankingMetric):
 class Best(FirstIds):
     """A score of the id on the first place."""
 
-    top = 1
+    needs = Needs(top=1)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Tell whether the relevant location is there."""
@@ -289,8 +290,7 @@ class Best(FirstIds):
 class Decided(FirstIds):
     """A score of the best candidate, of tied ones the lowest id."""
 
-    top = 1
-    best_only = True
+    needs = Needs(best=True)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Tell whether it is the relevant location."""
@@ -384,11 +384,11 @@ def test_an_own_metric_sees_as_many_places_in_any_collection() -> None:
 
 def test_a_ranking_of_the_best_alone_has_no_ids() -> None:
     """Neither an empty table nor an id in the place of a tie: an error with the remedy."""
-    ranking = Ranking.from_scores(SCORES, TARGET, top=1, best_only=True)
+    ranking = Ranking.from_scores(SCORES, TARGET, best=True)
     assert ranking.best.tolist() == [1, 0, 1]
     with pytest.raises(ValueError, match="make it with `top=1`"):
         ranking.top_candidates(1)
-    with pytest.raises(ValueError, match=r"best candidate.*make it with `top=1`"):
+    with pytest.raises(ValueError, match=r"best candidate.*make it with `best=True`"):
         _ = Ranking.from_scores(SCORES, TARGET).best
 
 

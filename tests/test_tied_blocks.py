@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, scoring
+from nextloc_metrics.record import Queries
 
 Score = Callable[[Ranking], Tensor]
 
@@ -36,8 +37,7 @@ def blocks(above: Tensor, tied: Tensor, relevant: Tensor, width: int | None = No
         torch.where(inside, relevant[:, None], 1),
         relevant=torch.where(inside, column, -1),
         num_relevant=relevant,
-        counted=torch.ones(len(above), dtype=torch.bool),
-        shape=above.shape,
+        queries=Queries(above.shape, torch.ones(len(above), dtype=torch.bool)),
         num_candidates=int((above + tied).max()),
     )
 

@@ -18,13 +18,14 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.coarser import Coarser
 from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
-from nextloc_metrics.families.grouped import Grouped, GroupLabels
+from nextloc_metrics.families.grouped import Grouped
 from nextloc_metrics.families.location_f1 import LocationF1, LocationPrecision, LocationRecall
 from nextloc_metrics.families.per_query import PerQueryScores
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.families.recommended import AveragePopularity, Coverage, Gini
 from nextloc_metrics.families.sequences import SequenceAccuracy
 from nextloc_metrics.families.visits import Visits, exploration_metrics, previously_visited
+from nextloc_metrics.labels import GroupLabels
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
     MRR,
@@ -36,6 +37,7 @@ from nextloc_metrics.metrics import (
     PrecisionAtK,
     RecallAtK,
 )
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.presets import (
     click_through_metrics,
     decile_metrics,
@@ -67,6 +69,7 @@ __all__ = [
     "LocationRecall",
     "MAPAtK",
     "NDCGAtK",
+    "Needs",
     "PerQueryScores",
     "PopularityBins",
     "PrecisionAtK",

@@ -19,6 +19,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.checks import check_positive
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.comparison import Comparison, compare
@@ -26,8 +27,10 @@ from nextloc_metrics.families.grouped import Grouped
 from nextloc_metrics.messages import describe, read_row, short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
 from nextloc_metrics.metrics import F1AtK
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import UNRETRIEVED, TopCandidates
+from nextloc_metrics.record import Queries
+from nextloc_metrics.top_candidates import TopCandidates
 
 __all__ = [
     "Comparison",
@@ -119,7 +122,7 @@ def chance(
         name: _chance_of(metric, num_candidates, num_relevant)
         for name, metric in metrics.items()
         if (scored := _scored_metric(metric)) is not None
-        and not (scored.has_own_score and scored.top)
+        and not (scored.has_own_score and scored.needs != Needs())
     }
 
 
@@ -138,7 +141,7 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
     if not metric.has_own_score:
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
-    if metric.top:
+    if metric.needs != Needs():
         raise TypeError(
             f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
             "which depend on the candidates and not only on ranks."
@@ -166,8 +169,7 @@ def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: i
         relevant_tied=torch.full_like(above, num_relevant),
         relevant=ids,
         num_relevant=torch.full_like(above[:, 0], num_relevant),
-        counted=torch.ones(len(above), dtype=torch.bool),
-        shape=above.shape[:1],
+        queries=Queries(above.shape[:1], torch.ones(len(above), dtype=torch.bool)),
         num_candidates=num_candidates,
         first=TopCandidates(
             UNRETRIEVED,

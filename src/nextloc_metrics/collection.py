@@ -11,11 +11,13 @@ from torchmetrics import MetricCollection
 
 from nextloc_metrics.arrays import Array
 from nextloc_metrics.base import unchanged_by_errors
+from nextloc_metrics.batch import Batch
 from nextloc_metrics.intervals import check_confidence
+from nextloc_metrics.mean import RecordMetric
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingTally
 from nextloc_metrics.plan import Plan
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Record, Records
 from nextloc_metrics.state import all_reduce
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
 _LARGEST_COPIED_STATE = 1 << 20
 
-Member: TypeAlias = RankingTally | MetricCollection
+Member: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
 
 
@@ -69,7 +71,7 @@ class RankingCollection(MetricCollection):
     def __init__(
         self,
         metrics: Members,
-        *additional_metrics: RankingTally,
+        *additional_metrics: RecordMetric,
         prefix: str | None = None,
         postfix: str | None = None,
         compute_groups: bool | list[list[str]] = True,
@@ -86,7 +88,7 @@ class RankingCollection(MetricCollection):
         """Add all members, or none if one is refused."""
         members = _members(metrics) + _members(additional_metrics)
         for member in members:
-            if not isinstance(member, RankingTally):
+            if not isinstance(member, RecordMetric):
                 raise TypeError(
                     "a RankingCollection holds metrics of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
@@ -115,7 +117,7 @@ class RankingCollection(MetricCollection):
 
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
-        preds: Array | Ranking,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -134,22 +136,23 @@ class RankingCollection(MetricCollection):
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
-        own = [member for member in self._rankers() if member.has_own_update]
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        own = [member for member in self.members() if member.has_own_update]
         self._form_groups()
         if not own:
-            self.plan.update(preds, target, mask, groups, exclude, exempt_target, count=True)
+            self.plan.update(batch, count=True)
             return
         # a user's `update` cannot be computed beforehand; if it raises, it is undone
-        with unchanged_by_errors(self._rankers()):
-            ranking = self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
+        with unchanged_by_errors(self.members()):
+            records = self.plan.read(batch)
             for member in own:
-                member.update(ranking)
-            others = [member for member in self._rankers() if not member.has_own_update]
-            Plan(others).update(ranking, None, None, count=True)
+                member.update(records[member.record])
+            others = [member for member in self.members() if not member.has_own_update]
+            Plan(others).update(Batch(records, None), count=True)
 
     def forward(
         self,
-        preds: Array | Ranking,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -158,9 +161,9 @@ class RankingCollection(MetricCollection):
         exempt_target: bool = False,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        ranking = self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
-        with unchanged_by_errors(self._rankers()):
-            return super().forward(ranking)
+        records = self.plan.read(Batch(preds, target, mask, groups, exclude, exempt_target))
+        with unchanged_by_errors(self.members()):
+            return super().forward(records)
 
     def compute(self) -> dict[str, Any]:
         """Return every member's value; all states are summed over the processes together."""
@@ -300,8 +303,8 @@ class RankingCollection(MetricCollection):
 
         With `cached`, no collective runs if all members of the group have cached values.
         """
-        members: dict[Any, list[RankingTally]] = {}
-        for member in self._rankers():
+        members: dict[Any, list[RecordMetric]] = {}
+        for member in self.members():
             if member.will_all_reduce:
                 members.setdefault(member.process_group, []).append(member)
         lent = [
@@ -319,14 +322,14 @@ class RankingCollection(MetricCollection):
     @property
     def plan(self) -> Plan:
         """The plan of an update for the members; made anew when the members change."""
-        members = self._rankers()
+        members = self.members()
         if self._plan is None or not self._plan.serves(members):
             self._plan = Plan(members)
         return self._plan
 
     def rank(
         self,
-        preds: Array | Ranking,
+        preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
@@ -338,7 +341,9 @@ class RankingCollection(MetricCollection):
 
         The ranking serves every member, and any other metric that needs no more ranks.
         """
-        return self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        found: Ranking = self.plan.read(batch)[Ranking]
+        return found
 
     def _form_groups(self) -> None:
         """Let members with equal state names and equal states share one state."""
@@ -362,15 +367,16 @@ class RankingCollection(MetricCollection):
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {**self.__dict__, "_plan": None}
 
-    def named_members(self) -> list[tuple[str, RankingTally]]:
+    def named_members(self) -> list[tuple[str, RecordMetric]]:
         """Return the members by name, without copying shared states."""
         return list(self._modules.items())  # type: ignore[arg-type]
 
-    def _rankers(self) -> list[RankingTally]:
+    def members(self) -> list[RecordMetric]:
+        """Return the members, without copying shared states."""
         return list(self._modules.values())  # type: ignore[arg-type]
 
 
-def _share(one: Any, other: RankingTally) -> bool:
+def _share(one: Any, other: RecordMetric) -> bool:
     """Return whether two members have equal state names and equal states."""
     return one.state_name == other.state_name and torch.equal(one.state, other.state)
 
@@ -384,7 +390,7 @@ def _check_group(members: list[Any]) -> None:
             )
 
 
-def _lend_sums(members: list[RankingTally], process_group: Any) -> list[RankingTally]:
+def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMetric]:
     """Sum the members' states over the processes, and return the members that got their sums."""
     # Members with one state name are summed once. All processes must agree on whether their states
     # are equal and whether cached values are outdated, so both flags are summed too.

@@ -1,15 +1,15 @@
 """The ranks of the relevant locations: among the scores of all candidates, or in lists of ids."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.backends import must_not_sync
+from nextloc_metrics.backends import UNLISTED, UNRETRIEVED, must_not_sync
 from nextloc_metrics.reading import Relevant, fill_slots, slots_of_sizes
-from nextloc_metrics.record import UNLISTED, UNRETRIEVED, TopCandidates
-from nextloc_metrics.top_candidates import Highest, candidates_of_scores
+from nextloc_metrics.top_candidates import Highest, TopCandidates, candidates_of_scores
 
 # A sort key above all ranks.
 _BEYOND = 1 << 39
@@ -32,33 +32,59 @@ _RANKS_PER_COUNT = 6
 _MANY_CANDIDATES = 1 << 4
 
 
-def find_ranks(
-    scores: Tensor, relevant: Relevant, depth: int | None, top: int
-) -> tuple[Tensor, Tensor, Tensor, TopCandidates | None]:
+class Found(NamedTuple):
+    """What a source of candidates found, for the relevant locations of N queries.
+
+    `first` is None if no first candidates were wanted.
+    """
+
+    ids: Tensor  #: int64 `[N, M]`, -1 for padding
+    above: Tensor  #: int64 `[N, M]`, UNRETRIEVED for padding, and where the score is NaN or -inf
+    tied: Tensor  #: int64 `[N, M]`, 1 there
+    first: TopCandidates | None
+
+    @classmethod
+    def of_counts(
+        cls, ids: Tensor, own: Tensor, above: Tensor, tied: Tensor, best: Highest | None, top: int
+    ) -> "Found":
+        """Make it of counts around the relevant locations' own scores `[N, M]`, NaN for padding."""
+        unretrieved = ~(own > -torch.inf)  # a NaN compares false
+        first = None if best is None else candidates_of_scores(best, top)
+        above = above.masked_fill(unretrieved, UNRETRIEVED)
+        return cls(ids, above, tied.masked_fill(unretrieved, 1), first)
+
+    def cut(self, top: int) -> "Found":
+        """Cut the first candidates to the first `top` ranks; 0 keeps the best only."""
+        first = self.first
+        return self if first is None or first.top <= top else self._replace(first=first.cut(top))
+
+    @classmethod
+    def cat(cls, parts: Sequence["Found"]) -> "Found":
+        """Concatenate what was found for several blocks of queries."""
+        ids, above, tied, first = zip(*parts, strict=True)
+        return cls(torch.cat(ids), torch.cat(above), torch.cat(tied), TopCandidates.cat(first))
+
+
+def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) -> Found:
     """Find the ranks of the relevant candidates.
 
     Args:
         scores: floating `[N, C]`, the scores of all candidates.
         relevant: the relevant candidates.
-        depth: the number of first ranks that matter; None for all.
-        top: the number of first ranks to keep; 1 for the best candidate only.
-
-    Returns:
-        The ids of relevant candidates, int64 `[N, M]`, -1 for padding; without grades, some beyond
-        `depth` may be missing. Their `above` and `tied`, int64 `[N, M]`, UNRETRIEVED and 1 for
-        padding and where the score is NaN or -inf. The first candidates, or None if `top` is 0.
+        depth: the number of first ranks that matter; None for all. Without grades, some relevant
+            candidates beyond may be missing.
+        top: the number of first ranks to keep; 1 for the best candidate only, 0 for none.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
-    if near is None:
-        ids = relevant.ids
-        own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-        above, tied, best = survey(scores, own, find_best=top > 0)
-        above, tied = mark_unretrieved(own, above, tied)
-    else:
-        ids, above, tied = near
+    if near is not None:
         best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
-    first = None if best is None else candidates_of_scores(highest(scores, best, top), top)
-    return ids, above, tied, first
+        first = None if best is None else candidates_of_scores(highest(scores, best, top), top)
+        return Found(*near, first)
+    ids = relevant.ids
+    own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
+    above, tied, best = survey(scores, own, find_best=top > 0)
+    found = None if best is None else highest(scores, best, top)
+    return Found.of_counts(ids, own, above, tied, found, top)
 
 
 def survey(
@@ -72,12 +98,6 @@ def survey(
 def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
     """Find the first `top` + 1 candidates of scores `[N, C]`, if `top` is above 1."""
     return Highest(best, backends.choose(scores).first(scores, top + 1) if top > 1 else None)
-
-
-def mark_unretrieved(own: Tensor, above: Tensor, tied: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace the counts by UNRETRIEVED and 1 where a location's own score is NaN or -inf."""
-    unretrieved = ~(own > -torch.inf)  # a NaN compares false
-    return above.masked_fill(unretrieved, UNRETRIEVED), tied.masked_fill(unretrieved, 1)
 
 
 def _find_within(

@@ -3,39 +3,28 @@
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.batch import Batch
 from nextloc_metrics.checks import is_integer
-from nextloc_metrics.counting import find_in_lists, find_ranks
+from nextloc_metrics.counting import Found, find_in_lists, find_ranks
 from nextloc_metrics.messages import describe, short
 from nextloc_metrics.reading import Relevant, positive_columns
-from nextloc_metrics.record import UNRETRIEVED, TopCandidates
-from nextloc_metrics.top_candidates import concatenate
 
 # Bytes of scores that are copied at once.
 _COPIED_BYTES = 1 << 22
 
 
-def read_exclude(
-    exclude: Array | None,
-    queries: torch.Size,
-    relevant: Relevant,
-    num_candidates: int | None,
-    exempt_target: bool,
-    validate_args: bool,
-) -> Tensor | None:
+def read_exclude(batch: Batch, relevant: Relevant, num_candidates: int | None) -> Tensor | None:
     """Convert `exclude` to ids int64 `[N, E]`, -1 for padding; None remains None.
 
     Args:
-        exclude: integer `[..., E]` or bool `[..., C]`.
-        queries: the shape of the queries.
+        batch: the batch; its `exclude` is integer `[..., E]` or bool `[..., C]`.
         relevant: the relevant locations.
         num_candidates: C; None for ids without a bound.
-        exempt_target: whether relevant locations are still ranked; else they raise.
-        validate_args: read the values, and raise where one is out of range.
     """
-    if exclude is None:
+    if batch.exclude is None:
         return None
-    exclude = as_tensor("exclude", exclude, relevant.ids.device)
+    exclude, queries, validate_args = batch.exclude, batch.preds.shape[:-1], batch.validate_args
     is_relevance = exclude.dtype == torch.bool
     if not (is_relevance or is_integer(exclude)):
         raise TypeError(
@@ -68,10 +57,10 @@ def read_exclude(
     ids = ids.masked_fill(ids < 0, -1)
     if num_candidates is not None:
         ids = ids.masked_fill(ids >= num_candidates, -1)
-    if not exempt_target and not validate_args:
+    if not batch.exempt_target and not validate_args:
         return ids
     clash = find_in_lists(relevant.ids, ids, None, None) < UNRETRIEVED
-    if exempt_target:
+    if batch.exempt_target:
         return ids.masked_fill(clash, -1)
     wrong_rows = (clash.any(1) & relevant.counted).nonzero()
     if wrong_rows.numel():
@@ -83,9 +72,7 @@ def read_exclude(
     return ids
 
 
-def find_ranks_without(
-    scores: Tensor, relevant: Relevant, excluded: Tensor, top: int
-) -> tuple[Tensor, Tensor, Tensor, TopCandidates | None]:
+def find_ranks_without(scores: Tensor, relevant: Relevant, excluded: Tensor, top: int) -> Found:
     """Call `find_ranks` on copies of the scores in which excluded ids `[N, E]` score -inf."""
     rows = max(1, _COPIED_BYTES // max(1, scores.element_size() * (scores.shape[1] + 1)))
     parts = []
@@ -94,8 +81,7 @@ def find_ranks_without(
         grades = None if relevant.grades is None else relevant.grades[part]
         here = Relevant(relevant.ids[part], grades, relevant.counted[part])
         parts.append(find_ranks(leave_out(scores[part], excluded[part]), here, None, top))
-    ids, above, tied = (torch.cat(found) for found in list(zip(*parts, strict=True))[:3])
-    return ids, above, tied, concatenate([found[3] for found in parts])
+    return Found.cat(parts)
 
 
 def leave_out(scores: Tensor, excluded: Tensor) -> Tensor:

@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.checks import check_positive, is_integer
+from nextloc_metrics.counting import Columns
 from nextloc_metrics.messages import describe, short
-from nextloc_metrics.record import UNRETRIEVED, Ranks
 
 
 def read_ranks(
@@ -76,7 +77,7 @@ def _check_range(
         )
 
 
-def check_blocks(ranking: Ranks) -> None:
+def check_blocks(ranking: Columns) -> None:
     """Raise if tied blocks of a query overlap, or one is too small for its relevant locations."""
     above, tied = ranking.above, ranking.tied
     before, here = slice(None, -1), slice(1, None)

@@ -1,307 +1,58 @@
-"""The base classes of ranking metrics: updates, and the mean of a score over queries."""
+"""The base classes of metrics of ranks, and the scores of several of them at once."""
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeVar
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import torch
-import torch.distributed
 from torch import Tensor
 
-from nextloc_metrics import exact, intervals, scoring
+from nextloc_metrics import exact, scoring
 from nextloc_metrics.arrays import Array
-from nextloc_metrics.checks import check_bool, check_choice, check_ignored
-from nextloc_metrics.messages import short
-from nextloc_metrics.plan import Plan
-from nextloc_metrics.queries import EmptyTargetAction, score_queries, tally_together
-from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import Ties
-from nextloc_metrics.state import SummedMetric
+from nextloc_metrics.checks import check_choice
+from nextloc_metrics.mean import MeanMetric, RecordMetric
+from nextloc_metrics.messages import describe, short
+from nextloc_metrics.ranking import Ranking, Ties
 
-Read = TypeVar("Read")
+EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
 
 #: the largest number of groups or locations; no memory can hold more
 LARGEST_STATE = 1 << 40
 
 
-class RankingTally(SummedMetric):
-    """A metric whose state is one integer tensor, summed over queries, batches and processes.
+class RankingTally(RecordMetric):
+    """A metric that reads the ranks of the relevant locations, a `Ranking`."""
 
-    A subclass declares its options as in [`SummedMetric`][nextloc_metrics.state.SummedMetric].
-
-    Args:
-        ignore_index: an id that is never relevant; a query with only ignored ids is skipped. The
-            id is still ranked as a candidate.
-        validate_args: read the values of the arguments, and raise where they are out of range.
-        options: the options of a subclass, and TorchMetrics' own keyword arguments.
-    """
-
-    is_differentiable = False
-    higher_is_better: bool | None = True
-    plot_lower_bound: float | None = 0.0
-    plot_upper_bound: float | None = 1.0
-
-    ignore_index: int | None
-    validate_args: bool
-
-    _plan: Plan | None
-
-    def __init__(
-        self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
-    ) -> None:
-        check_bool("validate_args", validate_args)
-        check_ignored(ignore_index)
-        super().__init__(ignore_index=ignore_index, validate_args=validate_args, **options)
-        self._plan = None
-
-    @property
-    def top(self) -> int:
-        """How many of the first ranks a `Ranking` must keep for this metric."""
-        return 0
-
-    @property
-    def best_only(self) -> bool:
-        """Whether the metric reads `Ranking.best` only and no `top_candidates`; `top` is then 1."""
-        return False
-
-    @property
-    def keeps_scores(self) -> bool:
-        """Whether a `Ranking` must keep the scores of all candidates for this metric."""
-        return False
-
-    @property
-    def depth(self) -> int | None:
-        """How many of the first ranks this metric reads; None for all.
-
-        If every metric of a collection has a depth, the columns of the `Ranking` may lack relevant
-        locations beyond the largest depth; `num_relevant` still counts them.
-        """
-        return None
-
-    @property
-    def one_pass(self) -> scoring.Formula | int | None:
-        """What the fused update computes where every query has one relevant location.
-
-        A formula, whose scores are averaged; or the number of locations, whose decisions are
-        counted. None where the fused update cannot serve this metric.
-        """
-        return None
-
-    @property
-    def unit(self) -> str:
-        """The unit of the value in tables, such as `km`; empty for a fraction."""
-        return ""
-
-    @property
-    def scale(self) -> float:
-        """The value of a score of 1 in `unit`, such as the largest distance in km."""
-        return 1.0
-
-    @abstractmethod
-    def tally(self, ranking: Ranking) -> Tensor:
-        """Return the batch's summand of the state: int64, in the shape of the state."""
-
-    @staticmethod
-    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        """Return the batch's summands for several metrics that share this method."""
-        return [metric.tally(ranking) for metric in metrics]
-
-    def update(
-        self,
-        preds: Array | Ranking,
-        target: Array | None = None,
-        mask: Array | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-    ) -> None:
-        """Add a batch of queries.
-
-        NumPy arrays, columns of pandas, polars or Arrow, and nested lists are converted to tensors
-        on the metric's device.
-
-        Args:
-            preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
-                ids, best first, padded with -1; or a `Ranking` without further arguments. `...` is
-                the shape of the queries, such as `[N]` or `[N, T]`.
-            target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
-                padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
-            mask: bool `[...]`; False skips the query.
-            exclude: candidates that are not ranked, such as visited locations: integer
-                `[..., E]`, ids padded with -1; or bool `[..., C]`.
-            exempt_target: rank a relevant location that is in `exclude` instead of raising.
-        """
-        self.plan.update(preds, target, mask, None, exclude, exempt_target, count=False)
+    record = Ranking
 
     def rank(
         self,
         preds: Array | Ranking,
         target: Array | None = None,
         mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
         """Return the ranks of the relevant locations; the arguments are those of `update`."""
-        return self.plan.rank(preds, target, mask, None, exclude, exempt_target)
+        ranking: Ranking = self.read(
+            preds, target, mask, groups, exclude=exclude, exempt_target=exempt_target
+        )
+        return ranking
 
-    @property
-    def plan(self) -> Plan:
-        """The plan of an update: what this metric needs from a batch."""
-        own = vars(self)
-        if own["_plan"] is None:
-            own["_plan"] = Plan([self])
-        return own["_plan"]  # type: ignore[no-any-return]
-
-    def check(self, ranking: Ranking) -> None:
+    def check(self, record: Ranking) -> None:
         """Raise if this metric cannot be updated with the ranking."""
-        if ranking.device != self.state.device:
-            raise ValueError(
-                f"{short(self)} is on {self.state.device} and its input on {ranking.device}; "
-                "move the metric with `.to(device)`, or make it an attribute of the module that "
-                "you move."
-            )
-        if self.ignore_index is not None and ranking.ignore_index != self.ignore_index:
+        super().check(record)
+        if self.ignore_index is not None and record.ignore_index != self.ignore_index:
             raise ValueError(
                 f"`ignore_index` must be equal for a metric and its Ranking, got "
-                f"{self.ignore_index} for {short(self)} and {ranking.ignore_index} for the Ranking."
-            )
-        if self.top and self.best_only:
-            _ = ranking.best  # raises if it was not kept
-        elif self.top:
-            ranking.top_candidates(self.top)
-        if ranking.depth is not None and (self.depth is None or self.depth > ranking.depth):
-            raise ValueError(
-                f"{short(self)} reads {self.depth or 'all'} ranks, but its Ranking was made "
-                f"for the first {ranking.depth}; make it with `depth={self.depth}`."
+                f"{self.ignore_index} for {short(self)} and {record.ignore_index} for the Ranking."
             )
 
-    @property
-    def averages_scores(self) -> bool:
-        """Whether the value is a mean of scores and so has a confidence interval."""
-        return False
 
-    def estimate(self) -> intervals.Estimate:
-        """Return the mean of the scores in the state, with its standard error."""
-        raise TypeError(
-            f"{short(self)} has no standard error: it is not a mean of per-query scores; "
-            "bootstrap over queries or users instead."
-        )
-
-    def standard_error(self) -> Tensor:
-        """Return the standard error of `compute`, over all processes; NaN below two queries.
-
-        Raises:
-            TypeError: the value is not a mean of scores.
-        """
-        error = self._estimate().standard_error * self.scale
-        return error.float().to(self.state.device)
-
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the bounds of the confidence interval for the mean over all possible queries.
-
-        The bounds are computed from the sums of all processes and are equal bit for bit on every
-        process. The formula takes queries as independent. If they are not, such as the queries of
-        one user, the interval is too narrow: use
-        `Grouped(metric, num_groups, average="queries")`.
-
-        For scores of 0 and 1 it is Wilson's interval. For scores between, it is Wilson's with the
-        effective sample size, the number of 0/1 scores that have the same standard error. The
-        interval contains the value, stays within the range of the metric, and is NaN without data.
-
-        Args:
-            confidence: the confidence level, such as 0.95.
-
-        Returns:
-            The lower and the upper bound, in the shape of `compute`.
-
-        Raises:
-            TypeError: the value is not a mean of scores.
-            ValueError: `confidence` is not between 0 and 1.
-
-        Example:
-            >>> from torch import tensor
-            >>> from nextloc_metrics import AccuracyAtK
-            >>> accuracy = AccuracyAtK(1)
-            >>> accuracy.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
-            >>> accuracy.compute(), accuracy.interval()
-            (tensor(0.3000), (tensor(0.2189), tensor(0.3958)))
-
-        Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
-        inference", JASA 22, 1927.
-        """
-        intervals.check_confidence(confidence)
-        low, high = self._estimate().interval(confidence)
-        bounds = [(bound * self.scale).float().to(self.state.device) for bound in (low, high)]
-        return bounds[0], bounds[1]
-
-    def _estimate(self) -> intervals.Estimate:
-        if not self.averages_scores:
-            return self.estimate()  # raises before the processes wait for each other
-        return self.of_all_processes(self.estimate)
-
-    def of_all_processes(self, read: Callable[[], Read]) -> Read:
-        """Return `read()`, called while the state is summed over all processes."""
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn,
-            should_sync=self._to_sync,
-            should_unsync=self._should_unsync,
-        ):
-            return read()
-
-    def numbers(self) -> tuple[Any, int]:
-        """Return the number of counted and of undecided queries, over all processes.
-
-        The first is an int64 tensor for groups, and None if a subclass does not count queries.
-        """
-        return self.of_all_processes(
-            lambda: (getattr(self, "num_queries", None), getattr(self, "num_undecided", 0))
-        )
-
-    @property
-    def has_own_update(self) -> bool:
-        """Whether a user's subclass overrides `update`."""
-        return not type(self).update.__module__.startswith("nextloc_metrics.")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes for a copy, without the plan, which the copy makes anew."""
-        return {**super().__getstate__(), "_plan": None}
-
-    @property
-    def plot_label(self) -> str:
-        """The label of the value in plots, such as `NDCG@10`."""
-        k = self._options.get("k")
-        return type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
-
-    @property
-    def plot_labels(self) -> dict[str, str]:
-        """The plot labels of a dict of values, by key; empty if the value is not a dict."""
-        return {}
-
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw the value: a dot with its interval, or a bar for every group.
-
-        Hundreds of groups are drawn as a histogram of their values. Axes of fractions are in
-        percent, from the lowest to the highest possible value.
-
-        Args:
-            val: a value of `compute` or `forward`, or a list of values of several steps, drawn
-                as lines; None computes the value and its interval, on all processes.
-            ax: the matplotlib axes to draw on; None makes a figure.
-
-        Returns:
-            The figure and its axes.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-            ValueError: `val` does not have the shape of a value of this metric.
-        """
-        from nextloc_metrics.report import plotting
-
-        return plotting.plot_metric(self, val, ax)
-
-
-class RankingMetric(RankingTally):
+class RankingMetric(MeanMetric, RankingTally):
     """The mean over queries of a score in [0, 1].
 
     To write your own metric, subclass this class and define
@@ -387,60 +138,103 @@ class RankingMetric(RankingTally):
             return self.formula
         return None
 
-    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
-        scores, counted = score_queries([self], ranking)
+        scores, counted = score_together([self], record)
         return scores[0], counted
 
-    def empty_tally(self) -> Tensor:
-        """Return the zero state: sum of scores, sum of squares, number of queries."""
-        return torch.zeros(3, dtype=torch.int64)
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        """Return the exact sums of a batch's scores."""
-        return tally_together([self], ranking)[0]
-
     @staticmethod
-    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
+    def tallies(metrics: Sequence[Any], record: Ranking) -> list[Tensor]:
         """Sum the scores of several metrics; those with equal options are scored together."""
-        together: dict[Any, list[int]] = {}
-        for number, metric in enumerate(metrics):
+        together: dict[Any, list[Any]] = {}
+        for metric in metrics:
             alike = metric.ties, metric.empty_target_action
-            key = alike if metric.averages_scores else number
-            together.setdefault(key, []).append(number)
+            key = alike if type(metric).tally is MeanMetric.tally else id(metric)
+            together.setdefault(key, []).append(metric)
         found: dict[int, Tensor] = {}
-        for key, numbers in together.items():
-            group = [metrics[number] for number in numbers]
-            sums = [group[0].tally(ranking)] if key in numbers else tally_together(group, ranking)
-            found.update(zip(numbers, sums, strict=True))
-        return [found[number].contiguous() for number in range(len(metrics))]
+        for same in together.values():
+            if type(same[0]).tally is MeanMetric.tally:
+                sums = exact.tally(*score_together(same, record)).to(record.device)
+            else:
+                sums = same[0].tally(record)[None]
+            found.update(zip(map(id, same), sums.unbind(), strict=True))
+        return [found[id(metric)].contiguous() for metric in metrics]
 
-    def check(self, ranking: Ranking) -> None:
+    def check(self, record: Ranking) -> None:
         """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
+        super().check(record)
         if self.empty_target_action == "error":
-            empty = (ranking.counted & (ranking.num_relevant == 0)).nonzero()
+            empty = (record.counted & (record.num_relevant == 0)).nonzero()
             if empty.numel():
                 raise ValueError(
                     "every query must have a relevant location with `empty_target_action='error'`, "
                     f"but query {int(empty[0])} has none; exclude it with `mask`."
                 )
 
-    def compute(self) -> Tensor:
-        """Return the mean score, NaN without a query."""
-        return exact.mean(self.state) * self.scale
 
-    @property
-    def averages_scores(self) -> bool:
-        """True unless a subclass overrides `tally` or `compute`."""
-        kind = type(self)
-        return kind.tally is RankingMetric.tally and kind.compute is RankingMetric.compute
+def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
+    """Score the queries with metrics that have equal `ties` and `empty_target_action`.
 
-    def estimate(self) -> intervals.Estimate:
-        """Return the mean and its standard error, with queries taken as independent."""
-        return intervals.of_queries(self.state) if self.averages_scores else super().estimate()
+    Returns:
+        The scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
+    """
+    if ranking.device.type == "mps":  # has no float64
+        ranking = ranking.to("cpu")
+    ranking = ranking.break_ties(metrics[0].ties)
+    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
+    known = [formula for formula in formulas if formula is not None]
+    together = iter(scoring.evaluate(ranking, known)) if known else iter(())
+    scores = torch.stack(
+        [
+            _own_score(metric, ranking) if formula is None else next(together)
+            for metric, formula in zip(metrics, formulas, strict=True)
+        ]
+    )
+    return finish_scores(metrics, scores, ranking)
 
-    @property
-    def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
-        return int(self.state[2])
+
+def finish_scores(
+    metrics: Sequence[RankingMetric], scores: Tensor, ranking: Ranking
+) -> tuple[Tensor, Tensor]:
+    """Apply `empty_target_action`; return the scores, 0 where skipped, and which count."""
+    action = metrics[0].empty_target_action
+    if action != "skip":
+        scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
+    counted = counted_queries(ranking, action)
+    scores = scores.masked_fill(~counted, 0)
+    check_scores(metrics, scores)
+    return scores, counted
+
+
+def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
+    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is not in [0, 1]."""
+    if scores.numel() and any(metric.validate_args for metric in metrics):
+        low, high = (float(bound) for bound in scores.aminmax())
+        if not _are_scores(low, high):
+            for metric, row in zip(metrics, scores, strict=True):
+                low, high = float(row.amin()), float(row.amax())
+                if metric.validate_args and not _are_scores(low, high):
+                    raise ValueError(
+                        f"`score` of {short(metric)} must return values in [0, 1], got {low} to "
+                        f"{high}."
+                    )
+
+
+def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
+    scores = metric.score(ranking)
+    shape = ranking.num_relevant.shape
+    if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
+        raise ValueError(
+            f"`score` of {short(metric)} must return real numbers of shape ({len(ranking)},), one "
+            f"per query, got {describe(scores)}."
+        )
+    return scores.detach().double()
+
+
+def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
+    """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
+    return ranking.answerable if action == "skip" else ranking.counted
+
+
+def _are_scores(low: float, high: float) -> bool:
+    return low >= 0 and high <= exact.HIGHEST_SCORE  # a NaN compares false

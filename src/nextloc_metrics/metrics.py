@@ -7,8 +7,8 @@ from torch import Tensor
 
 from nextloc_metrics import exact, scoring
 from nextloc_metrics.checks import check_bool, check_choice, check_positive
-from nextloc_metrics.metric import RankingMetric
-from nextloc_metrics.queries import check_scores, counted_queries
+from nextloc_metrics.metric import RankingMetric, check_scores, counted_queries
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
 
 
@@ -18,9 +18,9 @@ class _CutAtK(RankingMetric):
     k: int | None
 
     @property
-    def depth(self) -> int | None:
-        """The number of ranks read: `k`, or None where a subclass overrides `score`."""
-        return None if self.has_own_score else self.k
+    def needs(self) -> Needs:
+        """The first `k` ranks, or all where a subclass overrides `score`."""
+        return Needs(depth=None if self.has_own_score else self.k)
 
 
 class AccuracyAtK(_CutAtK):
@@ -230,9 +230,9 @@ class PrecisionAtK(_CutAtK):
     denominator: scoring.Denominator
 
     @property
-    def top(self) -> int:
-        """The list length is needed up to k where it is the denominator."""
-        return self.k if self.denominator == "retrieved" else 0
+    def needs(self) -> Needs:
+        """The first `k` ranks; also their length where it is the denominator."""
+        return super().needs | Needs(self.k * (self.denominator == "retrieved"), depth=1)
 
     @property
     def formula(self) -> scoring.Formula | None:

@@ -5,26 +5,58 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.arrays import Array, as_tensor_or_text
+from nextloc_metrics.batch import Batch
 from nextloc_metrics.messages import short
+from nextloc_metrics.needs import Needs, merge_needs
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Record, Records
 from nextloc_metrics.scoring import Formula, for_one_relevant
-
-if TYPE_CHECKING:
-    from nextloc_metrics.metric import RankingTally
 
 # Subclasses of tensors may have no plain memory.
 _PLAIN = Tensor, torch.nn.Parameter
 
 
+class Member(Protocol):
+    """What a plan asks of a metric."""
+
+    state_name: str
+    ignore_index: int | None
+    validate_args: bool
+
+    @property
+    def record(self) -> type[Record]:
+        """The class of the record that the metric reads."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it reads of the record."""
+
+    @property
+    def one_pass(self) -> Formula | int | None:
+        """What the fused update computes for it; None if it cannot."""
+
+    @property
+    def state(self) -> Tensor:
+        """The state."""
+
+    def check(self, record: Any) -> None:
+        """Raise if the metric cannot be updated with the record."""
+
+    @staticmethod
+    def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
+        """Return the batch's summands for several metrics that share this method."""
+
+
 class Plan:
-    """Rank a batch once for several metrics, and update all of them or none.
+    """Read a batch once for several metrics, and update all of them or none.
 
     Metrics with the same state name have equal summands. Each of these *kinds* is checked and
     tallied once per batch.
@@ -33,7 +65,7 @@ class Plan:
         members: metrics with equal `ignore_index`.
     """
 
-    def __init__(self, members: Sequence[RankingTally]) -> None:
+    def __init__(self, members: Sequence[Member]) -> None:
         self.members = tuple(members)
         kinds = {member.state_name: member for member in members}
         self.kinds = tuple(kinds.values())
@@ -41,73 +73,74 @@ class Plan:
         self._kind_of = [numbers[member.state_name] for member in members]
         self.ignore_index = next((member.ignore_index for member in members), None)
         self.validate_args = any(member.validate_args for member in members)
-        self.top = max((member.top for member in members), default=0)
-        self.best_only = all(member.best_only for member in members if member.top)
-        self.keep_scores = any(member.keeps_scores for member in members)
+        self.needs = {
+            kind: merge_needs(member.needs for member in members if member.record is kind)
+            for kind in {member.record: None for member in members}
+        }
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
-        self._formulas = _read_formulas(self.kinds)
-        depths = [member.depth for member in members]
-        known = [depth for depth in depths if depth is not None]
-        self.depth = max(known, default=None) if len(known) == len(depths) else None
+        self._of_ranks = [n for n, kind in enumerate(self.kinds) if kind.record is Ranking]
+        self._formulas = _read_formulas([self.kinds[number] for number in self._of_ranks])
 
-    def serves(self, members: Sequence[RankingTally]) -> bool:
+    def serves(self, members: Sequence[Member]) -> bool:
         """Whether the plan was made for these metric objects, in this order."""
         return len(members) == len(self.members) and all(map(operator.is_, members, self.members))
 
-    def rank(
-        self,
-        preds: Array | Ranking,
-        target: Array | None,
-        mask: Array | None,
-        groups: Array | Mapping[str, Array] | None = None,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-    ) -> Ranking:
-        """Return `preds` if it is a `Ranking`, or make a ranking for all metrics."""
-        if isinstance(preds, Ranking):
-            if target is not None or mask is not None or exclude is not None:
-                raise ValueError(
-                    "a Ranking already holds its `target`, `mask` and `exclude`; pass it alone."
-                )
-            return self._with_groups(preds, groups)
-        if target is None:
-            raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
-        ranking = Ranking.from_predictions(
-            *self._read(preds, target),
-            mask,
-            exclude=exclude,
-            exempt_target=exempt_target,
-            ignore_index=self.ignore_index,
-            validate_args=self.validate_args,
-            top=self.top,
-            depth=self.depth,
-            best_only=self.best_only,
-            keep_scores=self.keep_scores,
+    def read(self, batch: Batch) -> Records:
+        """Return the records that the members read, each made once; `batch` may hold them."""
+        if isinstance(batch.preds, Record):
+            batch = replace(batch, preds=Records({type(batch.preds): batch.preds}))
+        if isinstance(batch.preds, Records):
+            return self._given(batch)
+        return self._read(self._convert(batch), self.needs)
+
+    def _given(self, batch: Batch) -> Records:
+        """Return records that were read before."""
+        if batch.target is not None or batch.mask is not None or batch.exclude is not None:
+            raise ValueError(
+                "a Ranking already holds its `target`, `mask` and `exclude`; pass it alone."
+            )
+        given = list(batch.preds.values())
+        found = {kind: next((x for x in given if isinstance(x, kind)), None) for kind in self.needs}
+        if missing := [kind.__name__ for kind, record in found.items() if record is None]:
+            raise ValueError(
+                f"`preds` must be a {missing[0]}, or predictions with `target`, got "
+                f"{type(given[0]).__name__}."
+            )
+        return Records(
+            {kind: self._with_groups(record, batch.groups) for kind, record in found.items()}
         )
-        return self._with_groups(ranking, groups)
 
-    def _read(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
-        """Convert arrays to tensors on the metrics' device."""
-        if isinstance(preds, Tensor) and isinstance(target, Tensor):
-            return preds, target
-        device = self.members[0].state.device if self.members else None
-        return as_tensor("preds", preds, device), as_tensor("target", target, device)
+    def _convert(self, batch: Batch) -> Batch:
+        """Return the batch as tensors, those of arrays on the metrics' device."""
+        if batch.target is None:
+            raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
+        return batch.read(self.members[0].state.device if self.members else None)
 
-    def _with_groups(self, ranking: Ranking, groups: Array | Mapping[str, Array] | None) -> Ranking:
+    def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
+        ignored, validate = self.ignore_index, self.validate_args
+        batch = replace(batch, ignore_index=ignored, validate_args=validate)
+        return Records(
+            {
+                kind: self._with_groups(kind.read(batch, needs), batch.groups)
+                for kind, needs in kinds.items()
+            }
+        )
+
+    def _with_groups(self, record: Any, groups: Any) -> Any:
         if isinstance(groups, Mapping):
-            device = ranking.device
-            named = {name: self._number(name, x, device) for name, x in groups.items()}
-            ranking = ranking.with_groups(named)
+            groups = {name: self._number(name, x, record.device) for name, x in groups.items()}
         elif groups is not None:
-            ranking = ranking.with_groups(self._number(None, groups, ranking.device))
-        if "" in ranking.groups and len(self._kinds_of_groups) > 1:
+            groups = self._number(None, groups, record.device)
+        if groups is not None:
+            record = record.with_groups(groups)
+        if "" in record.groups and len(self._kinds_of_groups) > 1:
             raise ValueError(
                 "`groups` without names fits only one kind of `Grouped` members, got (by, "
                 f"num_groups) {short(sorted(self._kinds_of_groups, key=str))}; give each a `by=`, "
                 "and pass `groups={name: ...}`."
             )
-        return ranking
+        return record
 
     def _number(self, name: str | None, groups: Array, device: torch.device) -> Tensor:
         """Replace text labels by numbers, with the labels of the members grouped by them."""
@@ -122,55 +155,50 @@ class Plan:
             )
         return found[0].number(text).to(device)  # type: ignore[no-any-return]
 
-    def update(
-        self,
-        preds: Array | Ranking,
-        target: Array | None,
-        mask: Array | None,
-        groups: Array | Mapping[str, Array] | None = None,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        *,
-        count: bool,
-    ) -> None:
+    def update(self, batch: Batch, *, count: bool) -> None:
         """Add a batch to all metrics, or raise and change none.
 
         Args:
-            preds: as for `RankingMetric.update`.
-            target: as for `RankingMetric.update`.
-            mask: as for `RankingMetric.update`.
-            groups: the group of every query.
-            exclude: as for `RankingMetric.update`.
-            exempt_target: as for `RankingMetric.update`.
+            batch: the arguments of the update.
             count: whether to count an update of each metric and clear its cached value.
         """
-        tallies = None
-        if not isinstance(preds, Ranking) and target is not None:
-            preds, target = self._read(preds, target)
-        if mask is None and groups is None and exclude is None:
-            tallies = self._tally_scores(preds, target)
-        if tallies is None:
-            tallies = self.tally(self.rank(preds, target, mask, groups, exclude, exempt_target))
-        self._add(tallies, count)
+        if isinstance(batch.preds, Record | Records):
+            self._add(self.tally(self.read(batch)), count)
+            return
+        batch = self._convert(batch)
+        found = self._tally_scores(batch) or {}
+        kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
+        if kinds:
+            found |= self._tally(self._read(batch, kinds))
+        self._add([found[number] for number in range(len(self.kinds))], count)
 
-    def tally(self, ranking: Ranking) -> list[Tensor]:
+    def tally(self, records: Records) -> list[Tensor]:
         """Return the batch's summand for each kind, or raise if a kind refuses the batch."""
-        for member in self.kinds:
-            member.check(ranking)
-        families: dict[Any, list[int]] = {}
-        for number, member in enumerate(self.kinds):
-            families.setdefault(type(member).tallies, []).append(number)
-        found: dict[int, Tensor] = {}
-        for tallies, numbers in families.items():
-            of_kinds = tallies([self.kinds[number] for number in numbers], ranking)
-            found.update(zip(numbers, of_kinds, strict=True))
+        found = self._tally(records)
         return [found[number] for number in range(len(self.kinds))]
 
-    def _tally_scores(self, preds: Any, target: Any) -> list[Tensor] | None:
+    def _tally(self, records: Records) -> dict[int, Tensor]:
+        """Return the summands, by number, of the kinds that read these records."""
+        families: dict[Any, list[int]] = {}
+        for number, member in enumerate(self.kinds):
+            if member.record in records:
+                member.check(records[member.record])
+                family = member.record, type(member).tallies
+                families.setdefault(family, []).append(number)
+        found: dict[int, Tensor] = {}
+        for (kind, tallies), numbers in families.items():
+            of_kinds = tallies([self.kinds[number] for number in numbers], records[kind])
+            found.update(zip(numbers, of_kinds, strict=True))
+        return found
+
+    def _tally_scores(self, batch: Batch) -> dict[int, Tensor] | None:
         """Fused update: tally in one pass if every query has one relevant location.
 
         Returns None where this is not possible; a `Ranking` then serves, and raises errors.
         """
+        preds, target = batch.preds, batch.target
+        if batch.mask is not None or batch.groups is not None or batch.exclude is not None:
+            return None
         if not self._formulas or type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return None
         formulas = tuple(one for one in self._formulas if not isinstance(one, int))
@@ -184,7 +212,7 @@ class Plan:
             or preds.is_neg()
             or target.is_neg()
             or (num_locations is not None and preds.shape[1] > num_locations)
-            or any(member.state.device != preds.device for member in self.kinds)
+            or any(self.kinds[n].state.device != preds.device for n in self._of_ranks)
         ):
             return None
         backend = backends.choose(preds)
@@ -195,10 +223,10 @@ class Plan:
         if found is None:
             return None
         sums = iter(found[0])
-        return [
-            found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
-            for one in self._formulas
-        ]
+        return {
+            number: found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
+            for number, one in zip(self._of_ranks, self._formulas, strict=True)
+        }
 
     def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
         """Add the summands of the kinds to the states of all metrics."""
@@ -217,7 +245,7 @@ class Plan:
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
 
 
-def _read_formulas(kinds: Sequence[RankingTally]) -> tuple[Formula | int, ...]:
+def _read_formulas(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
     """Return each kind's `one_pass`: a formula, or the number of locations of decisions.
 
     Empty if a kind has neither, if two count decisions, or if no kind has a formula.

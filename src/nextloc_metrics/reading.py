@@ -8,9 +8,9 @@ from torch import Tensor
 
 from nextloc_metrics import backends
 from nextloc_metrics.backends import must_not_sync
+from nextloc_metrics.batch import Batch
 from nextloc_metrics.checks import is_integer
 from nextloc_metrics.messages import describe, got, short
-from nextloc_metrics.record import gain_dtype
 
 
 @dataclass(eq=False)
@@ -32,16 +32,10 @@ class Relevant:
         return self.ids.shape[1]
 
 
-def read_target(
-    preds: Tensor,
-    target: Tensor,
-    mask: Tensor | None,
-    *,
-    num_candidates: int | None,
-    ignore_index: int | None,
-    validate_args: bool,
-) -> Relevant:
+def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
     """Convert any form of `target` to ids; `Ranking.from_scores` lists the forms."""
+    preds, target, mask = batch.preds, batch.target, batch.mask
+    ignore_index, validate_args = batch.ignore_index, batch.validate_args
     _check_form(preds, target, num_candidates)
     queries = preds.shape[:-1]
     counted = _read_mask(mask, queries, target.device)
@@ -206,3 +200,8 @@ def _check_range(ids: Tensor, counted: Tensor, num_candidates: int | None, padde
             f"{lowest if lowest < 0 else highest}; exclude queries without a location with "
             "`ignore_index` or `mask`."
         )
+
+
+def gain_dtype(device: torch.device) -> torch.dtype:
+    """Return the widest floating dtype of a device."""
+    return torch.float32 if device.type == "mps" else torch.float64

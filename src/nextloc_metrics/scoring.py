@@ -25,9 +25,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends import must_not_sync
+from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
 from nextloc_metrics.exact import row_product, row_sum
-from nextloc_metrics.record import UNRETRIEVED, Ranks
+from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.weights import (
     SUMMED_RANKS,
     TABLE_LENGTH,
@@ -77,7 +77,7 @@ class Formula(NamedTuple):
     gain: Gain = "linear"
 
 
-def evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
+def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     """Score every query with several formulas, float64 `[len(formulas), N]`.
 
     A score is the expectation over a random order of tied candidates; 0 without a relevant
@@ -92,7 +92,7 @@ def evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
     return torch.cat([_evaluate(part, formulas) for part in parts], 1)
 
 
-def _evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
+def _evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:
     """Evaluate formulas for few queries; intermediate tensors are shared between formulas."""
     blocks = _retrieved(ranking)
     tied = blocks.tied.double()
@@ -129,7 +129,7 @@ def _evaluate(ranking: Ranks, formulas: Sequence[Formula]) -> Tensor:
     return torch.stack(scores)
 
 
-def _divisor(ranking: Ranks, formula: Formula) -> Tensor | float | None:
+def _divisor(ranking: Ranking, formula: Formula) -> Tensor | float | None:
     """Return the divisor of a formula, for every query; None for 1."""
     over, k, number = formula.over, formula.k, ranking.num_relevant
     if over == "1" or (over != "n" and k is None):
@@ -174,7 +174,7 @@ def for_one_relevant(
     return table, np.array(last), np.array(start), np.array(divisor)
 
 
-def hits(ranking: Ranks, k: int) -> Tensor:
+def hits(ranking: Ranking, k: int) -> Tensor:
     """Count the relevant locations within the first k ranks: the sum over them of m / e.
 
     Unlike other scores it is not a fraction but a number of locations, at most `min(n, k)`.
@@ -182,7 +182,7 @@ def hits(ranking: Ranks, k: int) -> Tensor:
     return evaluate(ranking, [Formula("count", k, "all", "1")])[0]
 
 
-def accuracy(ranking: Ranks, k: int) -> Tensor:
+def accuracy(ranking: Ranking, k: int) -> Tensor:
     """Score 1 if any relevant location is within the first k ranks (hit rate).
 
     The probability that none of the `r` relevant ones of the first block is on its first `m`
@@ -191,7 +191,7 @@ def accuracy(ranking: Ranks, k: int) -> Tensor:
     return evaluate(ranking, [Formula("count", k, "first", "1")])[0]
 
 
-def reciprocal_rank(ranking: Ranks, k: int | None = None) -> Tensor:
+def reciprocal_rank(ranking: Ranking, k: int | None = None) -> Tensor:
     """Invert the rank of the first relevant location: 1 / rank, 0 beyond rank k.
 
     For one relevant location in the first block it is (H(A + m) - H(A)) / e; for several, the sum
@@ -200,7 +200,7 @@ def reciprocal_rank(ranking: Ranks, k: int | None = None) -> Tensor:
     return evaluate(ranking, [Formula("harmonic", k, "first", "1")])[0]
 
 
-def ndcg(ranking: Ranks, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
+def ndcg(ranking: Ranking, k: int, gain: Gain = "linear", ideal: Ideal = "truncated") -> Tensor:
     """Discount each gain by 1 / log2(rank + 1), and divide by the ideal DCG.
 
     DCG@k is the sum over the relevant ones of g (L(min(A + e, k)) - L(min(A, k))) / e. The ideal
@@ -210,7 +210,7 @@ def ndcg(ranking: Ranks, k: int, gain: Gain = "linear", ideal: Ideal = "truncate
     return evaluate(ranking, [Formula("discount", k, "all", over, gain)])[0]
 
 
-def average_precision(ranking: Ranks, k: int, normalizer: Normalizer = "min") -> Tensor:
+def average_precision(ranking: Ranking, k: int, normalizer: Normalizer = "min") -> Tensor:
     """Average the precision at each relevant location's rank, over the first k ranks.
 
     The sum over the relevant ones of ((R + 1 - c (A + 1)) (H(A + m) - H(A)) + c m) / e with
@@ -220,25 +220,25 @@ def average_precision(ranking: Ranks, k: int, normalizer: Normalizer = "min") ->
     return evaluate(ranking, [Formula("harmonic", k, "precision", over)])[0]
 
 
-def precision(ranking: Ranks, k: int, denominator: Denominator = "k") -> Tensor:
+def precision(ranking: Ranking, k: int, denominator: Denominator = "k") -> Tensor:
     """Divide the hits within the first k ranks by k (`"retrieved"`: by min(k, list length))."""
     return evaluate(ranking, [Formula("count", k, "all", denominator)])[0]
 
 
-def recall(ranking: Ranks, k: int, normalized: bool = False) -> Tensor:
+def recall(ranking: Ranking, k: int, normalized: bool = False) -> Tensor:
     """Divide the hits within the first k ranks by n (normalized: by min(n, k))."""
     return evaluate(ranking, [Formula("count", k, "all", "min(n, k)" if normalized else "n")])[0]
 
 
-def f1(ranking: Ranks, k: int) -> Tensor:
+def f1(ranking: Ranking, k: int) -> Tensor:
     """Take the harmonic mean of precision and recall at k: 2 hits / (k + n)."""
     return evaluate(ranking, [Formula("count", k, "all", "(n + k) / 2")])[0]
 
 
-def _gains(ranking: Ranks, gain: Gain) -> Tensor:
+def _gains(ranking: Ranking, gain: Gain) -> Tensor:
     """Return the gains of graded locations, by column, float64."""
     assert ranking.grades is not None
-    # without validation a grade may be infinite, and NaN or negative in a Ranks made by hand
+    # without validation a grade may be infinite, and NaN or negative in a Ranking made by hand
     grades = ranking.grades.double().nan_to_num(nan=0.0).clamp(min=0)
     return _of_order_one(grades if gain == "linear" else _exponential_gains(grades))
 
@@ -259,13 +259,13 @@ def _of_order_one(gains: Tensor) -> Tensor:
     return torch.where(highest > 0, gains / (highest / (2 * mantissa)), gains)
 
 
-def _most_relevant(ranking: Ranks) -> int:
+def _most_relevant(ranking: Ranking) -> int:
     """Return a bound on the number of relevant locations per query, dropped columns included."""
     most = ranking.most_relevant
     return ranking.above.shape[1] if most is None else most
 
 
-def _retrieved(ranking: Ranks) -> Ranks:
+def _retrieved(ranking: Ranking) -> Ranking:
     """Drop the columns in which no query has a retrieved location: they score 0."""
     if ranking.above.shape[1] == 1 or not len(ranking) or must_not_sync(ranking.above):
         return ranking
@@ -280,13 +280,13 @@ def _last(k: int | None, num_candidates: int | None) -> int:
     return min(rank for rank in (k, num_candidates, UNRETRIEVED) if rank is not None)
 
 
-def _ends(ranking: Ranks, last: int) -> tuple[Tensor, Tensor]:
+def _ends(ranking: Ranking, last: int) -> tuple[Tensor, Tensor]:
     """Return the ranks before each tied block, and through its end, both cut at `last`."""
     return ranking.above.clamp(max=last), (ranking.above + ranking.tied).clamp(max=last)
 
 
 def _of_first_block(
-    blocks: Ranks, ends: tuple[Tensor, Tensor], last: int, weight: Weight, score: Tensor
+    blocks: Ranking, ends: tuple[Tensor, Tensor], last: int, weight: Weight, score: Tensor
 ) -> Tensor:
     """Replace scores of the first relevant location where it is tied with other relevant ones."""
     tied, relevant, above = (x[:, 0] for x in (blocks.tied, blocks.relevant_tied, blocks.above))

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nextloc_metrics import backends
-from nextloc_metrics.counting import find_in_lists, highest, survey
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.counting import Found, find_in_lists, highest, survey
 from nextloc_metrics.messages import describe, got, short
-from nextloc_metrics.record import UNRETRIEVED
 from nextloc_metrics.top_candidates import Highest, merge
 
 # Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
@@ -46,8 +46,8 @@ def survey_products(
     excluded: Tensor | None,
     chunk_size: int | None,
     top: int,
-) -> tuple[Tensor, Tensor, Tensor, Highest | None]:
-    """Compute `above` and `tied` of the relevant locations, and find the best candidates.
+) -> Found:
+    """Find the ranks of the relevant locations, and the first candidates, by dot products.
 
     Args:
         queries: floating `[N, D]`.
@@ -57,9 +57,6 @@ def survey_products(
         excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
         chunk_size: the number of candidates scored at once; None chooses it from N.
         top: the number of first ranks to keep; 0 for none.
-
-    Returns:
-        The scores `[N, M]`, `above` and `tied` int64 `[N, M]`, and the best candidates or None.
     """
     repeats = _find_repeats(table, bias)
     step = min(len(table), chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries))))
@@ -81,9 +78,7 @@ def survey_products(
         )
         for block in blocks
     ]
-    own, above, tied = (torch.cat(found) for found in list(zip(*parts, strict=True))[:3])
-    highest_of_blocks = [part[3] for part in parts if part[3] is not None]
-    return own, above, tied, _join(highest_of_blocks) if top else None
+    return Found.cat(parts)
 
 
 def _survey_block(
@@ -95,7 +90,7 @@ def _survey_block(
     repeats: tuple[Tensor, Tensor],
     step: int,
     top: int,
-) -> tuple[Tensor, Tensor, Tensor, Highest | None]:
+) -> Found:
     """Do the work of `survey_products` for one block of queries."""
     at = ids.clamp(min=0)
     columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
@@ -131,7 +126,7 @@ def _survey_block(
             found.append(highest(scores, best, top).numbered_from(start))
         if _KEPT_SHARE * len(found) * (top + 1) > step:
             found = [_best_of(found, top)]
-    return own, above, tied, _best_of(found, top) if top else None
+    return Found.of_counts(ids, own, above, tied, _best_of(found, top) if top else None, top)
 
 
 def _product(
@@ -204,16 +199,6 @@ def _best_of(found: list[Highest], top: int) -> Highest:
     return merge(best, (values, numbers), top)
 
 
-def _join(blocks: list[Highest]) -> Highest:
-    """Concatenate the best candidates of several blocks of queries."""
-    maxima, ids = (torch.cat(parts) for parts in zip(*[one.best for one in blocks], strict=True))
-    first = [one.first for one in blocks if one.first is not None]
-    if not first:
-        return Highest((maxima, ids), None)
-    values, numbers = (torch.cat(parts) for parts in zip(*first, strict=True))
-    return Highest((maxima, ids), (values, numbers))
-
-
 def check_embeddings(
     queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
 ) -> None:
@@ -239,8 +224,8 @@ def check_embeddings(
 
 def survey_shards(
     scores: Tensor, ids: Tensor, offset: int, top: int, process_group: Any, validate_args: bool
-) -> tuple[int, Tensor, Tensor, Tensor, Highest | None]:
-    """Compute `above` and `tied` of the relevant locations over the candidates of all processes.
+) -> tuple[int, Found]:
+    """Find the ranks of the relevant locations among the candidates of all processes.
 
     Args:
         scores: floating `[N, C_local]`, the scores of this process' candidates.
@@ -251,13 +236,12 @@ def survey_shards(
         validate_args: raise if no process has an id.
 
     Returns:
-        The number of all candidates, the relevant locations' scores `[N, M]`, `above` and `tied`
-        int64 `[N, M]`, and the best candidates or None.
+        The number of all candidates, and what was found.
     """
     num_local = scores.shape[-1]
     if num_local == 0:
         scores = scores.new_full((len(scores), 1), -torch.inf)  # adds 0 to all counts
-    own, known, num_candidates, found = _exchange_scores(
+    own, known, num_candidates, best = _exchange_scores(
         scores, num_local, ids, offset, top, process_group
     )
     if validate_args and bool(((ids >= 0) & ~known).any()):
@@ -270,7 +254,7 @@ def survey_shards(
     counts = torch.stack([above, tied])
     if _is_distributed():
         torch.distributed.all_reduce(counts, group=process_group)
-    return num_candidates, own, counts[0], counts[1], found
+    return num_candidates, Found.of_counts(ids, own, counts[0], counts[1], best, top)
 
 
 def _exchange_scores(

@@ -2,17 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
-from nextloc_metrics.messages import short
-from nextloc_metrics.record import TopCandidates
+from nextloc_metrics.messages import got
 
 # An id above all others: candidates are sorted by (rank, id) in 62 bits.
 _NO_ID = (1 << 31) - 1
+
+
+@dataclass(eq=False)
+class TopCandidates:
+    """The first candidates of a batch of queries.
+
+    `ids` holds -1 where no candidate is certain. As an index, -1 is the last row of a table: use
+    [`look_up`][nextloc_metrics.top_candidates.TopCandidates.look_up] to read a table.
+
+    Attributes:
+        top: the number of first ranks; 0 if only `best` was kept.
+        retrieved: int64 `[N]`, the number of first ranks that have a candidate; of rank 1 if `top`
+            is 0.
+        best: int64 `[N]`, the best candidate, the lowest id of tied ones; -1 where a row of scores
+            has a NaN or nothing above -inf, or a list is empty.
+        ids: int64 `[N, T]`, T = min(top, C), best first, tied ones by id, -1 for none. A tied
+            block that crosses rank `top` is dropped; for `top=1` so is any tie for rank 1. A
+            candidate scored NaN comes first.
+        above: int64 `[N, T]`, the number of candidates above each candidate.
+    """
+
+    top: int
+    retrieved: Tensor
+    best: Tensor
+    ids: Tensor
+    above: Tensor
+
+    @property
+    def known(self) -> Tensor:
+        """Which of `ids` are certain candidates, bool `[N, T]`: not -1, and not scored NaN."""
+        is_nan = (self.best < 0)[:, None] & (self.above == 0)
+        return (self.ids >= 0) & ~is_nan
+
+    def look_up(self, table: Tensor, fill: float) -> Tensor:
+        """Return the candidates' rows of a table, such as their coordinates.
+
+        Args:
+            table: `[C, ...]`, one row per location.
+            fill: the value where the candidate is not `known`, or its id is not in the table.
+
+        Returns:
+            `[N, T, ...]`.
+
+        Raises:
+            TypeError: `table` is not a tensor of at least one dimension.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import Ranking
+            >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])  # the second has a tie
+            >>> ranking = Ranking.from_scores(scores, tensor([1, 0]), top=1)
+            >>> ranking.top_candidates(1).look_up(tensor([5.0, 6.0, 7.0]), fill=float("nan"))
+            tensor([[6.],
+                    [nan]])
+        """
+        return look_up(table, self.ids, self.known, fill)
+
+    @classmethod
+    def cat(cls, parts: Sequence[TopCandidates | None]) -> TopCandidates | None:
+        """Concatenate the first candidates of several blocks of queries, if they were kept."""
+        found = [part for part in parts if part is not None]
+        if not found:
+            return None
+        columns = zip(*[(x.retrieved, x.best, x.ids, x.above) for x in found], strict=True)
+        return cls(found[0].top, *map(torch.cat, columns))
+
+    def cut(self, top: int) -> TopCandidates:
+        """Keep the first `top` ranks; drop a tied block that crosses rank `top`."""
+        ids, above = self.ids[:, :top], self.above[:, :top]
+        if self.above.shape[1] > top:
+            ids = ids.masked_fill(above == self.above[:, top : top + 1], -1)
+        return TopCandidates(top, self.retrieved.clamp(max=top), self.best, ids, above)
+
+
+def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
+    """Return rows of a table, and `fill` where an id is not known or not in the table."""
+    if not isinstance(table, Tensor) or table.ndim == 0:
+        raise TypeError(
+            f"`table` must be a tensor with one row per location, {got('table', table)}."
+        )
+    table = table.to(ids.device)
+    known = known & (ids < len(table))
+    if not len(table):
+        return table.new_full((*ids.shape, *table.shape[1:]), fill)
+    rows = table[torch.where(known, ids, 0)]
+    return rows.masked_fill(~known.view(*ids.shape, *[1] * (table.ndim - 1)), fill)
 
 
 class Highest(NamedTuple):
@@ -72,15 +159,6 @@ def _same(left: Tensor, right: Tensor) -> Tensor:
     return (left == right) | (left.isnan() & right.isnan())
 
 
-def concatenate(parts: list[TopCandidates | None]) -> TopCandidates | None:
-    """Concatenate the first candidates of several blocks of queries."""
-    found = [part for part in parts if part is not None]
-    if not found:
-        return None
-    columns = zip(*[(x.retrieved, x.best, x.ids, x.above) for x in found], strict=True)
-    return TopCandidates(found[0].top, *map(torch.cat, columns))
-
-
 def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
     """Return the first candidates of lists of ids `[N, K]`."""
     ids = lists[:, :top].clone()
@@ -88,23 +166,3 @@ def candidates_of_lists(lists: Tensor, top: int) -> TopCandidates:
     # the list length; padding may also stand between ids
     retrieved = (lists >= 0).sum(1).clamp(max=top)
     return TopCandidates(top, retrieved, ids[:, 0], ids, above)
-
-
-def number_to_find(top: int, best_only: bool) -> int:
-    """Return the number of first ranks to find: a tie for rank 1 needs the second one."""
-    return 2 if top == 1 and not best_only else top
-
-
-def keep_first(first: TopCandidates | None, top: int) -> TopCandidates | None:
-    """Cut the candidates to the first `top` ranks."""
-    return first if first is None or first.top <= top else first.cut(top)
-
-
-def check_top(top: int, depth: int | None = None, best_only: bool = False) -> None:
-    """Raise if `top`, `depth` or `best_only` is wrong."""
-    if type(top) is not int or top < 0:
-        raise ValueError(f"`top` must be an integer of at least 0, got {short(top)}.")
-    if depth is not None and (type(depth) is not int or depth < 1):
-        raise ValueError(f"`depth` must be None or a positive integer, got {short(depth)}.")
-    if not isinstance(best_only, bool):
-        raise ValueError(f"`best_only` must be True or False, got {short(best_only)}.")

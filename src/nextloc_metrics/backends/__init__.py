@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
-from nextloc_metrics.backends.reference import Reference, must_not_sync
+from nextloc_metrics.backends.reference import UNLISTED, UNRETRIEVED, Reference, must_not_sync
 from nextloc_metrics.messages import short
 
-__all__ = ["Reference", "available", "choose", "must_not_sync", "use"]
+__all__ = ["UNLISTED", "UNRETRIEVED", "Reference", "available", "choose", "must_not_sync", "use"]
 
 #: in the order in which they are tried
 NAMES = ("cuda", "cpu", "reference")

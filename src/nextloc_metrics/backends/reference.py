@@ -9,7 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.record import UNLISTED, UNRETRIEVED
+#: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
+UNRETRIEVED = 1 << 62
+
+#: an id that is in no list, also not as padding
+UNLISTED = -1 << 63
 
 # Up to this many relevant locations, every candidate is compared with each; beyond, a binary search
 # among the sorted relevant scores takes log2(M) steps instead of M.

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends, exact
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.counting import Found
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.reading import Relevant
-from nextloc_metrics.record import UNRETRIEVED
 
 Statistic = Literal["median", "mean"]
 
@@ -42,16 +43,14 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tup
         return values.repeat_interleave(num_bins, 0)
 
     above = every_bin(above).masked_fill(~inside, UNRETRIEVED)
-    within = Ranking.from_relevant(
-        Relevant(
-            every_bin(ranking.relevant).masked_fill(~inside, -1),
-            None if ranking.grades is None else every_bin(ranking.grades).masked_fill(~inside, 0),
-            every_bin(ranking.counted),
-        ),
-        above,
-        every_bin(tied).masked_fill(above == UNRETRIEVED, 1),
-        shape=torch.Size([len(ranking) * num_bins]),
+    relevant = Relevant(
+        every_bin(ranking.relevant).masked_fill(~inside, -1),
+        None if ranking.grades is None else every_bin(ranking.grades).masked_fill(~inside, 0),
+        every_bin(ranking.counted),
     )
+    tied = every_bin(tied).masked_fill(above == UNRETRIEVED, 1)
+    rows = torch.Size([len(ranking) * num_bins])
+    within = Ranking.of_found(relevant, Found(relevant.ids, above, tied, None), rows)
     return within, edges.diff().flatten()
 
 

@@ -18,8 +18,8 @@ from nextloc_metrics.families.by_bin import Statistic, of_histogram, split_by_bi
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally
-from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import Ties
+from nextloc_metrics.needs import Needs
+from nextloc_metrics.ranking import Ranking, Ties
 
 Decile = int | Literal["unmapped"]
 Value = TypeVar("Value")
@@ -78,9 +78,9 @@ class DecileMetric(RankingTally):
         """The metric's name in the keys of `compute`, such as `precision_at_5`."""
 
     @property
-    def top(self) -> int:
-        """How many of the first ranks a `Ranking` must keep."""
-        return self.cut
+    def needs(self) -> Needs:
+        """The candidates of the first `cut` ranks."""
+        return Needs(self.cut)
 
     @abstractmethod
     def values(self) -> Tensor:

@@ -50,7 +50,7 @@ class DecilePredictionShare(DecileMetric):
         return f"prediction_share_at_{self.k}"
 
     @property
-    def top(self) -> int:
+    def cut(self) -> int:
         """The number of ranks to read, k or all candidates."""
         return min(self.k, self.candidates)
 
@@ -60,7 +60,7 @@ class DecilePredictionShare(DecileMetric):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count the predictions in every bin."""
-        ids = ranking.top_candidates(self.top).ids.masked_fill(~ranking.counted[:, None], -1)
+        ids = ranking.top_candidates(self.cut).ids.masked_fill(~ranking.counted[:, None], -1)
         bins = self.bins.of(ids).flatten()
         counts = torch.zeros(self.bins.num_bins + 3, dtype=torch.int64, device=bins.device)
         counts.index_add_(0, bins, torch.ones_like(bins))

@@ -1,105 +1,27 @@
-"""A ranking metric for every group of queries, in one pass."""
+"""A metric for every group of queries, in one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
-from nextloc_metrics.arrays import Array, as_tensor_or_text
 from nextloc_metrics.checks import check_choice, check_positive
-from nextloc_metrics.messages import describe, short
-from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
-from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.labels import GroupLabels
+from nextloc_metrics.mean import MeanMetric, RecordMetric, check_mean
+from nextloc_metrics.messages import short
+from nextloc_metrics.metric import LARGEST_STATE
+from nextloc_metrics.needs import Needs
+from nextloc_metrics.record import Record
 
 Average = Literal["groups", "queries"]
 
 
-class GroupLabels:
-    """The names of groups, in the order of their numbers.
-
-    Args:
-        labels: distinct strings; the position of a name is the number of its group.
-
-    Raises:
-        ValueError: a name is not text, or occurs twice.
-
-    Example:
-        >>> labels = GroupLabels.from_values(["bob", "alice", "bob"])
-        >>> labels, labels.number(["alice", "bob"])
-        (GroupLabels(['alice', 'bob']), tensor([0, 1]))
-    """
-
-    def __init__(self, labels: Sequence[str]) -> None:
-        is_row = isinstance(labels, Sequence) and not isinstance(labels, str)
-        if not is_row or not all(isinstance(label, str) for label in labels):
-            raise ValueError(f"`labels` must be a sequence of text, got {describe(labels)}.")
-        self.names = tuple(labels)
-        self._numbers = {name: number for number, name in enumerate(self.names)}
-        if len(self._numbers) < len(self.names):
-            twice = next(name for i, name in enumerate(self.names) if self._numbers[name] != i)
-            raise ValueError(f"`labels` must be distinct, got {short(twice)} twice.")
-
-    @classmethod
-    def from_values(cls, values: Array) -> GroupLabels:
-        """Make labels from the distinct values of a column of text, in alphabetical order.
-
-        Raises:
-            TypeError: the values are not text.
-        """
-        text = as_tensor_or_text("values", values)
-        if isinstance(text, Tensor):
-            raise TypeError(
-                f"`values` must be text, got {describe(values)}; convert numbers to `str`, or pass "
-                "numbers from 0 as `groups` without labels."
-            )
-        return cls(sorted(set(text)))
-
-    def number(self, values: Array) -> Tensor:
-        """Return the number of the group for each name, int64 `[N]`.
-
-        Raises:
-            TypeError: the values are not text.
-            ValueError: a value is not one of the names.
-        """
-        text = as_tensor_or_text("values", values)
-        if isinstance(text, Tensor):
-            if text.numel():
-                raise TypeError(f"`values` must be names of groups, got {describe(values)}.")
-            text = []
-        wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
-        if wrong is not None:
-            raise ValueError(
-                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
-                f"{wrong}; make labels of all data with `GroupLabels.from_values(...)`."
-            )
-        return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
-
-    def state_key(self) -> str:
-        """Return the content as text, for the names of states."""
-        return repr(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __getitem__(self, number: int) -> str:
-        return self.names[number]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GroupLabels) and self.names == other.names
-
-    def __hash__(self) -> int:
-        return hash(self.names)
-
-    def __repr__(self) -> str:
-        return f"GroupLabels({short(list(self.names))})"
-
-
-class Grouped(RankingTally):
-    r"""A ranking metric for every group of queries, such as users, hours or deciles of the target.
+class Grouped(RecordMetric):
+    r"""A metric for every group of queries, such as users, hours or deciles of the target.
 
     The sums of scores and the numbers of queries of the groups add up to those of `metric` exactly.
 
@@ -146,7 +68,7 @@ class Grouped(RankingTally):
 
     def __init__(
         self,
-        metric: RankingMetric,
+        metric: MeanMetric,
         num_groups: int | None = None,
         group: int | None = None,
         average: Average | None = None,
@@ -154,10 +76,7 @@ class Grouped(RankingTally):
         labels: GroupLabels | Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(metric, RankingMetric):
-            raise TypeError(f"`metric` must be a RankingMetric, got {short(metric)}.")
-        if not metric.averages_scores:
-            raise TypeError(f"`metric` must be the mean of a score, got {short(metric)}.")
+        check_mean(metric)
         if labels is not None and not isinstance(labels, GroupLabels):
             labels = GroupLabels(labels)
         if num_groups is None and labels is not None:
@@ -191,7 +110,7 @@ class Grouped(RankingTally):
             **kwargs,
         )
 
-    metric: RankingMetric
+    metric: MeanMetric
     num_groups: int
     group: int | None
     average: Average | None
@@ -199,19 +118,14 @@ class Grouped(RankingTally):
     labels: GroupLabels | None
 
     @property
-    def top(self) -> int:
-        """The `top` of `metric`."""
-        return self.metric.top
+    def record(self) -> type[Record]:  # type: ignore[override]
+        """The `record` of `metric`."""
+        return self.metric.record
 
     @property
-    def best_only(self) -> bool:
-        """The `best_only` of `metric`."""
-        return self.metric.best_only
-
-    @property
-    def keeps_scores(self) -> bool:
-        """The `keeps_scores` of `metric`."""
-        return self.metric.keeps_scores
+    def needs(self) -> Needs:
+        """The `needs` of `metric`."""
+        return self.metric.needs
 
     @property
     def scale(self) -> float:
@@ -233,54 +147,13 @@ class Grouped(RankingTally):
         """The `plot_upper_bound` of `metric`."""
         return self.metric.plot_upper_bound
 
-    @property
-    def depth(self) -> int | None:
-        """The `depth` of `metric`."""
-        return self.metric.depth
-
-    def update(
-        self,
-        preds: Array | Ranking,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-    ) -> None:
-        """Add a batch of queries.
-
-        Args:
-            preds: as for `RankingMetric.update`.
-            target: as for `RankingMetric.update`.
-            mask: as for `RankingMetric.update`.
-            groups: integer `[...]`, one group per query; with labels also text; or a dict from
-                the name of a kind (`by`) to its groups. The group of a masked query is not read.
-            exclude: as for `RankingMetric.update`.
-            exempt_target: as for `RankingMetric.update`.
-        """
-        self.plan.update(preds, target, mask, groups, exclude, exempt_target, count=False)
-
-    def rank(
-        self,
-        preds: Array | Ranking,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-    ) -> Ranking:
-        """Find the ranks of the relevant locations; the arguments are those of `update`."""
-        return self.plan.rank(preds, target, mask, groups, exclude, exempt_target)
-
-    def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
-        self.metric.check(ranking)
-        groups = ranking.group_of(self.by)
-        if self.validate_args and len(ranking):
-            lowest, highest = groups.masked_fill(~ranking.counted, 0).aminmax()
+    def check(self, record: Record) -> None:
+        """Raise if this metric cannot be updated with the record."""
+        super().check(record)
+        self.metric.check(record)
+        groups = record.group_of(self.by)
+        if self.validate_args and len(record):
+            lowest, highest = groups.masked_fill(~record.counted, 0).aminmax()
             if lowest < 0 or highest >= self.num_groups:
                 wrong = int(lowest if lowest < 0 else highest)
                 raise ValueError(
@@ -292,11 +165,11 @@ class Grouped(RankingTally):
         """Return zeros: per group the sum of scores, the sum of squares, the number of queries."""
         return torch.zeros(self.num_groups, 3, dtype=torch.int64)
 
-    def tally(self, ranking: Ranking) -> Tensor:
+    def tally(self, record: Record) -> Tensor:
         """Return the exact sums of the scores per group."""
-        scores, counted = self.metric.score_queries(ranking)
-        groups = ranking.group_of(self.by).masked_fill(~ranking.counted, 0).to(scores.device)
-        return exact.tally_by(groups, self.num_groups, scores, counted).to(ranking.device)
+        scores, counted = self.metric.score_queries(record)
+        groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
+        return exact.tally_by(groups, self.num_groups, scores, counted).to(record.device)
 
     @property
     def group_names(self) -> list[str]:

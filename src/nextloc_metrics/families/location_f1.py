@@ -10,6 +10,7 @@ from nextloc_metrics import backends, exact
 from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.checks import check_choice, check_num_locations, check_positive
 from nextloc_metrics.metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
 
 Average = Literal["weighted", "macro", "micro"]
@@ -55,14 +56,9 @@ class LocationTally(RankingTally):
         """Return the divisor of the true positives, float64."""
 
     @property
-    def top(self) -> int:
+    def needs(self) -> Needs:
         """The best candidate is the decision."""
-        return 1
-
-    @property
-    def best_only(self) -> bool:
-        """Of candidates tied at rank 1, the lowest id is the decision."""
-        return True
+        return Needs(best=True)
 
     @property
     def plot_label(self) -> str:

@@ -11,9 +11,9 @@ from nextloc_metrics import exact
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.base import BaseMetric
 from nextloc_metrics.checks import is_integer
+from nextloc_metrics.mean import MeanMetric, check_mean
 from nextloc_metrics.messages import describe, short
-from nextloc_metrics.metric import RankingMetric
-from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Record
 
 
 class QueryScores(NamedTuple):
@@ -68,11 +68,8 @@ class PerQueryScores(BaseMetric):
     plot_upper_bound = 1.0
     plot_legend_name = "query"
 
-    def __init__(self, metric: RankingMetric, **kwargs: Any) -> None:
-        if not isinstance(metric, RankingMetric):
-            raise TypeError(f"`metric` must be a RankingMetric, got {short(metric)}.")
-        if not metric.averages_scores:
-            raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")
+    def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
+        check_mean(metric)
         super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
         self.metric = metric
         # the metric is in the name, so a MetricCollection does not share states of other scores
@@ -81,7 +78,7 @@ class PerQueryScores(BaseMetric):
 
     def update(
         self,
-        preds: Array | Ranking,
+        preds: Array | Record,
         target: Array | None = None,
         mask: Array | None = None,
         query_ids: Array | None = None,
@@ -99,16 +96,14 @@ class PerQueryScores(BaseMetric):
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
         """
-        ranking = self.metric.rank(
-            preds, target, mask, exclude=exclude, exempt_target=exempt_target
-        )
-        rows = self._score(ranking, query_ids)
+        record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        rows = self._score(record, query_ids)
         getattr(self, self.state_name).append(rows)
 
     @torch.jit.unused
     def forward(
         self,
-        preds: Array | Ranking,
+        preds: Array | Record,
         target: Array | None = None,
         mask: Array | None = None,
         query_ids: Array | None = None,
@@ -117,11 +112,9 @@ class PerQueryScores(BaseMetric):
         exempt_target: bool = False,
     ) -> Any:
         """Add a batch of queries and return the scores of this batch."""
-        ranking = self.metric.rank(
-            preds, target, mask, exclude=exclude, exempt_target=exempt_target
-        )
-        self._score(ranking, query_ids)
-        return super().forward(ranking, query_ids=query_ids)
+        record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        self._score(record, query_ids)
+        return super().forward(record, query_ids=query_ids)
 
     def compute(self) -> QueryScores:
         """Return the ids of the queries of all processes in rising order, and their scores."""
@@ -153,20 +146,20 @@ class PerQueryScores(BaseMetric):
         """The number of scores that this process keeps; an id in two batches counts twice."""
         return sum(len(rows) for rows in getattr(self, self.state_name))
 
-    def _score(self, ranking: Ranking, query_ids: Array | None) -> Tensor:
+    def _score(self, record: Record, query_ids: Array | None) -> Tensor:
         """Return ids and fixed-point scores of the queries that count, int64 `[N, 2]`."""
-        self.metric.check(ranking)
+        self.metric.check(record)
         if query_ids is not None:
-            query_ids = as_tensor("query_ids", query_ids, ranking.device)
-        if query_ids is None or not is_integer(query_ids) or query_ids.shape != ranking.shape:
+            query_ids = as_tensor("query_ids", query_ids, record.device)
+        if query_ids is None or not is_integer(query_ids) or query_ids.shape != record.shape:
             raise ValueError(
-                f"`query_ids` must be integers of shape {short(ranking.shape)}, one id per query, "
+                f"`query_ids` must be integers of shape {short(record.shape)}, one id per query, "
                 f"such as its row in the test set, got {describe(query_ids)}."
             )
-        scores, counted = self.metric.score_queries(ranking)
+        scores, counted = self.metric.score_queries(record)
         fixed = exact.to_fixed_point(scores)
         rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
-        return _distinct(rows[counted]).to(ranking.device)
+        return _distinct(rows[counted]).to(record.device)
 
     def __repr__(self) -> str:
         return f"PerQueryScores({self.metric!r})"

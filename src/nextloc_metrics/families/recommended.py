@@ -12,6 +12,7 @@ from nextloc_metrics.checks import check_choice, check_num_locations, check_posi
 from nextloc_metrics.families.popularity import read_integers
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
 
 Definition = Literal["population", "sample", "evenness"]
@@ -56,24 +57,11 @@ class RecommendedTally(RankingTally):
     k: int
 
     @property
-    def top(self) -> int:
-        """The number of ranks to read, k."""
-        return self.k
-
-    @property
-    def best_only(self) -> bool:
-        """For k = 1 the best candidate suffices: the lowest id of a tie."""
-        return self.k == 1
-
-    @property
-    def keeps_scores(self) -> bool:
-        """Scores are needed to find the lowest ids of a block that crosses rank k."""
-        return self.k > 1
-
-    @property
-    def depth(self) -> int:
-        """1, as the ranks of relevant locations are not read."""
-        return 1
+    def needs(self) -> Needs:
+        """The first k candidates; for k = 1, the lowest id of a tie. No rank of a relevant one."""
+        if self.k == 1:
+            return Needs(best=True, depth=1)
+        return Needs(self.k, crossing=True, depth=1)
 
     def check(self, ranking: Ranking) -> None:
         """Raise if this metric cannot be updated with the ranking."""

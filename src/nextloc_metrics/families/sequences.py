@@ -2,17 +2,18 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from nextloc_metrics import exact, intervals
+from nextloc_metrics import exact
 from nextloc_metrics.checks import check_positive
+from nextloc_metrics.mean import MeanMetric
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
 
 
-class SequenceAccuracy(RankingTally):
+class SequenceAccuracy(MeanMetric, RankingTally):
     r"""Sequence accuracy: the share of sequences whose first decisions are all correct.
 
     The sequences are the rows of a batch of queries `[N, T]`: scores `[N, T, C]`, or lists
@@ -23,7 +24,8 @@ class SequenceAccuracy(RankingTally):
 
     Steps that `mask` or `ignore_index` leaves out, and steps without a relevant location, are
     skipped: the first `first` of the other steps count. If a sequence has fewer, all of them count;
-    if it has none, it is left out. To leave short sequences out, mask them.
+    if it has none, it is left out. To leave short sequences out, mask them. In `Grouped` and
+    `PerQueryScores` a sequence has the group and the id of its first step that counts.
 
     Args:
         first: number of decisions that must be correct; None for all of a sequence.
@@ -49,14 +51,9 @@ class SequenceAccuracy(RankingTally):
     first: int | None
 
     @property
-    def top(self) -> int:
+    def needs(self) -> Needs:
         """The best candidate is the decision."""
-        return 1
-
-    @property
-    def best_only(self) -> bool:
-        """Of candidates tied at rank 1, the lowest id is the decision."""
-        return True
+        return Needs(best=True)
 
     @property
     def plot_label(self) -> str:
@@ -72,35 +69,14 @@ class SequenceAccuracy(RankingTally):
                 f"queries of shape {short(ranking.shape)}."
             )
 
-    def empty_tally(self) -> Tensor:
-        """Return zeros: sum and sum of squares of the scores 0 and 1, and number of sequences."""
-        return torch.zeros(3, dtype=torch.int64)
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        """Count the sequences, and the sequences whose first decisions are correct."""
+    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Score every sequence 0 or 1, at its first step that counts."""
         is_target = (ranking.relevant == ranking.best[:, None]) & (ranking.relevant >= 0)
         sequences = ranking.shape[:-1].numel(), ranking.shape[-1]
         right, counted = is_target.any(1).view(sequences), ranking.answerable.view(sequences)
-        judged = counted if self.first is None else counted & (counted.cumsum(1) <= self.first)
-        wrong = (judged & ~right).any(1)
-        known = counted.any(1)
-        scores = exact.float64((known & ~wrong).long())
-        return exact.tally(scores, known.to(scores.device)).to(ranking.device)
-
-    def compute(self) -> Tensor:
-        """Return the share of sequences, NaN without one."""
-        return exact.mean(self.state)
-
-    @property
-    def averages_scores(self) -> bool:
-        """True: the value is the mean over sequences of 0 and 1."""
-        return True
-
-    def estimate(self) -> intervals.Estimate:
-        """Return the mean and its standard error, for independent sequences."""
-        return intervals.of_queries(self.state)
-
-    @property
-    def num_queries(self) -> int:
-        """The number of sequences that this process has counted."""
-        return int(self.state[2])
+        step = counted.cumsum(1)
+        judged = counted if self.first is None else counted & (step <= self.first)
+        wrong = (judged & ~right).any(1, keepdim=True)
+        first = counted & (step == 1)
+        scores = exact.float64((first & ~wrong).flatten().long())
+        return scores, first.flatten().to(scores.device)

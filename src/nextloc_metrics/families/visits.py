@@ -16,6 +16,7 @@ from nextloc_metrics.families.grouped import Grouped
 from nextloc_metrics.messages import describe, short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import AccuracyAtK
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.options import describe_option
 from nextloc_metrics.ranking import Ranking
 
@@ -163,14 +164,9 @@ class NewDecision(RankingMetric):
     visits: Visits
 
     @property
-    def top(self) -> int:
+    def needs(self) -> Needs:
         """The best candidate is the decision."""
-        return 1
-
-    @property
-    def best_only(self) -> bool:
-        """Of candidates tied at rank 1, the lowest id is the decision."""
-        return True
+        return Needs(best=True)
 
     def check(self, ranking: Ranking) -> None:
         """Raise if the check-in of a query is missing or out of range."""

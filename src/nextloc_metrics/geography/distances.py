@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
-from nextloc_metrics.backends import choose
+from nextloc_metrics.backends import UNRETRIEVED, choose
 from nextloc_metrics.checks import check_choice, check_number, check_positive
 from nextloc_metrics.geography.locations import Locations, check_locations
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingMetric, RankingTally
-from nextloc_metrics.queries import counted_queries, finish_scores
+from nextloc_metrics.metric import RankingMetric, RankingTally, counted_queries, finish_scores
+from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import UNRETRIEVED
 from nextloc_metrics.scoring import any_of_block
 
 Undecided = Literal["largest", "skip"]
@@ -122,14 +121,9 @@ class AccuracyWithin(_NearTarget):
     k: int
 
     @property
-    def top(self) -> int:
-        """The number of ranks to read: k, and at least 2."""
-        return max(2, self.k)
-
-    @property
-    def keeps_scores(self) -> bool:
-        """Scores are needed to find the near candidates of a block that crosses rank k."""
-        return True
+    def needs(self) -> Needs:
+        """The first k candidates, and at least 2; the near ones of a block that crosses rank k."""
+        return Needs(max(2, self.k), crossing=True)
 
     @property
     def plot_label(self) -> str:
@@ -283,9 +277,9 @@ class DistanceError(_NearTarget):
     undecided: Undecided
 
     @property
-    def top(self) -> int:
-        """The best candidate is the decision."""
-        return 1
+    def needs(self) -> Needs:
+        """The best candidate is the decision; whether it is tied is counted."""
+        return Needs(top=1)
 
     @property
     def unit(self) -> str:

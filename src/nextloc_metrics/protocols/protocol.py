@@ -15,8 +15,7 @@ from nextloc_metrics.arrays import Array
 from nextloc_metrics.protocols.measures import Case, Metric
 from nextloc_metrics.protocols.operations import Blocks, Order
 from nextloc_metrics.protocols.queries import Given
-from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import Ties
+from nextloc_metrics.ranking import Ranking, Ties
 
 
 @dataclass(frozen=True)

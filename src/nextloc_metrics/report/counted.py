@@ -16,17 +16,18 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
+from nextloc_metrics.batch import Batch as Given
 from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.families.grouped import Average, Grouped, GroupLabels
+from nextloc_metrics.families.grouped import Average, Grouped
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.labels import GroupLabels
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import AccuracyAtK
 from nextloc_metrics.plan import Plan
 from nextloc_metrics.presets import decile_metrics
-from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import Ties
+from nextloc_metrics.ranking import Ranking, Ties
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels
 
 # The name of the groups by target.
@@ -118,14 +119,10 @@ class Counted:
 
     def add(self, batch: Batch, exempt_target: bool) -> None:
         """Count the queries of one batch."""
-        ranking = self._plan.rank(
-            batch.preds,
-            batch.target,
-            batch.options.get("mask"),
-            self._groups(batch) or None,
-            batch.options.get("exclude"),
-            exempt_target,
-        )
+        mask, exclude = (batch.options.get(name) for name in ("mask", "exclude"))
+        groups = self._groups(batch) or None
+        given = Given(batch.preds, batch.target, mask, groups, exclude, exempt_target)
+        ranking: Ranking = self._plan.read(given)[Ranking]
         for part in self.parts.values():
             part.update(ranking)
         for name, row in self._rows.items():

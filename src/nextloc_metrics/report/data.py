@@ -12,8 +12,8 @@ from torch import Tensor
 from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.checks import is_integer
 from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.families.grouped import GroupLabels
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.labels import GroupLabels
 from nextloc_metrics.messages import describe, short
 from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.collection import RankingCollection, Results
-from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.mean import RecordMetric
 
 # More groups than this are summarized by their median.
 _MOST_ROWS = 100
@@ -133,7 +133,7 @@ def read_values(
 
 
 def keys_of(
-    collection: RankingCollection, name: str, member: RankingTally, values: Mapping[str, Any]
+    collection: RankingCollection, name: str, member: RecordMetric, values: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
