@@ -360,7 +360,7 @@ def test_a_ranking_in_place_of_scores() -> None:
     metrics.update(Ranking.from_scores(preds, target, top=1))
     assert same(metrics.compute(), expected.compute())
     before = states(metrics)
-    with pytest.raises(ValueError, match="top"):
+    with pytest.raises(ValueError, match="best=True"):
         metrics.update(Ranking.from_scores(preds, target))
     assert same(states(metrics), before)
 

@@ -301,7 +301,7 @@ def test_a_ranking_that_kept_too_little() -> None:
     """A metric that needs the best candidate refuses a `Ranking` without it."""
     ranking = Ranking.from_scores(SCORES, IDS)
     metric = LocationF1(LOCATIONS)
-    with pytest.raises(ValueError, match="top"):
+    with pytest.raises(ValueError, match="best=True"):
         metric.update(ranking)
     assert metric.num_queries == 0
 

@@ -16,6 +16,7 @@ from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
     LocationF1,
+    Needs,
     PerQueryScores,
     PopularityBins,
     Ranking,
@@ -259,7 +260,7 @@ def test_messages_that_name_a_metric_are_short(table: Any) -> None:
 class WithTopThree(WithTable):
     """A metric that reads ids."""
 
-    top = 3
+    needs = Needs(top=3)
 
 
 def test_thresholds_are_checked_by_name() -> None:

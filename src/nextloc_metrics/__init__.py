@@ -26,6 +26,7 @@ from nextloc_metrics.families.recommended import AveragePopularity, Coverage, Gi
 from nextloc_metrics.families.sequences import SequenceAccuracy
 from nextloc_metrics.families.visits import Visits, exploration_metrics, previously_visited
 from nextloc_metrics.labels import GroupLabels
+from nextloc_metrics.mean import MeanMetric
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import (
     MRR,
@@ -46,6 +47,7 @@ from nextloc_metrics.presets import (
     recommendation_metrics,
 )
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.record import Queries, Record
 from nextloc_metrics.report import plotting, tables
 
 __all__ = [
@@ -68,15 +70,18 @@ __all__ = [
     "LocationPrecision",
     "LocationRecall",
     "MAPAtK",
+    "MeanMetric",
     "NDCGAtK",
     "Needs",
     "PerQueryScores",
     "PopularityBins",
     "PrecisionAtK",
+    "Queries",
     "Ranking",
     "RankingCollection",
     "RankingMetric",
     "RecallAtK",
+    "Record",
     "SequenceAccuracy",
     "Visits",
     "analysis",

@@ -39,12 +39,12 @@ class Results(NamedTuple):
     undecided: int  #: the number of queries without a decision
 
 
-class RankingCollection(MetricCollection):
-    """A `MetricCollection` that ranks a batch once for all its members.
+class SummedCollection(MetricCollection):
+    """A `MetricCollection` whose members are summed over the processes at once.
 
-    It is used like `torchmetrics.MetricCollection`, with three differences. The scores are read
-    once. Every member checks the batch before any member is updated, so that an error changes no
-    state. A dict keeps its order, such as k = 1, 5, 10.
+    Every member checks a batch before any member is updated, so that an error changes no state. A
+    dict keeps its order, such as k = 1, 5, 10. A subclass defines `update`, and what it passes to
+    [`Plan`][nextloc_metrics.plan.Plan].
 
     Args:
         metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
@@ -56,14 +56,6 @@ class RankingCollection(MetricCollection):
     Raises:
         TypeError: a member is not a metric of this library.
         ValueError: the members' `ignore_index` differ.
-
-    Example:
-        >>> from torch import tensor
-        >>> from nextloc_metrics import MRR, AccuracyAtK, RankingCollection
-        >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
-        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
-        >>> metrics.compute()
-        {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
     """
 
     _plan: Plan | None = None
@@ -90,13 +82,13 @@ class RankingCollection(MetricCollection):
         for member in members:
             if not isinstance(member, RecordMetric):
                 raise TypeError(
-                    "a RankingCollection holds metrics of nextloc_metrics only, got "
+                    f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
         if len(ignored) > 1:
             raise ValueError(
-                "`ignore_index` must be equal for all members of a RankingCollection, got "
+                "`ignore_index` must be equal for all members of a collection, got "
                 f"{short(sorted(ignored, key=str))}."
             )
         before, attributes = dict(self._modules), dict(vars(self))
@@ -115,28 +107,8 @@ class RankingCollection(MetricCollection):
                 if name in self._modules:
                     self._modules[name] = self._modules.pop(name)
 
-    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
-        self,
-        preds: Array | Record | Records,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-    ) -> None:
-        """Add a batch of queries to every member.
-
-        Args:
-            preds: as for `RankingMetric.update`.
-            target: as for `RankingMetric.update`.
-            mask: as for `RankingMetric.update`.
-            groups: for `Grouped` members, integer `[...]`, the group of every query; text if the
-                members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
-            exclude: as for `RankingMetric.update`.
-            exempt_target: as for `RankingMetric.update`.
-        """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+    def update_with(self, batch: Batch) -> None:
+        """Add a batch to every member, or raise and change none."""
         own = [member for member in self.members() if member.has_own_update]
         self._form_groups()
         if not own:
@@ -150,18 +122,9 @@ class RankingCollection(MetricCollection):
             others = [member for member in self.members() if not member.has_own_update]
             Plan(others).update(Batch(records, None), count=True)
 
-    def forward(
-        self,
-        preds: Array | Record | Records,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-    ) -> dict[str, Any]:
-        """Add a batch of queries to every member and return the values of this batch alone."""
-        records = self.plan.read(Batch(preds, target, mask, groups, exclude, exempt_target))
+    def forward_with(self, batch: Batch) -> dict[str, Any]:
+        """Add a batch to every member and return the values of this batch alone."""
+        records = self.plan.read(batch)
         with unchanged_by_errors(self.members()):
             return super().forward(records)
 
@@ -327,24 +290,6 @@ class RankingCollection(MetricCollection):
             self._plan = Plan(members)
         return self._plan
 
-    def rank(
-        self,
-        preds: Array | Record | Records,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-    ) -> Ranking:
-        """Return the ranks of the relevant locations; the arguments are those of `update`.
-
-        The ranking serves every member, and any other metric that needs no more ranks.
-        """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
-        found: Ranking = self.plan.read(batch)[Ranking]
-        return found
-
     def _form_groups(self) -> None:
         """Let members with equal state names and equal states share one state."""
         if self._groups_checked and not self._state_is_copy:
@@ -374,6 +319,88 @@ class RankingCollection(MetricCollection):
     def members(self) -> list[RecordMetric]:
         """Return the members, without copying shared states."""
         return list(self._modules.values())  # type: ignore[arg-type]
+
+
+class RankingCollection(SummedCollection):
+    """A `MetricCollection` that ranks a batch once for all its members.
+
+    It is used like `torchmetrics.MetricCollection`, with three differences. The scores are read
+    once. Every member checks the batch before any member is updated, so that an error changes no
+    state. A dict keeps its order, such as k = 1, 5, 10.
+
+    Args:
+        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
+        additional_metrics: more metrics, after a sequence or a single metric.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
+        compute_groups: as in `torchmetrics.MetricCollection`.
+
+    Raises:
+        TypeError: a member is not a metric of this library.
+        ValueError: the members' `ignore_index` differ.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, AccuracyAtK, RankingCollection
+        >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
+        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+        >>> metrics.compute()
+        {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
+    """
+
+    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> None:
+        """Add a batch of queries to every member.
+
+        Args:
+            preds: as for `RankingMetric.update`.
+            target: as for `RankingMetric.update`.
+            mask: as for `RankingMetric.update`.
+            groups: for `Grouped` members, integer `[...]`, the group of every query; text if the
+                members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
+            exclude: as for `RankingMetric.update`.
+            exempt_target: as for `RankingMetric.update`.
+        """
+        self.update_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+
+    def forward(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> dict[str, Any]:
+        """Add a batch of queries to every member and return the values of this batch alone."""
+        return self.forward_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+
+    def rank(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Ranking:
+        """Return the ranks of the relevant locations; the arguments are those of `update`.
+
+        The ranking serves every member, and any other metric that needs no more ranks.
+        """
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        found: Ranking = self.plan.read(batch)[Ranking]
+        return found
 
 
 def _share(one: Any, other: RecordMetric) -> bool:

@@ -220,8 +220,9 @@ class Ranking(Record):
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        needs, number = Needs(top, best), len(table)
+        needs = Needs(top, best)
         check_embeddings(queries, table, bias, chunk_size)
+        number = len(table)
         batch = Batch(
             queries, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()

@@ -1,8 +1,11 @@
 """Metrics of click-through models that torchmetrics lacks, or computes too favourably."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,15 +20,92 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics import exact
 from nextloc_metrics.arrays import Array, as_tensor
-from nextloc_metrics.base import BaseMetric, unchanged_by_errors
-from nextloc_metrics.checks import check_bool, check_ignored, is_integer
+from nextloc_metrics.base import unchanged_by_errors
+from nextloc_metrics.batch import Batch
+from nextloc_metrics.checks import is_integer
+from nextloc_metrics.mean import MeanMetric
 from nextloc_metrics.messages import describe, short
+from nextloc_metrics.needs import Needs
+from nextloc_metrics.reading import read_mask
+from nextloc_metrics.record import Queries, Record
 
 # Loss of a certain mistake in float64: the largest loss after clipping.
 _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 
-class LogLoss(BaseMetric):
+@dataclass(eq=False)
+class Clicks(Record):
+    """Labels with their predicted probabilities: the record of `LogLoss`.
+
+    Attributes:
+        queries: which labels count.
+        loss: float64 `[N]`, -log of the label's probability, as a fraction of the largest loss.
+    """
+
+    queries: Queries
+    loss: Tensor
+
+    @classmethod
+    def read(cls, batch: Batch, needs: Needs) -> Clicks:
+        """Read probabilities `preds` and labels `target` of one shape."""
+        preds, target = batch.preds, batch.target
+        _check_labels(batch)
+        probability = exact.float64(preds.detach().flatten())
+        label = target.detach().flatten().to(probability.device)
+        of_label = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
+        eps = torch.finfo(preds.dtype).eps
+        loss = -of_label.clamp(eps, 1 - eps).log() / _LARGEST_LOSS
+        counted = read_mask(batch.mask, preds.shape, preds.device)
+        if batch.ignore_index is not None:
+            counted = counted & (target.flatten() != batch.ignore_index)
+        loss = loss.masked_fill(~counted.to(loss.device), 0)
+        return cls(Queries(preds.shape, counted), loss)
+
+
+def _check_labels(batch: Batch) -> None:
+    """Raise if probabilities and labels cannot be scored."""
+    preds, target = batch.preds, batch.target
+    if not preds.is_floating_point():
+        raise TypeError(
+            f"`preds` must be a floating tensor of probabilities, got {describe(preds)}."
+        )
+    if not (is_integer(target) or target.dtype == torch.bool):
+        raise TypeError(
+            f"`target` must be an integer or bool tensor of labels, got {describe(target)}; "
+            "pass floating labels as `.long()`."
+        )
+    if preds.shape != target.shape:
+        raise ValueError(
+            f"`preds` and `target` must have the same shape, got {short(preds.shape)} and "
+            f"{short(target.shape)}."
+        )
+    if preds.device != target.device:
+        raise ValueError(
+            f"`preds` must be on the device of `target`, {target.device}, got {preds.device}; move "
+            "it with `.to(device)`."
+        )
+    if batch.validate_args and preds.numel():
+        _check_values(preds, target, batch.ignore_index)
+
+
+def _check_values(preds: Tensor, target: Tensor, ignore_index: int | None) -> None:
+    outside = ~((preds >= 0) & (preds <= 1))  # NaN too
+    if outside.any():
+        raise ValueError(
+            f"`preds` must be probabilities in [0, 1], got {float(preds[outside][0])}; pass "
+            "logits as `.sigmoid()`."
+        )
+    unknown = (target != 0) & (target != 1)
+    if ignore_index is not None:
+        unknown &= target != ignore_index
+    if unknown.any():
+        raise ValueError(
+            f"`target` must hold the labels 0 and 1, got {int(target[unknown][0])}; to leave "
+            "a label out, pass it as `ignore_index`."
+        )
+
+
+class LogLoss(MeanMetric):
     r"""Log loss of predicted probabilities: the mean of -log p(label), also called cross entropy.
 
     Lower is better. Probabilities are clipped to [eps, 1 - eps] with the eps of their dtype, as
@@ -53,99 +133,18 @@ class LogLoss(BaseMetric):
         tensor(0.4904)
     """
 
-    is_differentiable = False
+    record = Clicks
     higher_is_better = False
-    full_state_update = False
-    plot_lower_bound = 0.0
+    plot_upper_bound = None
 
-    def __init__(
-        self, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        check_ignored(ignore_index)
-        self.ignore_index = ignore_index
-        self.validate_args = check_bool("validate_args", validate_args)
-        # MetricCollection shares one state between metrics with equal state names and values
-        self.state_name = f"log_loss_ignoring_{ignore_index}"
-        self.add_state(self.state_name, torch.zeros(3, dtype=torch.int64), dist_reduce_fx="sum")
+    @property
+    def scale(self) -> float:
+        """The largest loss."""
+        return _LARGEST_LOSS
 
-    def update(self, preds: Array, target: Array) -> None:
-        """Add a batch.
-
-        Args:
-            preds: floating `[...]`, the probabilities of the label 1.
-            target: integer or bool `[...]`, the labels.
-        """
-        preds, target = self.check(preds, target)
-        probability = exact.float64(preds.detach().flatten())
-        label = target.detach().flatten().to(probability.device)
-        of_label = torch.where(label > 0, probability, 1 - probability).nan_to_num(nan=0.0)
-        eps = torch.finfo(preds.dtype).eps
-        loss = -of_label.clamp(eps, 1 - eps).log() / _LARGEST_LOSS
-        counted = torch.ones_like(label, dtype=torch.bool)
-        if self.ignore_index is not None:
-            counted = label != self.ignore_index
-        tally = exact.tally(loss.masked_fill(~counted, 0), counted)
-        state = getattr(self, self.state_name)
-        setattr(self, self.state_name, state + tally.to(state.device))
-
-    def compute(self) -> Tensor:
-        """Return the mean loss, NaN without data."""
-        return exact.mean(getattr(self, self.state_name)) * _LARGEST_LOSS
-
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw the value, or the values of several steps, as `RankingMetric.plot` does."""
-        from nextloc_metrics.report import plotting
-
-        return plotting.plot_metric(self, val, ax)
-
-    def set_dtype(self, dst_type: str | torch.dtype) -> "LogLoss":
-        """Do nothing, as the state must stay integer."""
-        return self
-
-    def check(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
-        """Return the batch as tensors; raise if the metric cannot be updated with the batch."""
-        device = getattr(self, self.state_name).device
-        preds, target = as_tensor("preds", preds, device), as_tensor("target", target, device)
-        if not preds.is_floating_point():
-            raise TypeError(
-                f"`preds` must be a floating tensor of probabilities, got {describe(preds)}."
-            )
-        if not (is_integer(target) or target.dtype == torch.bool):
-            raise TypeError(
-                f"`target` must be an integer or bool tensor of labels, got {describe(target)}; "
-                "pass floating labels as `.long()`."
-            )
-        if preds.shape != target.shape:
-            raise ValueError(
-                f"`preds` and `target` must have the same shape, got {short(preds.shape)} and "
-                f"{short(target.shape)}."
-            )
-        if not preds.device == target.device == device:
-            raise ValueError(
-                f"`preds` and `target` must be on the metric's {device}, got {preds.device} and "
-                f"{target.device}; move the metric with `.to(device)`, or make it an attribute of "
-                "the module that you move."
-            )
-        if self.validate_args and preds.numel():
-            self._check_values(preds, target)
-        return preds, target
-
-    def _check_values(self, preds: Tensor, target: Tensor) -> None:
-        outside = ~((preds >= 0) & (preds <= 1))  # NaN too
-        if outside.any():
-            raise ValueError(
-                f"`preds` must be probabilities in [0, 1], got {float(preds[outside][0])}; pass "
-                "logits as `.sigmoid()`."
-            )
-        unknown = (target != 0) & (target != 1)
-        if self.ignore_index is not None:
-            unknown &= target != self.ignore_index
-        if unknown.any():
-            raise ValueError(
-                f"`target` must hold the labels 0 and 1, got {int(target[unknown][0])}; to leave "
-                "a label out, pass it as `ignore_index`."
-            )
+    def score_queries(self, record: Clicks) -> tuple[Tensor, Tensor]:
+        """Return the losses as fractions of the largest loss, and which labels count."""
+        return record.loss, record.counted.to(record.loss.device)
 
 
 class AUROC(BinaryAUROC):
@@ -234,7 +233,12 @@ class ClickThroughCollection(MetricCollection):
         """Return the batch as tensors that all members accept, or raise."""
         for member in self.values(copy_state=False):
             if isinstance(member, LogLoss):
-                preds, target = member.check(preds, target)
+                device = member.state.device
+                preds, target = (
+                    as_tensor("preds", preds, device),
+                    as_tensor("target", target, device),
+                )
+                member.check(member.read(preds, target))
         preds, target = as_tensor("preds", preds), as_tensor("target", target)
         if preds.ndim and preds.numel():
             return preds, target

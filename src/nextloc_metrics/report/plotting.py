@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.checks import check_bool
-from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.collection import SummedCollection
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import short
 from nextloc_metrics.metrics import AccuracyAtK
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def side_by_side(
-    models: Mapping[str, RankingCollection], *, confidence: float = 0.95, ax: Any = None
+    models: Mapping[str, SummedCollection], *, confidence: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the values of several models with their intervals, one row per metric.
 
@@ -168,7 +168,7 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
 
 def _read_groups(name: str, metric: Any, confidence: float) -> tuple[list[str], Groups]:
     """Return the labels of a metric's groups, with values, intervals and numbers of queries."""
-    if isinstance(metric, RankingCollection):
+    if isinstance(metric, SummedCollection):
         raise TypeError(f"`models` must hold metrics, got a collection for {name}; pass a member.")
     value = metric.compute()
     keys: dict[str, str] = getattr(metric, "plot_labels", {})
@@ -219,7 +219,7 @@ def _noun(metric: Any) -> str:
 
 @styled
 def accuracy_within_k(
-    models: Mapping[str, RankingCollection] | RankingCollection,
+    models: Mapping[str, SummedCollection] | SummedCollection,
     *,
     confidence: float = 0.95,
     ax: Any = None,
@@ -256,7 +256,7 @@ def accuracy_within_k(
         >>> axes.get_ylabel()
         'accuracy within k'
     """
-    named = {"": models} if isinstance(models, RankingCollection) else models
+    named = {"": models} if isinstance(models, SummedCollection) else models
     found = {name: _accuracies(name, model, confidence) for name, model in named.items()}
     curves = {name: curve for name, (curve, _) in found.items()}
     figure, axes = make_axes(ax)
@@ -277,7 +277,7 @@ def accuracy_within_k(
 
 
 def _accuracies(
-    name: str, model: RankingCollection, confidence: float
+    name: str, model: SummedCollection, confidence: float
 ) -> tuple[dict[int, Reading], str]:
     """Read a model's accuracies by k, in rising order, and its number of queries."""
     readings, queries = read_counted(model, confidence, keep_base=True)
@@ -337,7 +337,7 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     return draw_dot(float(values), ends, scale, ax, number)
 
 
-def plot_collection(collection: RankingCollection, val: Any, ax: Any, together: bool) -> Any:
+def plot_collection(collection: SummedCollection, val: Any, ax: Any, together: bool) -> Any:
     """Draw every member of a collection, or all in one picture; see `RankingCollection.plot`."""
     check_bool("together", together)
     several = isinstance(ax, Sequence) or hasattr(ax, "shape")
@@ -362,7 +362,7 @@ def plot_collection(collection: RankingCollection, val: Any, ax: Any, together: 
     return pictures
 
 
-def _own_values(collection: RankingCollection, name: str, member: Any, val: Any) -> Any:
+def _own_values(collection: SummedCollection, name: str, member: Any, val: Any) -> Any:
     """Return a member's value, or its values by key, from those of the collection."""
     if not isinstance(val, Mapping):
         return [_own_values(collection, name, member, one) for one in val]

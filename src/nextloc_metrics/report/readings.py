@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.collection import RankingCollection, Results
+from nextloc_metrics.collection import Results, SummedCollection
 from nextloc_metrics.mean import RecordMetric
 
 # More groups than this are summarized by their median.
@@ -49,7 +49,7 @@ class Reading(NamedTuple):
 
 
 def read(
-    collection: RankingCollection, confidence: float | None = None, keep_base: bool = False
+    collection: SummedCollection, confidence: float | None = None, keep_base: bool = False
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
@@ -63,7 +63,7 @@ def read(
 
 
 def read_counted(
-    collection: RankingCollection, confidence: float | None = None, keep_base: bool = False
+    collection: SummedCollection, confidence: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
     """Do what `read` does, and write how many queries were counted."""
     results = collection.results(confidence)
@@ -77,7 +77,7 @@ def read_counted(
 
 
 def read_results(
-    collection: RankingCollection, results: Results, keep_base: bool, by_group: bool
+    collection: SummedCollection, results: Results, keep_base: bool, by_group: bool
 ) -> dict[str, Reading]:
     """Read what was computed; with `by_group` the value of every group, of up to a hundred."""
     groups = _read_groups(collection, results) if by_group else {}
@@ -90,7 +90,7 @@ def read_results(
     return {key.removeprefix(ends[0]).removesuffix(ends[1]): one for key, one in readings.items()}
 
 
-def _read_groups(collection: RankingCollection, results: Results) -> dict[str, dict[str, Reading]]:
+def _read_groups(collection: SummedCollection, results: Results) -> dict[str, dict[str, Reading]]:
     """Read the value of every group, by the key of the member; its own key adds the group."""
     found = {}
     for name, member in collection.named_members():
@@ -116,7 +116,7 @@ def _read_groups(collection: RankingCollection, results: Results) -> dict[str, d
 
 
 def read_values(
-    collection: RankingCollection,
+    collection: SummedCollection,
     values: Mapping[str, Any],
     intervals: Mapping[str, tuple[Tensor, Tensor]] | None = None,
 ) -> dict[str, Reading]:
@@ -133,7 +133,7 @@ def read_values(
 
 
 def keys_of(
-    collection: RankingCollection, name: str, member: RecordMetric, values: Mapping[str, Any]
+    collection: SummedCollection, name: str, member: RecordMetric, values: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import nextloc_metrics.report.formats as formats
-from nextloc_metrics.collection import RankingCollection, Results
+from nextloc_metrics.collection import Results, SummedCollection
 from nextloc_metrics.comparison import Comparison
 from nextloc_metrics.messages import short
 from nextloc_metrics.report.readings import Reading, read_results
@@ -103,7 +103,7 @@ class Table:
 
 
 def side_by_side(
-    models: Mapping[str, RankingCollection],
+    models: Mapping[str, SummedCollection],
     *,
     percent: bool = True,
     intervals: bool = False,
@@ -154,7 +154,7 @@ def side_by_side(
     return _lay_out(readings, percent, known, _notes(found, marks), marks)
 
 
-def of_collection(collection: RankingCollection, percent: bool, confidence: float | None) -> Table:
+def of_collection(collection: SummedCollection, percent: bool, confidence: float | None) -> Table:
     """Make a table of one collection; see `RankingCollection.table`."""
     results = collection.results(confidence)
     readings = read_results(collection, results, keep_base=False, by_group=True)

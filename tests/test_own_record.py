@@ -1,0 +1,76 @@
+"""A metric of something else than ranks: a record of one float per query, and a mean of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, tensor
+
+from nextloc_metrics import (
+    AccuracyAtK,
+    Grouped,
+    MeanMetric,
+    Needs,
+    PerQueryScores,
+    Queries,
+    RankingCollection,
+    Record,
+)
+from nextloc_metrics.batch import Batch
+
+SCORES = tensor([[0.75, 0.25, 0.0], [0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [1.0, 0.0, 0.0]])
+TARGET, USER = tensor([0, 0, 0, 0]), tensor([0, 0, 1, 1])
+
+
+@dataclass(eq=False)
+class Margin(Record):
+    """By how much the best candidate leads."""
+
+    queries: Queries
+    lead: Tensor  #: floating `[N]`
+
+    @classmethod
+    def read(cls, batch: Batch, needs: Needs) -> Margin:
+        """Subtract the two highest scores of every query."""
+        first, second = batch.preds.flatten(0, -2).topk(2).values.unbind(1)
+        counted = torch.ones_like(first, dtype=torch.bool)
+        return cls(Queries(batch.preds.shape[:-1], counted), (first - second).double())
+
+
+class MeanMargin(MeanMetric):
+    """The mean lead of the best candidate."""
+
+    record = Margin
+
+    def score_queries(self, record: Margin) -> tuple[Tensor, Tensor]:
+        """Return the leads."""
+        return record.lead, record.counted
+
+
+def test_a_record_of_ones_own_has_all_that_means_have() -> None:
+    """One collection with metrics of ranks; groups, an interval, a table, scores of queries."""
+    grouped = Grouped(MeanMargin(), 2, by="user")
+    members = {"acc": AccuracyAtK(1), "margin": MeanMargin(), "by_user": grouped}
+    metrics = RankingCollection(members)
+    for rows in (slice(0, 3), slice(3, 4)):
+        metrics.update(SCORES[rows], TARGET[rows], groups={"user": USER[rows]})
+    values = metrics.compute()
+    assert values["acc"] == 2.5 / 4
+    assert values["margin"] == (0.5 + 0 + 0.5 + 1) / 4
+    assert values["by_user"].tolist() == [0.25, 0.75]
+    low, high = members["margin"].interval()
+    assert low < values["margin"] < high
+    assert [row[:2] for row in metrics.table(intervals=True).rows][1] == ("margin", "50.00")
+    single = PerQueryScores(MeanMargin())
+    single.update(SCORES, TARGET, query_ids=tensor([3, 1, 0, 2]))
+    assert single.compute().scores.tolist() == [0.5, 0.0, 1.0, 0.5]
+
+
+def test_what_a_record_refuses_changes_no_member() -> None:
+    """All members check a batch before any is updated, whatever they read."""
+    metrics = RankingCollection({"acc": AccuracyAtK(1), "margin": MeanMargin()})
+    with pytest.raises(RuntimeError, match="out of range"):  # `Margin.read` needs two candidates
+        metrics.update(SCORES[:, :1], TARGET)
+    assert metrics["acc"].num_queries == metrics["margin"].num_queries == 0
