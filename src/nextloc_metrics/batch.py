@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from nextloc_metrics.arrays import Array, as_tensor
 
@@ -38,9 +37,6 @@ class Batch:
 
     def read(self, device: torch.device | None = None) -> Batch:
         """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""
-        are_tensors = isinstance(self.preds, Tensor) and isinstance(self.target, Tensor)
-        if are_tensors and self.mask is None and self.exclude is None:
-            return self
         preds = as_tensor("preds", self.preds, device)
         mask, exclude = (
             None if value is None else as_tensor(name, value, preds.device)

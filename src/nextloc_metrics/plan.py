@@ -80,7 +80,10 @@ class Plan:
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
         self._of_ranks = [n for n, kind in enumerate(self.kinds) if kind.record is Ranking]
-        self._formulas = _read_formulas([self.kinds[number] for number in self._of_ranks])
+        self._one_pass = _read_one_pass([self.kinds[number] for number in self._of_ranks])
+        decided = [one for one in self._one_pass if isinstance(one, int)]
+        self._num_locations = decided[0] if decided else None
+        self._formulas = tuple(one for one in self._one_pass if not isinstance(one, int))
 
     def serves(self, members: Sequence[Member]) -> bool:
         """Whether the plan was made for these metric objects, in this order."""
@@ -115,6 +118,12 @@ class Plan:
         """Return the batch as tensors, those of arrays on the metrics' device."""
         if batch.target is None:
             raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
+        if (
+            type(batch.preds) in _PLAIN
+            and type(batch.target) in _PLAIN
+            and batch.mask is batch.exclude is None
+        ):
+            return batch
         return batch.read(self.members[0].state.device if self.members else None)
 
     def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
@@ -199,10 +208,9 @@ class Plan:
         preds, target = batch.preds, batch.target
         if batch.mask is not None or batch.groups is not None or batch.exclude is not None:
             return None
-        if not self._formulas or type(preds) not in _PLAIN or type(target) not in _PLAIN:
+        if not self._one_pass or type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return None
-        formulas = tuple(one for one in self._formulas if not isinstance(one, int))
-        num_locations = next((one for one in self._formulas if isinstance(one, int)), None)
+        formulas, num_locations = self._formulas, self._num_locations
         if (
             preds.ndim != 2
             or not preds.is_floating_point()
@@ -225,7 +233,7 @@ class Plan:
         sums = iter(found[0])
         return {
             number: found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
-            for number, one in zip(self._of_ranks, self._formulas, strict=True)
+            for number, one in zip(self._of_ranks, self._one_pass, strict=True)
         }
 
     def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
@@ -245,7 +253,7 @@ class Plan:
         deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
 
 
-def _read_formulas(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
+def _read_one_pass(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
     """Return each kind's `one_pass`: a formula, or the number of locations of decisions.
 
     Empty if a kind has neither, if two count decisions, or if no kind has a formula.
