@@ -422,14 +422,14 @@ def test_groups_in_a_collection(kind: Any, others: bool) -> None:
 def test_sharing_scalars_are_updated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the second batch on, the scalars of all groups are one update."""
     calls = 0
-    tally = Grouped.tally
+    sum_many = Grouped.sum_many
 
-    def counting(self: Any, ranking: Ranking) -> Tensor:
+    def counting(metrics: Any, *scores: Any) -> Any:
         nonlocal calls
-        calls += 1
-        return tally(self, ranking)
+        calls += len(metrics)
+        return sum_many(metrics, *scores)
 
-    monkeypatch.setattr(Grouped, "tally", counting)
+    monkeypatch.setattr(Grouped, "sum_many", staticmethod(counting))
     metrics = RankingCollection({str(g): Grouped(MRR(), GROUPS, group=g) for g in range(GROUPS)})
     for number in range(3):
         calls = 0

@@ -86,6 +86,25 @@ class RecordMetric(SummedMetric):
     def tally(self, record: Any) -> Tensor:
         """Return the batch's summand of the state: int64, in the shape of the state."""
 
+    @property
+    def scored(self) -> MeanMetric | None:
+        """The metric whose scores this one sums; None if it sums something else, by `tally`."""
+        return None
+
+    @staticmethod
+    def sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Tensor]:
+        """Return the batch's summands for several metrics, from the scores of their `scored`.
+
+        Args:
+            metrics: metrics that share this method.
+            scores: for each, the scores of the queries, float64 `[N]`, 0 where not counted.
+            counted: bool `[N]`, which scores count.
+            record: the record.
+        """
+        return exact.tally(torch.stack(list(scores)), counted).to(record.device).unbind()
+
     @staticmethod
     def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
         """Return the batch's summands for several metrics that share this method."""
@@ -300,9 +319,20 @@ class MeanMetric(RecordMetric):
         """Return the zero state: sum of scores, sum of squares, number of queries."""
         return torch.zeros(3, dtype=torch.int64)
 
+    @property
+    def scored(self) -> MeanMetric | None:
+        """This metric, unless a subclass overrides `tally`."""
+        return self if type(self).tally is MeanMetric.tally else None
+
+    @staticmethod
+    def score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
+        """Return `score_queries` of several metrics that share this method."""
+        return [metric.score_queries(record) for metric in metrics]
+
     def tally(self, record: Any) -> Tensor:
         """Return the exact sums of a batch's scores."""
-        return exact.tally(*self.score_queries(record)).to(record.device)
+        scores, counted = self.score_queries(record)
+        return self.sum_many([self], [scores], counted, record)[0]
 
     def compute(self) -> Tensor:
         """Return the mean score, NaN without a query."""
@@ -311,8 +341,7 @@ class MeanMetric(RecordMetric):
     @property
     def averages_scores(self) -> bool:
         """True unless a subclass overrides `tally` or `compute`."""
-        kind = type(self)
-        return kind.tally is MeanMetric.tally and kind.compute is MeanMetric.compute
+        return self.scored is self and type(self).compute is MeanMetric.compute
 
     def estimate(self) -> intervals.Estimate:
         """Return the mean and its standard error, with queries taken as independent."""

@@ -144,21 +144,17 @@ class RankingMetric(MeanMetric, RankingTally):
         return scores[0], counted
 
     @staticmethod
-    def tallies(metrics: Sequence[Any], record: Ranking) -> list[Tensor]:
-        """Sum the scores of several metrics; those with equal options are scored together."""
+    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+        """Score the queries with several metrics; those with equal options together."""
         together: dict[Any, list[Any]] = {}
         for metric in metrics:
-            alike = metric.ties, metric.empty_target_action
-            key = alike if type(metric).tally is MeanMetric.tally else id(metric)
-            together.setdefault(key, []).append(metric)
-        found: dict[int, Tensor] = {}
+            together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
+        found: dict[str, tuple[Tensor, Tensor]] = {}
         for same in together.values():
-            if type(same[0]).tally is MeanMetric.tally:
-                sums = exact.tally(*score_together(same, record)).to(record.device)
-            else:
-                sums = same[0].tally(record)[None]
-            found.update(zip(map(id, same), sums.unbind(), strict=True))
-        return [found[id(metric)].contiguous() for metric in metrics]
+            scores, counted = score_together(same, record)
+            names = (metric.state_name for metric in same)
+            found.update((name, (row, counted)) for name, row in zip(names, scores, strict=True))
+        return [found[metric.state_name] for metric in metrics]
 
     def check(self, record: Ranking) -> None:
         """Raise if this metric cannot be updated with the ranking."""

@@ -327,6 +327,12 @@ class F1AtK(_CutAtK):
         size = 3 if self.average == "queries" else 4
         return torch.zeros(size, dtype=torch.int64)
 
+    @property
+    def scored(self) -> "F1AtK | None":
+        """This metric, for the mean over queries."""
+        own = self.average == "queries" and type(self).tally is F1AtK.tally
+        return self if own else None
+
     def tally(self, ranking: Ranking) -> Tensor:
         """Sum the F1 scores; pooled, sum the hits and their divisors."""
         if self.average == "queries":

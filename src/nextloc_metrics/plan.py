@@ -47,6 +47,16 @@ class Member(Protocol):
     def state(self) -> Tensor:
         """The state."""
 
+    @property
+    def scored(self) -> Any:
+        """The metric whose scores it sums, by `sum_many`; None if it has a `tally`."""
+
+    @staticmethod
+    def sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Tensor]:
+        """Return the batch's summands for several metrics, from their scores."""
+
     def check(self, record: Any) -> None:
         """Raise if the metric cannot be updated with the record."""
 
@@ -188,17 +198,41 @@ class Plan:
 
     def _tally(self, records: Records) -> dict[int, Tensor]:
         """Return the summands, by number, of the kinds that read these records."""
+        kinds = [(n, kind) for n, kind in enumerate(self.kinds) if kind.record in records]
+        for _, kind in kinds:
+            kind.check(records[kind.record])
+        scored = self._score([kind for _, kind in kinds], records)
         families: dict[Any, list[int]] = {}
-        for number, member in enumerate(self.kinds):
-            if member.record in records:
-                member.check(records[member.record])
-                family = member.record, type(member).tallies
-                families.setdefault(family, []).append(number)
+        for number, kind in kinds:
+            counted = None if kind.scored is None else scored[kind.scored.state_name][1]
+            sums = type(kind).tallies if counted is None else type(kind).sum_many
+            families.setdefault((kind.record, sums, id(counted)), []).append(number)
         found: dict[int, Tensor] = {}
-        for (kind, tallies), numbers in families.items():
-            of_kinds = tallies([self.kinds[number] for number in numbers], records[kind])
-            found.update(zip(numbers, of_kinds, strict=True))
+        for (record, sums, _), numbers in families.items():
+            same = [self.kinds[number] for number in numbers]
+            arguments = [records[record]]
+            if same[0].scored is not None:
+                of_same = [scored[kind.scored.state_name] for kind in same]
+                arguments = [[scores for scores, _ in of_same], of_same[0][1], *arguments]
+            summed = sums(same, *arguments)
+            found.update(zip(numbers, summed, strict=True))
         return found
+
+    @staticmethod
+    def _score(kinds: Sequence[Member], records: Records) -> dict[str, tuple[Tensor, Tensor]]:
+        """Score the queries once with each metric whose scores are summed, by its state's name."""
+        families: dict[Any, dict[str, Any]] = {}
+        for kind in kinds:
+            if kind.scored is not None:
+                family = kind.record, type(kind.scored).score_many
+                families.setdefault(family, {})[kind.scored.state_name] = kind.scored
+        return {
+            name: scored
+            for (record, score_many), metrics in families.items()
+            for name, scored in zip(
+                metrics, score_many(list(metrics.values()), records[record]), strict=True
+            )
+        }
 
     def _tally_scores(self, batch: Batch) -> dict[int, Tensor] | None:
         """Fused update: tally in one pass if every query has one relevant location.

@@ -165,9 +165,26 @@ class Grouped(RecordMetric):
         """Return zeros: per group the sum of scores, the sum of squares, the number of queries."""
         return torch.zeros(self.num_groups, 3, dtype=torch.int64)
 
+    @property
+    def scored(self) -> MeanMetric | None:
+        """`metric`, unless a subclass overrides `tally`."""
+        return self.metric if type(self).tally is Grouped.tally else None
+
     def tally(self, record: Record) -> Tensor:
         """Return the exact sums of the scores per group."""
         scores, counted = self.metric.score_queries(record)
+        return self.sum_many([self], [scores], counted, record)[0]
+
+    @staticmethod
+    def sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Tensor]:
+        """Return the exact sums of the scores per group."""
+        return [
+            metric._sum(own, counted, record) for metric, own in zip(metrics, scores, strict=True)
+        ]
+
+    def _sum(self, scores: Tensor, counted: Tensor, record: Record) -> Tensor:
         groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
         return exact.tally_by(groups, self.num_groups, scores, counted).to(record.device)
 

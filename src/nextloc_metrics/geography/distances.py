@@ -13,8 +13,9 @@ from nextloc_metrics import exact, intervals
 from nextloc_metrics.backends import UNRETRIEVED, choose
 from nextloc_metrics.checks import check_choice, check_number, check_positive
 from nextloc_metrics.geography.locations import Locations, check_locations
+from nextloc_metrics.mean import MeanMetric
 from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingMetric, RankingTally, counted_queries, finish_scores
+from nextloc_metrics.metric import RankingMetric, counted_queries, finish_scores
 from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.scoring import any_of_block
@@ -144,17 +145,18 @@ class AccuracyWithin(_NearTarget):
         return self._score_block(self._first_near(ranking))
 
     @staticmethod
-    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        """Count a batch for several metrics; those that differ only in k share the search."""
+    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+        """Score the queries with several metrics; those that differ only in k share the search."""
         largest: dict[Any, Any] = {}
         for metric in sorted(metrics, key=lambda metric: metric.k):
             largest[id(metric.locations), metric.km] = metric
-        found = {key: metric._first_near(ranking) for key, metric in largest.items()}
-        sums = []
+        found = {key: metric._first_near(record) for key, metric in largest.items()}
+        scored = []
         for metric in metrics:
             scores = metric._score_block(found[id(metric.locations), metric.km])
-            sums.append(exact.tally(*finish_scores([metric], scores[None], ranking))[0])
-        return sums
+            scores, counted = finish_scores([metric], scores[None], record)
+            scored.append((scores[0], counted))
+        return scored
 
     def _score_block(self, block: _Block) -> Tensor:
         """Return the probability that a near candidate of the block is among the first k."""
@@ -245,7 +247,7 @@ class DistanceError(_NearTarget):
     plot_upper_bound = None
     of_decision = True
     computed_options = frozenset({"statistic"})
-    tallies = staticmethod(RankingTally.tallies)
+    score_many = staticmethod(MeanMetric.score_many)
 
     def __init__(
         self,
