@@ -304,6 +304,18 @@ def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
     assert json.loads(shown.output)["mrr_at_3"]["value"] == e.values["mrr_at_3"]
 
 
+def test_equal_scores_of_a_run_are_in_falling_order_of_ids(tmp_path: Path) -> None:
+    """Whatever the order of their lines, and whatever their ranks."""
+    (tmp_path / "a.qrels").write_text("1 0 b 1\n2 0 b 1\n")
+    lines = ["{} Q0 a 1 0.5 me\n", "{} Q0 b 2 0.5 me\n", "{} Q0 c 3 0.1 me\n"]
+    run = [line.format(1) for line in lines] + [line.format(2) for line in reversed(lines)]
+    (tmp_path / "a.run").write_text("".join(run))
+    found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+    assert found.vocabulary is not None
+    lists = [[found.vocabulary[x] for x in row] for row in found.preds.tolist()]
+    assert lists == [["b", "a", "c"]] * 2
+
+
 @pytest.mark.parametrize(
     ("a", "b", "says"),
     [

@@ -144,6 +144,28 @@ def test_excluded_candidates_are_not_near() -> None:
     assert value == pytest.approx(1 / 4)
 
 
+def test_padding_of_targets_is_near_nothing() -> None:
+    """A target -1 is no location, although -1 could index one."""
+    scores, target = torch.eye(6)[[0, 5]], torch.tensor([[4, -1], [-1, 0]])  # 9 and 9.5 km
+    error = DistanceError(PLACES)
+    error.update(scores, target)
+    assert float(error.compute()) == pytest.approx(9.25)
+    assert AccuracyWithin(PLACES, 1.0, k=1)(scores, target) == 0
+
+
+def test_there_may_be_more_locations_than_candidates() -> None:
+    """A neighbour of the target that is no candidate is no hit, also in a block across rank k."""
+    metric = AccuracyWithin(PLACES, 1.0, k=1)
+    value = metric(torch.ones(1, 3), torch.tensor([2]))  # 1 and 2 are near, and 3 is no candidate
+    assert value == pytest.approx(2 / 3)
+
+
+def test_the_largest_distance_of_a_neighbour_is_exact() -> None:
+    """A location farther by the rounding of a search tree is no neighbour."""
+    places = Locations.from_metres([0, 1000, 2000 + 5e-7], [0] * 3)
+    assert places.within(1.0, [0, 1, 2]).tolist() == [[0, 1], [0, 1], [2, -1]]
+
+
 def test_a_ranking_without_scores_serves_where_no_block_crosses() -> None:
     """If a block crosses rank k, update raises an error with the remedy and counts nothing."""
     metric = AccuracyWithin(PLACES, 1.0, k=2)
@@ -284,6 +306,7 @@ def test_the_preset_takes_locations() -> None:
         (lambda: Locations.from_cells([0], [0], 0), ValueError, "`size` must be a finite positive"),
         (lambda: PLACES.within(-1, [0]), ValueError, "`km` must be a finite number of at least 0"),
         (lambda: PLACES.within(1, [6]), ValueError, "below the 6 locations, or -1, got 6"),
+        (lambda: PLACES.within(1, [-2]), ValueError, "below the 6 locations, or -1, got -2"),
         (lambda: PLACES.within(1, [0.5]), TypeError, "`target` must be ids"),
         (lambda: AccuracyWithin([0], 1, 1), TypeError, r"`locations` must be `geography.Locat"),
         (lambda: AccuracyWithin(PLACES, math.inf, 1), ValueError, "`km`"),

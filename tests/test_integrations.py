@@ -604,6 +604,18 @@ def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == evaluator.evaluate()
 
 
+def test_libcity_evaluator_leaves_out_the_padding_of_sampled_targets() -> None:
+    """LibCity's executor pads the targets of a short batch to a full one."""
+    evaluator = ExactEvaluator(config_of(evaluate_method="sample", topk=2))
+    scores = torch.tensor([[0.2, 0.7, 0.1], [0.6, 0.3, 0.1]])  # ranks 2 and 1
+    evaluator.collect({"uid": [0, 0], "loc_true": [0] * 16, "loc_pred": scores.tolist()})
+    assert evaluator.evaluate() == floats(libcity_metrics(2), scores, torch.tensor([0, 0]))
+    assert evaluator.evaluate()["MRR@2"] == 0.75
+    of_all = ExactEvaluator(config_of(topk=2))
+    with pytest.raises(ValueError, match="target"):
+        of_all.collect({"uid": [0, 0], "loc_true": [0] * 16, "loc_pred": scores.tolist()})
+
+
 def test_libcity_evaluator_of_a_wrong_configuration() -> None:
     """Like LibCity's evaluator, it raises for metrics that are not a list or have unknown names."""
     with pytest.raises(TypeError, match=r"^`metrics` must be a list"):

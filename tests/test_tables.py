@@ -186,6 +186,11 @@ def test_latex() -> None:
     ]
 
 
+def test_latex_shows_a_tilde() -> None:
+    """Unescaped it would be a space."""
+    assert r"a\textasciitilde{}b" in tables.side_by_side({"a~b": hard_names()}).to_latex()
+
+
 def test_markdown() -> None:
     """A bar in a name ends no cell."""
     written = hard_names().table().to_markdown().splitlines()
