@@ -145,11 +145,11 @@ def test_excluded_candidates_are_not_near() -> None:
 
 
 def test_padding_of_targets_is_near_nothing() -> None:
-    """A target -1 is no location, although -1 could index one."""
-    scores, target = torch.eye(6)[[0, 5]], torch.tensor([[4, -1], [-1, 0]])  # 9 and 9.5 km
+    """A target -1 beside one or two others is no location, although -1 could index one."""
+    scores, target = torch.eye(6)[[0, 5, 0]], torch.tensor([[4, -1], [-1, 0], [4, 5]])
     error = DistanceError(PLACES)
-    error.update(scores, target)
-    assert float(error.compute()) == pytest.approx(9.25)
+    error.update(scores, target)  # 9, 9.5 and 9 km
+    assert float(error.compute()) == pytest.approx(27.5 / 3)
     assert AccuracyWithin(PLACES, 1.0, k=1)(scores, target) == 0
 
 
