@@ -238,6 +238,14 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     assert "Example: nextloc-metrics score" in run("score", "--help").output
 
 
+def test_the_help_names_files_and_defaults() -> None:
+    """A reader of `score --help` learns what each option is for."""
+    text = " ".join(run("score", "--help").output.split())
+    assert "Column of the predictions. [default: preds]" in text
+    assert "--out PATH Output file." in text
+    assert "[default: text]" in text
+
+
 def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library itself does not need it."""
     from nextloc_metrics import __main__

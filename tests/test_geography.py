@@ -144,6 +144,28 @@ def test_excluded_candidates_are_not_near() -> None:
     assert value == pytest.approx(1 / 4)
 
 
+@pytest.mark.parametrize("east", [-180, -90, -45, 0, 45, 90, 135, 180])
+def test_a_projected_town_keeps_its_distances(east: int) -> None:
+    """Within 1 % around the middle, also where degrees begin again."""
+    generator = np.random.default_rng(0)
+    latitude, longitude = generator.normal([[50], [east]], 0.05, (2, 30))
+    locations = Locations(latitude, (longitude + 180) % 360 - 180)
+    ids, points = torch.arange(30), locations.project()
+    found = (points[:, None] - points).norm(dim=2)
+    expected = locations.distance(ids[:, None], ids)
+    np.testing.assert_allclose(found, expected, rtol=0.01, atol=1e-6)
+    assert float(points.mean(0).norm()) < 0.1
+    plane = Locations.from_metres([0, 1000], [5000, 0])
+    assert plane.project().tolist() == [[0, 5], [1, 0]]
+
+
+def test_a_batch_without_queries_counts_nothing() -> None:
+    """There is no largest id of no target."""
+    for metric in (DistanceError(PLACES), AccuracyWithin(PLACES, 1.0, k=1)):
+        metric.update(torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64))
+        assert metric.num_queries == 0
+
+
 def test_padding_of_targets_is_near_nothing() -> None:
     """A target -1 beside one or two others is no location, although -1 could index one."""
     scores, target = torch.eye(6)[[0, 5, 0]], torch.tensor([[4, -1], [-1, 0], [4, 5]])

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,33 @@ def test_the_commits_are_those_of_the_sources() -> None:
         assert source.commit.startswith(originals.COMMITS[source.repository.replace("/", "+")])
 
 
+def test_sizes_that_the_code_sets_are_the_defaults() -> None:
+    """The sizes of batches, and the users that STAN evaluates, are those of the code."""
+    made = [protocols.getnext(), protocols.rotan(), protocols.dchl(), protocols.cslsl()]
+    assert [protocol.batch_size for protocol in made] == [20, 128, 200, 64]
+    assert protocols.libcity(sampled=True).batch_size == 10
+    assert (protocols.stan().first, protocols.sasrec().num_negatives) == (100, 100)
+
+
+def test_a_target_0_is_never_a_hit_of_deepmove_and_stays_in_the_divisor() -> None:
+    """Of one user, two hits of four queries; a number of queries keeps it."""
+    scores, target = torch.eye(12)[[0, 3, 3, 4]], torch.tensor([0, 3, 3, 3])
+    assert protocols.deepmove().evaluate(scores, target, users=[1] * 4)["acc@1"] == 0.5
+    zero = replace(protocols.mie_lab(), zero="never a hit")
+    found = zero.evaluate(scores, target)
+    assert (found["correct@1"], found["total"]) == (2, 4)
+
+
+def test_weighted_f1_of_lists_has_no_other_orders() -> None:
+    """Its bounds and its mean are the value: a list has one order."""
+    lists, target = torch.tensor([[4, 9], [4, 7], [7, 9]]), torch.tensor([4, 9, 9])
+    llm_mob = protocols.llm_mob()
+    value = llm_mob.evaluate(lists, target)["Weighted F1"]
+    assert value == pytest.approx(2 / 9)  # 4 has 2 * 1 / (1 + 2), and the others 0
+    assert llm_mob.bounds(lists, target)["Weighted F1"] == (value, value)
+    assert llm_mob.expected(lists, target)["Weighted F1"] == value
+
+
 # Laws --------------------------------------------------------------------------------------------
 
 
@@ -561,6 +589,9 @@ def test_an_audit_is_part_of_the_page() -> None:
     html = evaluation.to_html(audit=protocols.audit(scores, target, users))
     assert "Under the protocols of other codebases" in html
     assert "Under the protocols of other codebases" not in evaluation.to_html()
+    of_ranks = replace(protocols.libcity(5), metrics=protocols.libcity(5).metrics[3:])
+    audit = protocols.audit(scores, target, k=5, protocols=[of_ranks])  # no accuracy to draw
+    assert evaluation.to_html(audit=audit).count("<img") == evaluation.to_html().count("<img")
 
 
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
@@ -578,6 +609,7 @@ def test_the_command_prints_an_audit(tmp_path: Path) -> None:
     assert "mean over users" in done.output
     done = runner.invoke(main, ["audit", paths[0], "--format", "json"])
     assert '"protocol": "libcity"' in done.output
+    assert '"model"' not in done.output  # of one file
 
 
 @pytest.mark.skipif(not LLM_MOB.exists(), reason=f"needs {LLM_MOB.name} beside the project")

@@ -126,6 +126,15 @@ def test_hundreds_of_groups_are_summarized() -> None:
     assert metrics.table().notes == ("40 queries counted",)
 
 
+@pytest.mark.parametrize(("number", "rows"), [(100, 100), (101, 1)])
+def test_up_to_a_hundred_groups_have_a_row_each(number: int, rows: int) -> None:
+    """More groups have one row, of their median."""
+    metrics = RankingCollection({"by_user": Grouped(MRR(), number)})
+    preds, target = batch(n=number)
+    metrics.update(preds, target, groups=torch.arange(number))
+    assert len(metrics.table().rows) == rows
+
+
 def test_a_row_for_every_group() -> None:
     """Its label or number, its value, its interval, and how many queries it has."""
     members = {
