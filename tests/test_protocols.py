@@ -405,6 +405,20 @@ def test_the_last_query_of_each_user_is_that_of_the_latest_time() -> None:
     assert protocols.dchl().evaluate(scores, target, users, [2, 1, 1])["Recall@1"] == 1
 
 
+@pytest.mark.parametrize("torch_", [True, False])
+def test_places_of_sasrec_put_nan_last(torch_: bool) -> None:
+    """A target scored NaN is behind all finite scores, in any order of the NaN."""
+    scores, target = torch.full((1, 101), torch.nan), torch.tensor([0])
+    negatives = torch.arange(1, 101)[None]
+    for finite, hits in ((0, 10 / 101), (6, 4 / 95), (10, 0)):
+        scores[:, 101 - finite :] = 0.5
+        sasrec = protocols.sasrec(torch=torch_)
+        found = sasrec.expected(scores, target, negatives=negatives)["HR@10"]
+        assert found == pytest.approx(hits, abs=1e-12)
+        bounds = sasrec.bounds(scores, target, negatives=negatives)["HR@10"]
+        assert bounds == (0, float(finite < 10))
+
+
 def test_of_queries_at_the_same_time_the_last_row_is_the_last_query() -> None:
     """Equal times keep the order of the rows, among few rows and many."""
     times = [1] * 39 + [0]
