@@ -6,12 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +19,8 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.grouped import Average, Grouped, GroupLabels
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.geography.locations import check_locations
+from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric
 from nextloc_metrics.metrics import AccuracyAtK
@@ -27,13 +28,11 @@ from nextloc_metrics.plan import Plan
 from nextloc_metrics.presets import decile_metrics
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
+from nextloc_metrics.report import saved
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels
 
 # The name of the groups by target.
 _TARGET = "target location"
-
-# Version of the files that `Counted.save` writes.
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -202,56 +201,65 @@ class Counted:
         }
 
     def save(self, path: Path) -> None:
-        """Write integers and names only; the file holds no pickled code."""
+        """Write the counts to a file; see `saved`."""
         header = {
-            "version": _VERSION,
             "setting": asdict(self.setting),
             "labels": {kind: names.names for kind, names in self.labels.items()},
             "card": self.card,
             "shards": self.shards,
-            "by": self.bins and self.bins.by,
         }
-        arrays = {name: x.state.numpy() for name, x in self._members().items()}
+        arrays = {name: member.state for name, member in self._members().items()}
         if self.bins is not None:
-            arrays["bin_of"] = self.bins.bin_of.numpy()
-            arrays["num_bins"] = np.array(self.bins.num_bins)
+            arrays["bin_of"] = self.bins.bin_of
+            arrays["num_bins"] = torch.tensor(self.bins.num_bins)
         if self.train_counts is not None:
-            arrays["train_counts"] = self.train_counts.numpy()
+            arrays["train_counts"] = self.train_counts
         if self.locations is not None:
-            arrays["points"] = self.locations.points.numpy()
-        # an interrupted process leaves no partial file at `path`
-        part = path.with_name(f".{path.name}.part")
-        with part.open("wb") as file:
-            np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
-        part.replace(path)
+            arrays["points"] = self.locations.points
+        saved.write(path, header, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Counted:
-        """Read a file that `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as packed:
-                header = json.loads(str(packed["header"]))
-                if header["version"] != _VERSION:
-                    raise ValueError(f"version {header['version']} of the file is unknown")
-                arrays = {name: torch.from_numpy(packed[name]) for name in packed.files[1:]}
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise ValueError(
-                f"{path} must be a file that `Evaluation.save` wrote; reading it failed: {error}."
-            ) from error
-        setting: dict[str, Any] = header["setting"]
-        setting |= {name: tuple(setting[name]) for name in ("k", "groups")}
+        """Read a file that `save` wrote.
+
+        Raises:
+            OSError: the file cannot be opened.
+            ValueError: the file is cut, was changed, or is another file.
+        """
+        header, arrays = saved.read(path)
+        with saved.refused(path):
+            return cls._of_saved(header, arrays)
+
+    @classmethod
+    def _of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor]) -> Counted:
+        """Make an object from the content of a file, or raise if parts of it do not fit."""
+        setting = Setting(
+            **{**header["setting"], **{x: tuple(header["setting"][x]) for x in ("k", "groups")}}
+        )
+        check_confidence(setting.confidence)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        bins = None
-        if "bin_of" in arrays:
-            bins = PopularityBins(arrays["bin_of"], int(arrays["num_bins"]))
-        points = arrays.get("points")
+        if "/f1" in arrays and arrays["/f1"].shape[1] - 1 != setting.num_locations:
+            raise ValueError("its number of locations does not fit")  # before memory is allocated
+        if tuple(labels) != setting.groups:
+            raise ValueError("its labels are not those of its groups")
+        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
+        bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
-        found = cls(Setting(**setting), labels, bins, arrays.get("train_counts"), locations)
-        for name, member in found._members().items():
+        if replace(setting, **digest_data(bins, counts, locations)) != setting:
+            raise ValueError("its data are not those of its options")
+        found = cls(setting, labels, bins, counts, locations)
+        members = found._members()
+        if members.keys() != arrays.keys():
+            raise ValueError("its counts are not those of its options")
+        found.card, found.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
+        saved.check_card(found.card)
+        for name, member in members.items():
+            saved.check_state(name, member, arrays[name], found.card["queries"])
             _add(member, arrays[name])
-        found.card, found.shards = Counter(header["card"]), tuple(header["shards"])
+        for kind in {f"by {kind}" for kind in setting.groups} & found.parts.keys():
+            for name, member in found.parts[kind].named_members():
+                if not torch.equal(member.state.sum(0), members[f"/{name}"].state[:3]):
+                    raise ValueError(f"the counts {kind} do not add up to all")
         return found
 
     def _members(self) -> dict[str, Any]:
@@ -317,6 +325,17 @@ def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> 
                 f"shards must agree on `{field.name}`, got {short(a)} in {first_name} and "
                 f"{short(b)} in {name}{remedy}."
             )
+
+
+def digest_data(
+    bins: PopularityBins | None, train_counts: Tensor | None, locations: Locations | None
+) -> dict[str, Any]:
+    """Return the digests of the data of an evaluation, by the attribute of `Setting`."""
+    return {
+        "bins": "" if bins is None else digest(bins.state_key()),
+        "train_counts": "" if train_counts is None else digest(train_counts.tolist()),
+        "locations": "" if locations is None else digest(check_locations(locations).state_key()),
+    }
 
 
 def digest(*values: Any) -> str:

@@ -11,11 +11,10 @@ from nextloc_metrics import analysis
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import describe
 from nextloc_metrics.protocols import Audit
-from nextloc_metrics.report.counted import Counted, Setting, digest, merge_counted
+from nextloc_metrics.report.counted import Counted, Setting, digest, digest_data, merge_counted
 from nextloc_metrics.report.data import check_cluster, count_locations, read_data
 from nextloc_metrics.report.page import write_cell, write_page
 from nextloc_metrics.report.readings import Reading, read_results
@@ -195,11 +194,9 @@ def evaluate(
         cluster=cluster,
         confidence=confidence,
         exclude="none" if exclude is None else targets_too,
-        bins="" if bins is None else digest(bins.state_key()),
-        train_counts="" if counts is None else digest(counts.tolist()),
         vocabulary="" if vocabulary is None else digest(*vocabulary),
-        locations="" if locations is None else digest(check_locations(locations).state_key()),
         km=km,
+        **digest_data(bins, counts, locations),
     )
     labels = {name: kind.labels for name, kind in data.kinds.items()}
     counted = Counted(setting, labels, bins, counts, locations)
@@ -220,7 +217,8 @@ def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = Fals
 
     Raises:
         FileNotFoundError: a file does not exist.
-        ValueError: there is no shard, a shard is repeated, or shards have different settings.
+        ValueError: there is no shard, a shard is repeated, or shards have different settings; or a
+            file is cut, was changed, or is not one that `Evaluation.save` wrote.
 
     Example:
         >>> from nextloc_metrics import report
