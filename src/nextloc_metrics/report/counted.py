@@ -29,6 +29,7 @@ from nextloc_metrics.presets import decile_metrics
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.record import Ties
 from nextloc_metrics.report import saved
+from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels
 
 # The name of the groups by target.
@@ -81,6 +82,8 @@ class Counted:
     Args:
         setting: the options of the evaluation.
         labels: the labels of the groups, by their name.
+        pairs: for each kind of groups but the clusters, its pairs with clusters; see
+            `ClusteredGroups.keys`. Empty without clusters.
         bins: the popularity bin of each location, or None.
         train_counts: the visits of each location in the training data, or None.
         locations: the coordinates, or None.
@@ -90,11 +93,12 @@ class Counted:
         self,
         setting: Setting,
         labels: Mapping[str, GroupLabels],
+        pairs: Mapping[str, Tensor],
         bins: PopularityBins | None,
         train_counts: Tensor | None,
         locations: Locations | None,
     ) -> None:
-        self.setting, self.labels = setting, dict(labels)
+        self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
         self.bins, self.train_counts, self.locations = bins, train_counts, locations
         self.card: Counter[str] = Counter()
         self.shards: tuple[str, ...] = ()
@@ -108,6 +112,13 @@ class Counted:
             self._rows["chance"] = torch.zeros(1, setting.candidates)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
         self.parts = {"": self.headline, **_make_parts(self.headline, self.labels, setting.cluster)}
+        self.clustered = {
+            name: member
+            for name, member in self._members().items()
+            if isinstance(member, ClusteredGroups)
+        }
+        for member in self.clustered.values():
+            member.set_pairs(self.pairs[str(member.by)], len(self.labels[str(setting.cluster)]))
         if locations is not None and setting.num_locations is not None:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
@@ -127,6 +138,8 @@ class Counted:
         )
         for part in self.parts.values():
             part.update(ranking)
+        for member in self.clustered.values():
+            member.add_pairs(ranking, batch.groups[str(self.setting.cluster)])
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
             self.references[name].update(
@@ -200,6 +213,13 @@ class Counted:
             "ties": "expected value over random orders",
         }
 
+    def note_intervals(self, kind: str = "") -> list[str]:
+        """Return a note on what the intervals of groups take as independent, with clusters."""
+        if self.setting.cluster is None:
+            return []
+        sample = f"clustered by {self.setting.cluster}"
+        return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
+
     def save(self, path: Path) -> None:
         """Write the counts to a file; see `saved`."""
         header = {
@@ -209,6 +229,8 @@ class Counted:
             "shards": self.shards,
         }
         arrays = {name: member.state for name, member in self._members().items()}
+        arrays |= {f"pairs of {kind}": keys for kind, keys in self.pairs.items()}
+        arrays |= {f"sums {name}": member.sums for name, member in self.clustered.items()}
         if self.bins is not None:
             arrays["bin_of"] = self.bins.bin_of
             arrays["num_bins"] = torch.tensor(self.bins.num_bins)
@@ -245,10 +267,12 @@ class Counted:
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
+        pairs = {kind: arrays.pop(f"pairs of {kind}") for kind in _paired(setting.cluster, labels)}
         if replace(setting, **digest_data(bins, counts, locations)) != setting:
             raise ValueError("its data are not those of its options")
-        found = cls(setting, labels, bins, counts, locations)
+        found = cls(setting, labels, pairs, bins, counts, locations)
         members = found._members()
+        sums = {name: arrays.pop(f"sums {name}") for name in found.clustered}
         if members.keys() != arrays.keys():
             raise ValueError("its counts are not those of its options")
         found.card, found.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
@@ -260,6 +284,9 @@ class Counted:
             for name, member in found.parts[kind].named_members():
                 if not torch.equal(member.state.sum(0), members[f"/{name}"].state[:3]):
                     raise ValueError(f"the counts {kind} do not add up to all")
+        for name, paired in found.clustered.items():
+            saved.check_pairs(name, paired, sums[name])
+            paired.sums += sums[name]
         return found
 
     def _members(self) -> dict[str, Any]:
@@ -296,8 +323,10 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
         kind: sort_labels(name for _, one in shards for name in one.labels[kind].names)
         for kind in first.labels
     }
-    merged = Counted(first.setting, labels, first.bins, first.train_counts, first.locations)
-    for _, one in shards:
+    paired = {kind: [_renumber(one, kind, labels) for _, one in shards] for kind in first.pairs}
+    pairs = {kind: torch.unique(torch.cat(found)) for kind, found in paired.items()}
+    merged = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
+    for number, (_, one) in enumerate(shards):
         merged.card.update(one.card)
         members = one._members()
         for name, member in merged._members().items():
@@ -307,8 +336,20 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
                 wide[labels[str(member.by)].number(members[name].group_names)] = state
                 state = wide
             _add(member, state)
+        for name, member in merged.clustered.items():
+            at = torch.searchsorted(member.keys, paired[str(member.by)][number])
+            member.sums[at] += one.clustered[name].sums
     merged.shards = tuple(digest for _, one in shards for digest in one.shards)
     return merged
+
+
+def _renumber(counted: Counted, kind: str, labels: Mapping[str, GroupLabels]) -> Tensor:
+    """Return the pairs of one kind of groups by the numbers that other labels give."""
+    cluster = str(counted.setting.cluster)
+    numbers = {x: labels[x].number(list(counted.labels[x].names)) for x in (kind, cluster)}
+    old, width = counted.pairs[kind], len(counted.labels[cluster])
+    groups, clusters = numbers[kind][old // width], numbers[cluster][old % width]
+    return groups * len(labels[cluster]) + clusters
 
 
 def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
@@ -356,9 +397,12 @@ def _make_parts(
         if isinstance(member, RankingMetric) and member.averages_scores
     }
 
+    paired = _paired(cluster, labels)
+
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
         options: dict[str, Any] = {"average": average, "by": kind, "labels": labels[kind]}
-        return RankingCollection({key: Grouped(x, **options) for key, x in means.items()})
+        make = ClusteredGroups if average is None and kind in paired else Grouped
+        return RankingCollection({key: make(x, **options) for key, x in means.items()})
 
     parts = {
         ties: RankingCollection(
@@ -371,6 +415,11 @@ def _make_parts(
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
+
+
+def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]:
+    """Return the kinds of groups that have clustered intervals: all but the clusters."""
+    return [kind for kind, names in labels.items() if cluster not in (None, kind) and len(names)]
 
 
 def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:

@@ -15,10 +15,15 @@ from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import describe
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.counted import Counted, Setting, digest, digest_data, merge_counted
-from nextloc_metrics.report.data import check_cluster, count_locations, read_data
+from nextloc_metrics.report.data import (
+    check_cluster,
+    count_locations,
+    pair_with_clusters,
+    read_data,
+)
 from nextloc_metrics.report.page import write_cell, write_page
 from nextloc_metrics.report.readings import Reading, read_results
-from nextloc_metrics.report.tables import Table, of_readings
+from nextloc_metrics.report.tables import Table, of_collection, of_readings
 
 Interval = tuple[float, float]
 
@@ -134,7 +139,8 @@ def evaluate(
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
         cluster: the name of the groups whose queries are not independent, such as `"user"`;
-            intervals then take groups, not queries, as independent.
+            intervals then take users, not queries, as independent, also those of other groups.
+            The intervals of each user and of the deciles take queries as independent.
         bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
             `train_counts`, if given.
         train_counts: integer `[C]`, the visits of each location in the training data.
@@ -199,7 +205,8 @@ def evaluate(
         **digest_data(bins, counts, locations),
     )
     labels = {name: kind.labels for name, kind in data.kinds.items()}
-    counted = Counted(setting, labels, bins, counts, locations)
+    pairs = pair_with_clusters(data, cluster)
+    counted = Counted(setting, labels, pairs, bins, counts, locations)
     for batch in data.chunks():
         counted.add(batch, exempt_target)
     if missed is not None:
@@ -263,9 +270,9 @@ def _evaluation(counted: Counted) -> Evaluation:
             columns[title] = _column(columns["value"], references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
-        name.removeprefix("by "): part.table(intervals=True, confidence=confidence)
-        for name, part in parts.items()
-        if name.startswith("by ")
+        kind: _table_of_groups(counted, f"by {kind}", kind)
+        for kind in setting.groups
+        if f"by {kind}" in parts
     }
     baseline = references.get("most frequent", {})
     return Evaluation(
@@ -284,12 +291,16 @@ def _evaluation(counted: Counted) -> Evaluation:
         },
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
-        deciles=parts["deciles"].table(intervals=True, confidence=confidence)
-        if "deciles" in parts
-        else None,
+        deciles=_table_of_groups(counted, "deciles") if "deciles" in parts else None,
         columns=columns,
         _counted=counted,
     )
+
+
+def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:
+    """Make the table of a part of the counts, with a note on its intervals."""
+    notes = counted.note_intervals(kind)
+    return of_collection(counted.parts[part], True, counted.setting.confidence, notes)
 
 
 def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:

@@ -154,11 +154,17 @@ def side_by_side(
     return _lay_out(readings, percent, known, _notes(found, marks), marks)
 
 
-def of_collection(collection: RankingCollection, percent: bool, confidence: float | None) -> Table:
-    """Make a table of one collection; see `RankingCollection.table`."""
+def of_collection(
+    collection: RankingCollection,
+    percent: bool,
+    confidence: float | None,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Make a table of one collection, with further notes; see `RankingCollection.table`."""
     results = collection.results(confidence)
     readings = read_results(collection, results, keep_base=False, by_group=True)
-    return _lay_out({"value": readings}, percent, confidence, _notes({"": results}, {}), {})
+    below = [*_notes({"": results}, {}), *notes]
+    return _lay_out({"value": readings}, percent, confidence, below, {})
 
 
 def of_readings(columns: Models, confidence: float) -> Table:
