@@ -110,7 +110,7 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
     assert e.groups["hour"].notes[-1] == "intervals: clustered by user"
     assert e.deciles is not None
     assert e.deciles.notes[-1] == "intervals: queries independent"
-    assert alone.groups["hour"].notes == ("205 queries counted",)
+    assert not any("intervals" in note for note in alone.groups["hour"].notes)
     html = e.to_html()
     assert "acc_at_1 by hour; intervals: clustered by user" in html
     assert "acc_at_1 by user; intervals: queries independent" in html

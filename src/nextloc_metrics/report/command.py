@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -288,9 +289,13 @@ def _check_new(force: bool, *paths: Path | None) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Print an error of the data or the options without a traceback, and exit with 1."""
+    """Print warnings, and an error of the data or the options without a traceback; then exit."""
     try:
-        yield
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            yield
+        for warning in caught:
+            click.echo(f"Warning: {warning.message}", err=True)
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 

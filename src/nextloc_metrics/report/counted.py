@@ -101,6 +101,7 @@ class Counted:
         self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
         self.bins, self.train_counts, self.locations = bins, train_counts, locations
         self.card: Counter[str] = Counter()
+        self.longest = 0  # the length of the longest list that was counted
         self.shards: tuple[str, ...] = ()
         self._digest = blake2b(digest_size=16)
         self.headline = make_headline(setting.num_locations, setting.k, locations, setting.km)
@@ -188,7 +189,9 @@ class Counted:
             in_order = preds.sort(dim=1).values
             repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
             found["lists_with_repeats"] = repeated.any(1) & counted
-            found["short_lists"] = (preds < 0).any(1) & counted
+            lengths = (preds >= 0).sum(1).masked_fill(~counted, 0)
+            found["short_lists"] = (lengths < max(self.setting.k)) & counted
+            self.longest = max([self.longest, *lengths.tolist()])
             if (size := self.setting.known_locations) is not None:
                 found["lists_with_other_ids"] = (preds >= size).any(1) & counted
         return {name: int(rows.sum()) for name, rows in found.items()}
@@ -213,6 +216,21 @@ class Counted:
             "ties": "expected value over random orders",
         }
 
+    def cuts_beyond_lists(self) -> list[int]:
+        """Return the cut-offs above the length of the longest list."""
+        is_list = self.setting.candidates is None and self.card["queries"] > self.card["left_out"]
+        return sorted(k for k in self.setting.k if is_list and k > self.longest)
+
+    def note_lists(self) -> list[str]:
+        """Return a note on the values that depend on the length of the lists."""
+        if self.setting.candidates is not None:
+            return []
+        cuts = ", ".join(map(str, self.cuts_beyond_lists()))
+        notes = [f"k = {cuts}: no list has more than {self.longest} ids"] if cuts else []
+        if "mrr" in self.headline:
+            notes.append(f"mrr: lists are cut at {self.longest}")
+        return notes
+
     def note_intervals(self, kind: str = "") -> list[str]:
         """Return a note on what the intervals of groups take as independent, with clusters."""
         if self.setting.cluster is None:
@@ -226,6 +244,7 @@ class Counted:
             "setting": asdict(self.setting),
             "labels": {kind: names.names for kind, names in self.labels.items()},
             "card": self.card,
+            "longest": self.longest,
             "shards": self.shards,
         }
         arrays = {name: member.state for name, member in self._members().items()}
@@ -277,6 +296,7 @@ class Counted:
             raise ValueError("its counts are not those of its options")
         found.card, found.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
         saved.check_card(found.card)
+        found.longest = saved.check_length(header["longest"])
         for name, member in members.items():
             saved.check_state(name, member, arrays[name], found.card["queries"])
             _add(member, arrays[name])
@@ -328,6 +348,7 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
     merged = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
     for number, (_, one) in enumerate(shards):
         merged.card.update(one.card)
+        merged.longest = max(merged.longest, one.longest)
         members = one._members()
         for name, member in merged._members().items():
             state = members[name].state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import describe, short
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.counted import Counted, Setting, digest, digest_data, merge_counted
 from nextloc_metrics.report.data import (
@@ -162,6 +163,10 @@ def evaluate(
         ValueError: shapes do not fit, a value is out of range, or `cluster` is not a key of
             `groups`.
 
+    Warns:
+        UserWarning: no list has as many ids as the largest `k`. A dagger in the table marks the
+            values at such a `k`.
+
     Example:
         >>> import numpy as np
         >>> from nextloc_metrics import report
@@ -212,6 +217,12 @@ def evaluate(
     if missed is not None:
         counted.card["broken_answers"] = missed
     counted.finish()
+    if cuts := counted.cuts_beyond_lists():
+        warnings.warn(
+            f"`k` should be at most {counted.longest}, the length of the longest list in `preds`, "
+            f"got {short(cuts)}: what the lists do not hold counts as a miss; pass longer lists.",
+            stacklevel=2,
+        )
     return _evaluation(counted)
 
 
@@ -281,7 +292,7 @@ def _evaluation(counted: Counted) -> Evaluation:
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
         card=counted.describe(),
-        table=of_readings(columns, confidence),
+        table=_table_of_headline(counted, columns),
         chance=references.get("chance", {}),
         baseline=baseline,
         skill={
@@ -297,9 +308,19 @@ def _evaluation(counted: Counted) -> Evaluation:
     )
 
 
+def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:
+    """Make the table of all queries; a dagger marks values at k beyond the longest list."""
+    cuts = counted.cuts_beyond_lists()
+    members = counted.headline.named_members()
+    marks = {name: "†" for name, member in members if getattr(member, "k", None) in cuts}
+    first, *others = counted.note_lists() or [""]
+    notes = [f"† {first}" if cuts else first, *others] if first else []
+    return of_readings(columns, counted.setting.confidence, notes, {"value": marks})
+
+
 def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:
     """Make the table of a part of the counts, with a note on its intervals."""
-    notes = counted.note_intervals(kind)
+    notes = [*counted.note_lists(), *counted.note_intervals(kind)]
     return of_collection(counted.parts[part], True, counted.setting.confidence, notes)
 
 

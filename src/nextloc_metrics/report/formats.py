@@ -19,6 +19,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "†": r"\textdagger{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 

@@ -97,6 +97,13 @@ def check_card(card: Mapping[str, int]) -> None:
             raise ValueError(f"`{clip(name)}` of its card is {clip(repr(number))}")
 
 
+def check_length(longest: Any) -> int:
+    """Return the length of the longest list, or raise if it is none."""
+    if type(longest) is not int or longest < 0:
+        raise ValueError(f"its longest list is {clip(repr(longest))}")
+    return longest
+
+
 def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
     """Raise if a state cannot come from `queries` queries.
 

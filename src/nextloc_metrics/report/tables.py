@@ -151,7 +151,8 @@ def side_by_side(
             "`comparisons` must name rows of a table of two models, got "
             f"{short(sorted(set(marks) - rows) or list(models))}."
         )
-    return _lay_out(readings, percent, known, _notes(found, marks), marks)
+    last = list(models)[-1] if marks else ""
+    return _lay_out(readings, percent, known, _notes(found, marks), {last: marks})
 
 
 def of_collection(
@@ -167,9 +168,18 @@ def of_collection(
     return _lay_out({"value": readings}, percent, confidence, below, {})
 
 
-def of_readings(columns: Models, confidence: float) -> Table:
-    """Make a table of the values of one model with intervals, and of reference values."""
-    return _lay_out(columns, True, confidence, (), {})
+def of_readings(
+    columns: Models, confidence: float, notes: Sequence[str], marks: Mapping[str, Mapping[str, str]]
+) -> Table:
+    """Make a table of the values of one model with intervals, and of reference values.
+
+    Args:
+        columns: the values, by the title of the column and the name of the row.
+        confidence: the confidence level of the intervals.
+        notes: lines below the rows.
+        marks: text after values, by the title of the column and the name of the row.
+    """
+    return _lay_out(columns, True, confidence, notes, marks)
 
 
 def _lay_out(
@@ -177,7 +187,7 @@ def _lay_out(
     percent: bool,
     confidence: float | None,
     notes: Sequence[str],
-    marks: Mapping[str, str],
+    marks: Mapping[str, Mapping[str, str]],
 ) -> Table:
     """Make a table of readings, one row per name and one column per model."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
@@ -188,10 +198,9 @@ def _lay_out(
         + [titles[name] + _unit(reading, percent) for name, reading in first.items()]
     ]
     bold: list[tuple[int, int]] = []
-    for number, (model, readings) in enumerate(models.items()):
+    for model, readings in models.items():
         found = [readings.get(name) for name in names]
-        is_last = number == len(models) - 1
-        ends = [marks.get(name, "") if is_last else "" for name in names]
+        ends = [marks.get(model, {}).get(name, "") for name in names]
         texts = ["" if x is None else _number(x, x.value, percent) for x in found]
         width = max(map(len, ends), default=0)
         columns.append(
