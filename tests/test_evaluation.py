@@ -272,6 +272,36 @@ def test_models_are_compared_on_the_same_queries() -> None:
         report.compare(models, target, cluster="user")
 
 
+def test_models_may_have_numbers_as_names() -> None:
+    """The comparison writes them as text."""
+    scores, target, *_ = batch()
+    models: Any = {1: scores, 2: scores + (np.arange(9) == target[:, None])}
+    found = report.compare(models, target, k=1)
+    assert found.table.header == ("percent", "1", "2")
+    assert "2, acc_at_1: Comparison" in str(found)
+
+
+def test_groups_may_be_named_as_the_target_location() -> None:
+    """With coordinates, the map has its own groups, by target."""
+    scores, target, users, _ = batch()
+    named = {"target location": users}
+    e = report.evaluate(scores, target, k=1, groups=named, locations=PLACES)
+    other = report.evaluate(scores, target, k=1, groups={"user": users}, locations=PLACES)
+    assert str(e.groups["target location"]) == str(other.groups["user"])
+    by_target = Grouped(AccuracyAtK(1), 9)
+    by_target.update(scores, target, groups=target)
+    assert torch.equal(e._counted.parts["map"]["acc_at_1"].state, by_target.state)
+
+
+def test_line_breaks_in_names_of_groups_are_escaped() -> None:
+    """In headings, tables and the card."""
+    scores, target, users, _ = batch()
+    e = report.evaluate(scores, target, k=1, groups={"us\ner": users}, cluster="us\ner")
+    assert e.card["intervals"] == "95 %, clustered by us\ner"
+    assert r"intervals: 95 %, clustered by us\ner" in str(e).splitlines()
+    assert r"By us\ner:" in e.to_markdown().splitlines()
+
+
 def test_no_query_has_no_value() -> None:
     """Without queries, value and interval are NaN."""
     e = report.evaluate(torch.zeros(0, 4), torch.zeros(0).long(), k=1)

@@ -19,6 +19,7 @@ from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.files import Predictions, read, suffix_of
+from nextloc_metrics.report.formats import one_line
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -323,5 +324,8 @@ def _written(result: Evaluation, kind: str, intervals: bool) -> str:
         return result.table.to_latex()
     if kind == "csv":
         return result.table.to_csv().rstrip("\n")
-    parts = [str(result), *(f"by {name}\n{table}" for name, table in result.groups.items())]
+    parts = [
+        str(result),
+        *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
+    ]
     return "\n\n".join(parts)

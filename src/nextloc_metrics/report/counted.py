@@ -32,9 +32,6 @@ from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels
 
-# The name of the groups by target.
-_TARGET = "target location"
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -121,7 +118,7 @@ class Counted:
         for member in self.clustered.values():
             member.set_pairs(self.pairs[str(member.by)], len(self.labels[str(setting.cluster)]))
         if locations is not None and setting.num_locations is not None:
-            by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
+            by_location = Grouped(AccuracyAtK(1), len(locations))
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if bins is not None:
             self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
@@ -133,12 +130,12 @@ class Counted:
             batch.preds,
             batch.target,
             batch.options.get("mask"),
-            self._groups(batch) or None,
+            batch.groups or None,
             batch.options.get("exclude"),
             exempt_target,
         )
-        for part in self.parts.values():
-            part.update(ranking)
+        for name, part in self.parts.items():
+            part.update(ranking.with_groups(batch.target) if name == "map" else ranking)
         for member in self.clustered.values():
             member.add_pairs(ranking, batch.groups[str(self.setting.cluster)])
         for name, row in self._rows.items():
@@ -156,10 +153,6 @@ class Counted:
             own = batch.preds.gather(1, target.clamp(min=0)).double()
             columns.append(own.view(torch.int64))
         self._digest.update(torch.cat([x.long() for x in columns], 1).numpy().tobytes())
-
-    def _groups(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the groups of the queries, with groups by target for the map."""
-        return {**batch.groups, **({_TARGET: batch.target} if "map" in self.parts else {})}
 
     def finish(self) -> None:
         """Store a digest of all queries, which identifies this shard."""

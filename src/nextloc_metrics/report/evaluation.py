@@ -22,6 +22,7 @@ from nextloc_metrics.report.data import (
     pair_with_clusters,
     read_data,
 )
+from nextloc_metrics.report.formats import one_line
 from nextloc_metrics.report.page import write_cell, write_page
 from nextloc_metrics.report.readings import Reading, read_results
 from nextloc_metrics.report.tables import Table, of_collection, of_readings
@@ -84,7 +85,9 @@ class Evaluation:
     def to_markdown(self) -> str:
         """Return the headline, all tables and the card as Markdown."""
         parts = [self.table.to_markdown()]
-        parts += [f"By {name}:\n\n{table.to_markdown()}" for name, table in self.groups.items()]
+        parts += [
+            f"By {one_line(name)}:\n\n{table.to_markdown()}" for name, table in self.groups.items()
+        ]
         if self.deciles is not None:
             parts.append(f"By popularity of the target:\n\n{self.deciles.to_markdown()}")
         rows = [[name.replace("_", " "), write_cell(value)] for name, value in self.card.items()]

@@ -15,6 +15,7 @@ import torch
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.bars import Groups, draw_groups
 from nextloc_metrics.report.drawing import draw_readings
+from nextloc_metrics.report.formats import one_line
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import by_group
 from nextloc_metrics.report.style import Scale, import_pyplot
@@ -198,4 +199,6 @@ def _picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
 
 def write_cell(value: Any) -> str:
     """Return a value of the card as text."""
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        "-" if value is None else f"{value:,}" if isinstance(value, int) else one_line(str(value))
+    )

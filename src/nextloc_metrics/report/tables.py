@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -52,11 +53,11 @@ class Table:
         records: Sequence[Mapping[str, Any]] | None = None,
         bold: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.header = tuple(header)
-        self.rows = tuple(tuple(row) for row in rows)
-        self.notes = tuple(notes)
+        self.header = tuple(map(formats.one_line, header))
+        self.rows = tuple(tuple(map(formats.one_line, row)) for row in rows)
+        self.notes = tuple(map(formats.one_line, notes))
         self.bold = frozenset(bold)
-        texts = [dict(zip(self.header, row, strict=True)) for row in self.rows]
+        texts = [dict(zip(header, row, strict=True)) for row in rows]
         self.records = texts if records is None else [dict(record) for record in records]
 
     def __str__(self) -> str:
@@ -123,7 +124,8 @@ def side_by_side(
             the values of the last model by significance.
 
     Raises:
-        ValueError: there are comparisons and not two models, or a comparison has no row.
+        ValueError: there are comparisons and not two models, a comparison has no row, or a model
+            has the name of another column, such as `"metric"`.
 
     Example:
         >>> from torch import tensor
@@ -204,7 +206,7 @@ def _lay_out(
         texts = ["" if x is None else _number(x, x.value, percent) for x in found]
         width = max(map(len, ends), default=0)
         columns.append(
-            [model, *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
+            [str(model), *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
         )
         best = [i for i, name in enumerate(names) if _is_best(model, name, models)]
         bold += [(i, len(columns) - 1) for i in best]
@@ -219,17 +221,28 @@ def _lay_out(
 
 
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
-    """Return the numbers of each row."""
+    """Return the numbers of each row, by the names of columns, which must differ."""
     records = []
     measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
     alone = len(models) == 1 or len(measured) == 1
+    columns = ["metric"]
+    for model, readings in models.items():
+        of, ones = "" if alone else f"{model} ", readings.values()
+        columns.append(str(model))
+        columns += [f"{of}{end}" for end in ("low", "high") if any(x.bounds for x in ones)]
+        columns += [f"{of}queries"] * any(x.number is not None for x in ones)
+    if twice := [column for column, number in Counter(columns).items() if number > 1]:
+        raise ValueError(
+            f"`models` must not have the name of another column of the table, got {short(twice[0])}"
+            "; rename the model."
+        )
     for name in names:
         record: dict[str, Any] = {"metric": titles[name]}
         for model, readings in models.items():
             if (one := readings.get(name)) is None:
-                record[model] = math.nan
+                record[str(model)] = math.nan
                 continue
-            record[model] = one.value
+            record[str(model)] = one.value
             of = "" if alone else f"{model} "
             if one.bounds is not None:
                 record |= dict(zip((f"{of}low", f"{of}high"), one.bounds, strict=True))
