@@ -114,6 +114,20 @@ def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
     assert "most frequent" in e.table.header
 
 
+def test_distances_have_no_skill() -> None:
+    """Skill is for fractions: of a perfect ranking these are 1, and a distance is 0."""
+    scores, target, *_ = batch()
+    far = Locations.from_metres(range(0, 18_000, 2_000), [0] * 9)
+    e = report.evaluate(
+        scores, target, k=1, train_counts=[5, 0, 3, 1, 1, 0, 9, 2, 4], locations=far
+    )
+    assert {"mean_distance", "median_distance"} <= e.baseline.keys()
+    assert e.skill.keys() == e.baseline.keys() - {"mean_distance", "median_distance"}
+    for name, value in e.skill.items():
+        base = e.baseline[name]
+        assert value == pytest.approx((e.values[name] - base) / (1 - base))
+
+
 def test_the_card_of_scores() -> None:
     """NaN, constant rows, ties and what is left out, counted one by one."""
     scores, target, *_ = batch()
