@@ -503,3 +503,17 @@ def test_numbers_beyond_any_memory_are_refused() -> None:
         analysis.chance(MRR(), num_candidates=10**30)
     with pytest.raises(ValueError, match=r"`num_queries` must be an integer from 0 to 2\^40"):
         analysis.most_frequent([1, 2], 10**30)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_runs_without_a_value_are_named(value: float) -> None:
+    """A run that failed has no value; the mean of the others would hide it."""
+    with pytest.raises(ValueError, match=rf"got {value} in run 1 of 'b'; leave out runs"):
+        analysis.summarize({"a": [1.0, 2.0], "b": [1.0, value]})
+
+
+def test_runs_of_models_with_numbers_as_names() -> None:
+    """The names are written as text."""
+    numbered: Any = {1: [1.0, 2.0], 20: [1.0, 2.0]}
+    shown = repr(analysis.summarize(numbered)).splitlines()
+    assert shown[:2] == ["1   1.5 +- 0.71 (2 runs)", "20  1.5 +- 0.71 (2 runs)"]

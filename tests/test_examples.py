@@ -342,7 +342,10 @@ def write_llm_mob(folder: Path) -> None:
         file = folder / "data" / "town" / f"town_{part}.csv"
         file.write_text(f"id,user_id,location_id\n0,1,{location}\n")
     answers = {
-        "top10": [[(3, "[3, 99, 5]"), (5, "[4, 4, 5]")], [(7, "[1, 7.0]"), (9, -100)]],
+        "top10": [
+            [(3, "[3, 99, 5, 0, 1, 2, 4, 6, 7, 8]"), (5, "[4, 4, 5, 0, 1, 2, 3, 6, 7, 8]")],
+            [(7, "[1, 7.0]"), (9, -100)],
+        ],
         "top1": [[(3, 3), (5, 5.0)], [(7, 1), (8, 8)]],  # the last query is another one
     }
     for prompt, users in answers.items():

@@ -168,8 +168,8 @@ def run(*arguments: str) -> Any:
 def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
     """It prints JSON with bounds, and every other format."""
     path = str(write(".jsonl", tmp_path))
-    e = report.evaluate(LISTS, TARGETS, k=(1, 5), groups={"user": USERS})
-    options = ["--group", "user", "--k", "1", "--k", "5"]
+    e = report.evaluate(LISTS, TARGETS, k=(1, 3), groups={"user": USERS})
+    options = ["--group", "user", "--k", "1", "--k", "3"]
     shown = run("score", path, *options, "--intervals", "--format", "json")
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.output)
@@ -183,6 +183,15 @@ def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
     assert run("score", path, *options, "--format", "markdown").output == e.to_markdown() + "\n"
     assert run("score", path, *options, "--format", "latex").output == e.table.to_latex() + "\n"
     assert run("score", path, *options, "--format", "csv").output == e.table.to_csv()
+
+
+def test_a_k_beyond_all_lists_is_a_warning(tmp_path: Path) -> None:
+    """The command prints the warning of `evaluate`, and then the values."""
+    path = str(write(".csv", tmp_path))
+    shown = run("score", path, "--k", "1", "--k", "5", "--out", str(tmp_path / "out.txt"))
+    assert shown.exit_code == 0
+    assert shown.output.startswith("Warning: `k` should be at most 3, the length of the longest")
+    assert "k = 5: no list has more than 3 ids" in (tmp_path / "out.txt").read_text("utf-8")
 
 
 def test_scores_of_numpy(tmp_path: Path) -> None:
@@ -233,7 +242,7 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     assert out.read_text() == before
     assert run("score", path, "--k", "2", *options, "--force").exit_code == 0
     assert out.read_text() != before
-    missed = run("score", path, "--on-error", "miss", "--format", "json")
+    missed = run("score", path, "--k", "3", "--on-error", "miss", "--format", "json")
     assert json.loads(missed.output)["card"]["broken_answers"] == 0
     assert "Example: nextloc-metrics score" in run("score", "--help").output
 

@@ -114,10 +114,10 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
 
     path, out = tmp_path / "a.csv", tmp_path / "report.html"
     path.write_text("preds,target,user\n1 2,1,ann\n3 2,2,bob\n")
-    command = ["report", str(path), "--group", "user", "--out", str(out)]
+    command = ["report", str(path), "--group", "user", "--k", "2", "--out", str(out)]
     assert runner.invoke(main, command).exit_code == 0
     found = report.read(path, groups=["user"])
-    e = report.evaluate(found.preds, found.target, groups=found.groups)
+    e = report.evaluate(found.preds, found.target, k=2, groups=found.groups)
     assert out.read_text() == e.to_html("a.csv") + "\n"
     refused = runner.invoke(main, command)
     assert refused.exit_code == 1

@@ -128,6 +128,8 @@ ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
         "agree on `bins`|agree on `train_counts`",
     ),
     "cluster": (lambda: [evaluate([0, 1]), evaluate([2], cluster=None)], "agree on `cluster`"),
+    "km": (lambda: [lists(), lists(km=2.0)], r"agree on `km`, got 1.0 in evaluation 0 and 2.0"),
+    "confidence": (lambda: [lists(), lists(confidence=0.9)], "agree on `confidence`, got 0.95"),
     "none": (list, "`shards` must hold at least one"),
 }
 
@@ -138,6 +140,19 @@ def test_what_does_not_add_up_is_an_error(name: str) -> None:
     make, says = ERRORS[name]
     with pytest.raises(ValueError, match=says):
         report.merge(make())
+
+
+def test_shards_with_other_targets_differ() -> None:
+    """Equal lists that miss different targets are other queries."""
+    first, other = (report.evaluate([[3, 5]], [target], k=1, num_locations=9) for target in (7, 8))
+    assert report.merge([first, other]).card["queries"] == 2
+
+
+def test_training_counts_give_the_number_of_locations() -> None:
+    """Lists with equal counts add up, whichever targets they have."""
+    parts = [report.evaluate([[3, 5]], [target], k=1, train_counts=COUNTS) for target in (3, 8, 1)]
+    whole = report.evaluate([[3, 5]] * 3, [3, 8, 1], k=1, train_counts=COUNTS)
+    same(report.merge(parts), whole)
 
 
 def test_an_empty_shard_adds_nothing() -> None:

@@ -287,9 +287,9 @@ class Summary:
     p_values: dict[tuple[str, str], float]
 
     def __repr__(self) -> str:
-        width = max(map(len, self.models))
+        width = max(len(str(name)) for name in self.models)
         lines = [
-            f"{name:{width}}  {runs.mean:.4g} +- {runs.std:.2g} ({runs.num_runs} runs)"
+            f"{name!s:{width}}  {runs.mean:.4g} +- {runs.std:.2g} ({runs.num_runs} runs)"
             for name, runs in self.models.items()
         ]
         for (first, second), p_value in self.p_values.items():
@@ -312,7 +312,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
     Raises:
         ModuleNotFoundError: SciPy is not installed.
-        ValueError: there is no model, or a model has no run.
+        ValueError: there is no model, a model has no run, or a value is NaN or infinite.
 
     Example:
         >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
@@ -326,6 +326,13 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
     if not values or not all(values.values()):
         raise ValueError(f"`runs` must hold at least one run per model, got {short(dict(runs))}.")
+    for name, of_model in values.items():
+        for run, value in enumerate(of_model):
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"`runs` must hold finite numbers, got {value} in run {run} of {short(name)}; "
+                    "leave out runs that failed."
+                )
     models = {
         name: Runs(
             statistics.fmean(of_model),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.files import Predictions, read, suffix_of
+from nextloc_metrics.report.formats import one_line
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -288,9 +290,13 @@ def _check_new(force: bool, *paths: Path | None) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Print an error of the data or the options without a traceback, and exit with 1."""
+    """Print warnings, and an error of the data or the options without a traceback; then exit."""
     try:
-        yield
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            yield
+        for warning in caught:
+            click.echo(f"Warning: {warning.message}", err=True)
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -318,5 +324,8 @@ def _written(result: Evaluation, kind: str, intervals: bool) -> str:
         return result.table.to_latex()
     if kind == "csv":
         return result.table.to_csv().rstrip("\n")
-    parts = [str(result), *(f"by {name}\n{table}" for name, table in result.groups.items())]
+    parts = [
+        str(result),
+        *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
+    ]
     return "\n\n".join(parts)
