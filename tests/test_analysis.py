@@ -38,6 +38,7 @@ from nextloc_metrics import (
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.comparison import holm
 from strategies import RANKING_CASES, Case, same, updated
 
 # Chance ------------------------------------------------------------------------------------------
@@ -236,27 +237,106 @@ def test_most_frequent_refuses(counts: Any, num_queries: Any, name: str) -> None
 # Two models on the same queries ------------------------------------------------------------------
 
 
-def all_signs(differences: list[float]) -> float:
-    """The p-value over all 2^n signs, in plain Python and whole numbers."""
-    units = [round(difference * 2**32) for difference in differences]
+def all_signs(differences: list[Fraction]) -> float:
+    """The p-value over all 2^n signs, in plain Python and exact fractions."""
     as_far = [
-        abs(sum(sign * unit for sign, unit in zip(signs, units, strict=True))) >= abs(sum(units))
-        for signs in itertools.product((1, -1), repeat=len(units))
+        abs(sum(sign * x for sign, x in zip(signs, differences, strict=True)))
+        >= abs(sum(differences))
+        for signs in itertools.product((1, -1), repeat=len(differences))
     ]
     return sum(as_far) / len(as_far)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9))
 def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
     """With few queries the permutation test is exact, and both ways the same."""
     a, b = (torch.tensor(side) / 4 for side in zip(*pairs, strict=True))
     found = analysis.compare(a, b)
-    assert found.p_value == pytest.approx(all_signs((a - b).tolist()))
+    assert found.p_value == pytest.approx(
+        all_signs([Fraction(x, 4) - Fraction(y, 4) for x, y in pairs])
+    )
     mirrored = analysis.compare(b, a)
     assert mirrored.p_value == found.p_value
     assert (mirrored.difference, mirrored.low) == pytest.approx(
         (-found.difference, -found.high), nan_ok=True
     )
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=9),
+    st.sampled_from([1e-13, 1e-6, 1.0, 2.6e7]),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_all_signs_of_rounded_scores(
+    ranks: list[tuple[int, int]], scale: float, dtype: torch.dtype
+) -> None:
+    """Means that are equal but for rounding are equal, whatever the size of the scores."""
+    a, b = (
+        torch.tensor(side, dtype=dtype).reciprocal() * scale
+        for side in torch.tensor(ranks).T.tolist()
+    )
+    differences = [Fraction(1, x) - Fraction(1, y) for x, y in ranks]
+    assert analysis.compare(a, b).p_value == pytest.approx(all_signs(differences))
+
+
+def test_the_smallest_p_value_of_five_queries() -> None:
+    """All differences are positive: 2 of 32 sign assignments are as far, and never none."""
+    a = [26161213.42, 29849114.34, 81422574.06, 9191594.21, 60010052.60]
+    for scale in (1, 1e-18):
+        scores = scale * torch.tensor(a, dtype=torch.float64)
+        found = analysis.compare(scores, torch.zeros(5, dtype=torch.float64))
+        assert found.p_value == 2 / 32
+        assert found.low > 0
+
+
+def test_scores_equal_but_for_rounding() -> None:
+    """0.1 + 0.2 and 0.3 are the same score, for the p-value and for the interval."""
+    a, b = torch.tensor([[0.1 + 0.2] * 8, [0.3] * 8], dtype=torch.float64)
+    assert (a != b).all()
+    found = analysis.compare(a, b)
+    assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize("number", range(1, 30))
+def test_one_query_or_group_is_not_tested(number: int) -> None:
+    """It has a difference, and neither an interval nor a p-value."""
+    a, b = torch.rand(2, number, dtype=torch.float64)
+    groups = None if number == 1 else torch.zeros(number).long()
+    found = analysis.compare(a, b, groups=groups)
+    assert found.difference == pytest.approx(float((a - b).mean()))
+    assert all(map(math.isnan, (found.low, found.high, found.p_value)))
+
+
+def test_the_bootstrap_needs_thirty() -> None:
+    """It is refused below 30 queries or groups."""
+    a, b = torch.rand(2, 40)
+    assert analysis.compare(a[:30], b[:30], test="bootstrap").p_value > 0
+    with pytest.raises(ValueError, match=r'at least 30 queries, got 29; use `test="permutation"`'):
+        analysis.compare(a[:29], b[:29], test="bootstrap")
+    with pytest.raises(ValueError, match="at least 30 groups, got 20"):
+        analysis.compare(a, b, test="bootstrap", groups=torch.arange(40) % 20)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holms_correction(p_values: list[float]) -> None:
+    """A corrected p-value is the lowest level at which Holm's steps reject the test."""
+    corrected = holm(p_values)
+    for level in {*p_values, *corrected, 0.01, 0.05}:
+        rejected, left = set(), dict(enumerate(p_values))
+        while left and level < 1:
+            lowest = min(left, key=left.__getitem__)
+            if left.pop(lowest) * (len(left) + 1) > level:
+                break
+            rejected.add(lowest)
+        if level < 1:
+            assert {i for i, p in enumerate(corrected) if p <= level} == rejected
+    assert max(corrected) <= 1
+
+
+def test_holms_correction_by_hand() -> None:
+    """0.01 of four tests, 0.02 of three, 0.03 of two; no p-value is smaller than one before."""
+    found = holm([0.03, math.nan, 0.01, 0.5, 0.02])
+    assert found == pytest.approx([0.06, math.nan, 0.04, 0.5, 0.06], nan_ok=True)
 
 
 def test_queries_scored_alike_change_no_signs() -> None:
@@ -359,7 +439,11 @@ def test_the_interval_by_groups_is_that_of_grouped() -> None:
     grouped = Grouped(MRR(), 12, average="queries")
     grouped.update(lists, ranks - 1, groups=users)
     found = analysis.compare(1 / ranks, torch.zeros(90), groups=users)
-    half = scipy.stats.t.ppf(0.975, 11) * float(grouped.standard_error())
+    share = torch.bincount(users) / 90
+    ratio = share**2 / (1 - share)
+    pairs = ratio[:, None] * ratio * (1 - torch.eye(12))
+    freedom = 1 / float((share**2).sum() + pairs.sum())  # of unequal groups
+    half = scipy.stats.t.ppf(0.975, freedom) * float(grouped.standard_error())
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=1e-5)
 
 

@@ -219,12 +219,61 @@ def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     assert found["values"] == expected.values
     difference = found["comparisons"][str(second)]["mrr"]["difference"]
     assert difference == expected.comparisons[str(second)]["mrr"].difference
-    latex = run("compare", *options, "--format", "latex").output
-    assert latex == expected.table.to_latex() + "\n"
-    better.assign(target=[1, 1, 1, 1]).to_json(second, orient="records", lines=True)
-    refused = run("compare", *options)
-    assert refused.exit_code == 1
-    assert "must equal those in" in refused.output
+    corrected = found["comparisons"][str(second)]["mrr"]["corrected_p_value"]
+    assert corrected == expected.corrected[str(second)]["mrr"]
+    assert "clustered by user (3 groups)" in str(expected)
+    for kind in ("latex", "markdown", "csv"):
+        written = getattr(expected.table, f"to_{kind}")()
+        assert run("compare", *options, "--format", kind).output.strip() == written.strip()
+    shown = run("compare", *options, "--confidence", "0.8").output
+    narrower = report.compare(
+        models, TARGETS, groups={"user": USERS}, cluster="user", confidence=0.8
+    )
+    assert shown == f"{narrower}\n"
+    assert "80 % interval" in shown
+
+
+def test_compare_writes_valid_json_without_a_p_value(tmp_path: Path) -> None:
+    """One user gives no interval and no p-value, and JSON has null for them."""
+    path = tmp_path / "one.jsonl"
+    frame().assign(user="ann").to_json(path, orient="records", lines=True)
+    other = tmp_path / "other.jsonl"
+    frame().assign(user="ann", preds=[[1]] * 4).to_json(other, orient="records", lines=True)
+    shown = run("compare", str(path), str(other), "--cluster", "user", "--format", "json").output
+    assert "NaN" not in shown
+    one = json.loads(shown)["comparisons"][str(other)]["mrr"]
+    assert (one["low"], one["p_value"], one["corrected_p_value"]) == (None, None, None)
+    assert one["num_queries"] == 4
+
+
+def test_compare_needs_the_same_queries(tmp_path: Path) -> None:
+    """Targets and clusters are compared row by row; the error has the first row that differs."""
+    first, second = write(".jsonl", tmp_path), tmp_path / "second.jsonl"
+
+    def refused(change: Any, *options: str) -> str:
+        change.to_json(second, orient="records", lines=True)
+        shown = run("compare", str(first), str(second), *options)
+        assert shown.exit_code == 1
+        return " ".join(shown.output.split())
+
+    rows = frame().assign(target=[3, 1, 1, 1])
+    assert "targets" in refused(rows)
+    assert "2 of 4 rows differ, the first is row 1 with 1 instead of 5." in refused(rows)
+    shuffled = frame().assign(user=["ann", "eve", "ann", "bob"])
+    message = refused(shuffled, "--cluster", "user")
+    assert "the column 'user' of" in message
+    assert "2 of 4 rows differ, the first is row 1 with 'eve' instead of 'bob'." in message
+    assert "got the shapes (3,) and (4,)" in refused(frame()[:3])
+    shuffled.to_json(second, orient="records", lines=True)
+    assert run("compare", str(first), str(second)).exit_code == 0  # users do not matter
+
+
+def test_compare_has_no_groups(tmp_path: Path) -> None:
+    """It has no table by group, so it refuses the option."""
+    path = str(write(".jsonl", tmp_path))
+    shown = run("compare", path, path, "--group", "user")
+    assert shown.exit_code == 2
+    assert "No such option" in shown.output
 
 
 def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:

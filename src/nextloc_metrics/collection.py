@@ -254,8 +254,8 @@ class RankingCollection(MetricCollection):
             >>> metrics.table(intervals=True)
             percent     value  95 % interval
             acc_at_1    30.00  21.89 - 39.58
-            mrr         65.00  60.37 - 69.36
-            ndcg_at_10  74.17  70.70 - 77.35
+            mrr         65.00  60.31 - 69.41
+            ndcg_at_10  74.17  70.66 - 77.39
             f1          13.85
             100 queries counted
         """

@@ -133,12 +133,13 @@ class Grouped(RankingTally):
     With `average="queries"` the standard error is clustered: it comes from the spread of the
     groups' sums, as for a sample of groups. It needs about twenty groups. With
     `average="groups"` the standard error comes from the spread of the groups' means. Both intervals
-    use Student's t with G - 1 degrees of freedom for G groups with data. For one group with data,
-    standard error and interval are NaN. With `average=None` or `group`, the interval of a group
-    treats its queries as independent.
+    use Student's t with G - 1 degrees of freedom for G groups with data; with `average="queries"`
+    and unequal groups they are fewer. For one group with data, the standard error is NaN and the
+    interval is 0 to 1. With `average=None` or `group`, the interval of a group treats its queries
+    as independent.
 
-    Source: K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized linear
-    models", Biometrika 73, 1986.
+    Source: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors for linear regression
+    with multi-stage samples", Survey Methodology 28, 2002.
     """
 
     plot_legend_name = "group"

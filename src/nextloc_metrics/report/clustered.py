@@ -41,21 +41,11 @@ class ClusteredGroups(Grouped):
         self.sums[at] += exact.tally_by(pair, len(own), scores, counted)
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the bounds of each group, float `[G]`; NaN for a group with one cluster."""
+        """Return the bounds of each group, float `[G]`; 0 and 1 for a group with one cluster."""
         sizes = (self.keys // self.num_clusters).bincount(minlength=self.num_groups)
         parts = torch.split(self.sums, sizes.tolist())
         found = [intervals.of_clusters(part) for part in parts]
-        bounds = torch.full((2, self.num_groups), torch.nan, dtype=torch.float64)
-        # NaN, the degrees of freedom of one cluster, equals nothing
-        for freedom in {one.degrees_of_freedom for one in found}:  # Student's t is slow
-            at = [i for i, one in enumerate(found) if one.degrees_of_freedom == freedom]
-            if at:
-                alike = intervals.Estimate(
-                    torch.stack([found[i].mean for i in at]),
-                    torch.stack([found[i].standard_error for i in at]),
-                    torch.stack([found[i].effective for i in at]),
-                    freedom,
-                )
-                bounds[:, at] = torch.stack(alike.interval(confidence))
+        estimate = intervals.Estimate(*map(torch.stack, zip(*found, strict=True)))
+        bounds = torch.stack(estimate.interval(confidence))
         low, high = (bounds * self.scale).float()
         return low, high

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import torch
+import numpy as np
 
+from nextloc_metrics.messages import short
 from nextloc_metrics.protocols import audit as audit_models
+from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
@@ -66,15 +68,17 @@ _FILES = _options(
         help="Treat an unreadable answer as an error or as a miss.",
     ),
 )
-_READING = _options(
-    _FILES,
-    click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated."),
+_GROUPS = click.option(
+    "--group", "groups", multiple=True, help="Column of groups; may be repeated."
+)
+_SAMPLE = _options(
     click.option("--cluster", help="Column of groups; queries of one group are not independent."),
     click.option("--num-locations", type=int, help="Number of locations."),
     click.option(
         "--confidence", type=float, default=0.95, show_default=True, help="Level of the intervals."
     ),
 )
+_READING = _options(_FILES, _GROUPS, _SAMPLE)
 _FORMAT = click.option(
     "--format",
     "kind",
@@ -154,12 +158,13 @@ def merge(
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
 @click.argument("paths", nargs=-1, required=True)
-@_READING
+@_FILES
+@_SAMPLE
 @_FORMAT
 def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
     """Compare the predictions in PATHS with the first file; all files have the same queries."""
     with _explained():
-        found = _read_same(paths, **reading)
+        found = _read_same(paths, groups=(), **reading)
         first = found[paths[0]]
         result = compare_models(
             {path: one.preds for path, one in found.items()},
@@ -170,16 +175,15 @@ def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
             num_locations=reading["num_locations"],
             confidence=reading["confidence"],
         )
-    if kind == "json":
-        differences = {
-            name: {key: asdict(one) for key, one in of_metrics.items()}
-            for name, of_metrics in result.comparisons.items()
-        }
-        click.echo(json.dumps({"values": result.values, "comparisons": differences}, indent=2))
-    else:
-        table = result.table
-        writers = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
-        click.echo(writers[kind]() if kind in writers else repr(result))
+    table = result.table
+    writers: dict[str, Callable[[], str]] = {
+        "text": table.__str__,
+        "markdown": table.to_markdown,
+        "latex": table.to_latex,
+        "csv": lambda: table.to_csv().rstrip("\n"),
+        "json": lambda: _comparisons_to_json(result),
+    }
+    click.echo(writers[kind]())
 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
@@ -223,13 +227,52 @@ def audit(
     click.echo(writers[kind]())
 
 
+def _comparisons_to_json(result: Comparisons) -> str:
+    """Write values, comparisons and corrected p-values; NaN is null."""
+    comparisons = {
+        name: {
+            key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
+            for key, found in of_metrics.items()
+        }
+        for name, of_metrics in result.comparisons.items()
+    }
+    return json.dumps(_without_nan({"values": result.values, "comparisons": comparisons}), indent=2)
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace NaN and infinity, which JSON lacks, by None."""
+    if isinstance(value, dict):
+        return {key: _without_nan(x) for key, x in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _read_same(paths: Sequence[str], **reading: Any) -> dict[str, Predictions]:
-    """Read predictions of the same queries."""
+    """Read predictions of the same queries, in the same order."""
     found = {path: _read(path, **reading) for path in paths}
     for path, one in found.items():
-        if not torch.equal(one.target, found[paths[0]].target):
-            raise ValueError(f"the targets in {path} must equal those in {paths[0]}.")
+        first = found[paths[0]]
+        _check_same("targets", path, one.target.numpy(), paths[0], first.target.numpy())
+        for name, values in one.groups.items():
+            texts = (np.asarray(x).astype(str) for x in (values, first.groups[name]))
+            _check_same(f"column {name!r}", path, next(texts), paths[0], next(texts))
     return found
+
+
+def _check_same(what: str, path: str, a: Any, of: str, b: Any) -> None:
+    """Raise if two arrays differ in any row."""
+    if a.shape != b.shape:
+        raise ValueError(
+            f"the {what} of {path} must equal the {what} of {of}, got the shapes {a.shape} and "
+            f"{b.shape}."
+        )
+    rows = (a != b).reshape(len(a), -1).any(1).nonzero()[0]
+    if len(rows):
+        row = rows[0]
+        raise ValueError(
+            f"the {what} of {path} must equal the {what} of {of}, row by row: {len(rows):,} of "
+            f"{len(a):,} rows differ, the first is row {row} with {short(a[row].tolist())} instead "
+            f"of {short(b[row].tolist())}."
+        )
 
 
 def _read(

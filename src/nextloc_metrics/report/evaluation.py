@@ -181,7 +181,7 @@ def evaluate(
         percent        value    95 % interval  queries
         acc_at_1, a    50.00    9.45 -  90.55        2
         acc_at_1, b   100.00   34.24 - 100.00        2
-        mrr, a         70.83   20.27 -  95.87        2
+        mrr, a         70.83    0.74 -  99.87        2
         mrr, b        100.00   34.24 - 100.00        2
         ndcg_at_1, a   50.00    9.45 -  90.55        2
         ndcg_at_1, b  100.00   34.24 - 100.00        2
