@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from nextloc_metrics import report
+from nextloc_metrics.geography import Locations
 
 pd = pytest.importorskip("pandas")
 CliRunner = pytest.importorskip("click.testing").CliRunner
@@ -204,6 +206,119 @@ def test_scores_of_numpy(tmp_path: Path) -> None:
         "--k", "1", "--format", "json",
     )  # fmt: skip
     assert json.loads(shown.output)["acc_at_1"] == {"value": 0.75}
+
+
+def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
+    """Write predictions with a mask and excluded ids, counts and coordinates; return options."""
+    path = write(kind, folder)
+    excluded = [[8], [], [9, 8], [7]]
+    if kind == ".npz":
+        padded = [row + [-1] * (2 - len(row)) for row in excluded]
+        arrays = {**np.load(path), "seen": np.array(padded), "use": np.array([1, 1, 0, 1]) > 0}
+        np.savez(path, **arrays)
+    else:
+        cells = [" ".join(map(str, row)) for row in excluded] if kind == ".csv" else excluded
+        table = frame().assign(seen=cells, use=[True, True, False, True])
+        if kind == ".csv":
+            table.assign(preds=[" ".join(map(str, row)) for row in LISTS]).to_csv(path, index=False)
+        elif kind == ".parquet":
+            table.to_parquet(path)
+        else:
+            table.to_json(path, orient="records", lines=True)
+    (folder / "counts.txt").write_text("\n".join(map(str, range(12))))
+    lines = [f"{x / 100},{x / 50}" for x in range(11)]
+    (folder / "places.csv").write_text("\n".join(["latitude,longitude", *lines, ","]))
+    return path, [
+        "--mask", "use", "--exclude", "seen", "--exempt-target", "--group", "user", "--km", "3",
+        "--train-counts", str(folder / "counts.txt"), "--coordinates", str(folder / "places.csv"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet", ".npz"])
+def test_the_command_takes_the_options_of_evaluate(kind: str, tmp_path: Path) -> None:
+    """Mask, excluded ids, training counts and coordinates, from files of every kind."""
+    path, options = write_options(kind, tmp_path)
+    places = np.array([[x / 100, x / 50] for x in range(11)] + [[np.nan, np.nan]])
+    e = report.evaluate(
+        LISTS, TARGETS, k=(1, 3), mask=[True, True, False, True],
+        exclude=[[8, -1], [-1, -1], [9, 8], [7, -1]],
+        exempt_target=True, groups={"user": USERS}, train_counts=np.arange(12), km=3.0,
+        locations=Locations(places[:, 0], places[:, 1]),
+    )  # fmt: skip
+    options = ["--k", "1", "--k", "3", *options]
+    assert {"mean_distance", "acc_within_3000m_at_1"} <= e.values.keys()
+    assert e.card["left_out"] == 1
+    assert e.baseline
+    shown = run("score", str(path), *options)
+    assert shown.output == f"{e}\n\nby user\n{e.groups['user']}\n"
+    np.save(tmp_path / "counts.npy", np.arange(12))
+    np.save(tmp_path / "places.npy", places)
+    options[-3], options[-1] = str(tmp_path / "counts.npy"), str(tmp_path / "places.npy")
+    assert run("score", str(path), *options).output == shown.output
+    page = tmp_path / "page.html"
+    assert run("report", str(path), *options, "--out", str(page)).exit_code == 0
+
+
+def test_padding_is_no_candidate_of_the_references() -> None:
+    """Neither of chance nor of the most frequent locations; it has no coordinates."""
+    scores, target = np.eye(4)[:, :3], np.array([0, 1, 2, 0])
+    padded = np.column_stack([scores, np.full(4, -np.inf)])
+    none = np.full((4, 1), -1)
+    e, plain = (
+        report.evaluate(
+            x, target, k=1, exclude=none, train_counts=[3, 0, 1, 0][: x.shape[1]],
+            locations=Locations(np.array([1, 1.1, 1.2, np.nan])[: x.shape[1]], [0] * x.shape[1]),
+        )
+        for x in (padded, scores)
+    )  # fmt: skip
+    assert e.values == plain.values
+    assert (e.chance, e.baseline) == (plain.chance, plain.baseline)
+
+
+def test_excluded_candidates_may_be_an_array_of_bools(tmp_path: Path) -> None:
+    """One per candidate, in a .npz of scores."""
+    scores, target = np.eye(3), np.array([0, 2, 2])
+    excluded = np.array([[0, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
+    np.savez(tmp_path / "a.npz", preds=scores, target=target, seen=excluded)
+    shown = run("score", str(tmp_path / "a.npz"), "--exclude", "seen", "--format", "json")
+    e = report.evaluate(scores, target, exclude=excluded)
+    assert json.loads(shown.output)["mrr"] == {"value": e.values["mrr"]}
+    assert e.values["mrr"] == pytest.approx((1 + 0.75 + 1) / 3)
+
+
+def test_excluded_ids_may_be_text(tmp_path: Path) -> None:
+    """They have the numbers of the vocabulary, which counts and coordinates need."""
+    path, counts, words = (tmp_path / name for name in ("a.jsonl", "counts.txt", "words.txt"))
+    path.write_text('{"preds": ["gym", "sea", "home"], "target": "home", "seen": ["sea"]}')
+    counts.write_text("1\n2\n3\n")
+    words.write_text("gym\nhome\nsea\n")
+    options = ["score", str(path), "--exclude", "seen", "--format", "json", "--k", "1"]
+    assert json.loads(run(*options).output)["mrr"] == {"value": 1 / 2}
+    assert json.loads(run(*options, "--vocabulary", str(words)).output)["mrr"] == {"value": 1 / 2}
+    refused = run(*options, "--train-counts", str(counts))
+    assert refused.exit_code == 1
+    assert "`--vocabulary` must list the ids" in refused.output
+    options += ["--vocabulary", str(words), "--train-counts", str(counts)]
+    assert run(*options).exit_code == 0
+
+
+def test_options_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    """File, row and value."""
+    path, _ = write_options(".csv", tmp_path)
+    (tmp_path / "a.txt").write_text("3\n-2\n")
+    (tmp_path / "a.csv").write_text("lat,longitude\n1,2\n")
+    np.save(tmp_path / "a.npy", np.zeros((2, 3)))
+    for options, says in [
+        (["--mask", "user"], "row 0 of .* must hold true, false, 1 or 0 as `--mask`, got 'ann'"),
+        (["--exclude", "user"], r"row 0 of .* must hold ids of locations, got 'ann'"),
+        (["--exclude", "none"], r"must have the columns \['none'\]"),
+        (["--train-counts", str(tmp_path / "a.txt")], "a.txt must hold one integer .*, got '-2'"),
+        (["--coordinates", str(tmp_path / "a.csv")], r"must have the columns \['latitude'\], got"),
+        (["--coordinates", str(tmp_path / "a.npy")], r"latitude and longitude, \[C, 2\], got"),
+    ]:
+        shown = run("score", str(path), *options)
+        assert shown.exit_code == 1
+        assert re.search(says, shown.output), shown.output
 
 
 def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import math
 import numpy as np
 import pytest
 import torch
@@ -141,6 +142,13 @@ def test_errors_say_what_is_missing() -> None:
         plotting.error_map(by_location, locations)
     with pytest.raises(ValueError, match="a group for each of the 5 locations, got 4"):
         plotting.error_map(Grouped(AccuracyAtK(1), 4), locations)
+    padded = Locations.from_metres([0, 1, math.nan], [0, 1, 0])
+    by_target = Grouped(AccuracyAtK(1), 3)
+    by_target.update(torch.eye(3), torch.arange(3), groups=[0, 1, 1])
+    plotting.error_map(by_target, padded)
+    by_target.update(torch.eye(3), torch.arange(3), groups=[0, 1, 2])
+    with pytest.raises(ValueError, match="each location with a query, got NaN for location 2"):
+        plotting.error_map(by_target, padded)
     plain = next_location_metrics(5)
     plain.update(scores, target)
     with pytest.raises(ValueError, match="a member DistanceError, and GRU has none"):

@@ -19,7 +19,8 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from nextloc_metrics.checks import check_positive
+from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.checks import check_positive, is_integer
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.comparison import Comparison, compare
 from nextloc_metrics.families.grouped import Grouped
@@ -50,19 +51,27 @@ _CHUNK = 1 << 20
 
 
 @overload
-def chance(metrics: RankingTally, num_candidates: int, *, num_relevant: int = 1) -> float: ...
+def chance(
+    metrics: RankingTally,
+    num_candidates: int,
+    *,
+    num_relevant: int = 1,
+    exclude: Array | None = None,
+) -> float: ...
 @overload
 def chance(
     metrics: Mapping[str, RankingTally] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
+    exclude: Array | None = None,
 ) -> dict[str, float]: ...
 def chance(
     metrics: RankingTally | Mapping[str, RankingTally] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
+    exclude: Array | None = None,
 ) -> float | dict[str, float]:
     r"""Return the exact expected value of metrics for a random ranking.
 
@@ -79,13 +88,17 @@ def chance(
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
         num_candidates: C, the number of ranked candidates.
         num_relevant: the number of relevant candidates; 1 for a `score` of your own.
+        exclude: for each query, candidates that are not ranked: ids `[N, E]`, padded with -1, or
+            bool `[N, C]`. The value is the mean over the queries, each with its own number of
+            candidates. Relevant locations must not be among them.
 
     Returns:
         The value, or a dict of values under the keys of `compute`.
 
     Raises:
-        TypeError: a single metric has no chance level.
-        ValueError: a number is not positive, or there are more relevant locations than candidates.
+        TypeError: a single metric has no chance level, or `exclude` holds no ids or bools.
+        ValueError: a number is not positive, there are more relevant locations than candidates,
+            `exclude` is out of range, or it is passed with an average over groups.
 
     Example:
         >>> from nextloc_metrics import MRR, next_location_metrics
@@ -101,10 +114,11 @@ def chance(
     """
     check_positive("num_candidates", num_candidates, LARGEST_STATE)
     check_positive("num_relevant", num_relevant, LARGEST_STATE)
-    if num_relevant > num_candidates:
+    sizes = {num_candidates: 1.0} if exclude is None else _ranked(exclude, num_candidates)
+    if num_relevant > min(sizes):
+        ranked = "`num_candidates`" if exclude is None else "the candidates that are not excluded"
         raise ValueError(
-            f"`num_relevant` must be at most `num_candidates`, {num_candidates}, got "
-            f"{num_relevant}."
+            f"`num_relevant` must be at most {ranked}, {min(sizes)}, got {num_relevant}."
         )
     if isinstance(metrics, RankingTally):
         if _scored_metric(metrics) is None:
@@ -112,15 +126,50 @@ def chance(
                 f"{short(metrics)} has no chance level: it is not a mean of per-query scores; "
                 "leave it out."
             )
-        return _chance_of(metrics, num_candidates, num_relevant)
+        return _mean_chance(metrics, sizes, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
     return {
-        name: _chance_of(metric, num_candidates, num_relevant)
+        name: _mean_chance(metric, sizes, num_relevant)
         for name, metric in metrics.items()
         if (scored := _scored_metric(metric)) is not None
         and not (scored.has_own_score and scored.top)
     }
+
+
+def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
+    """Return the numbers of ranked candidates, and the share of queries with each."""
+    ids = as_tensor("exclude", exclude).cpu()
+    is_bool = ids.dtype == torch.bool
+    if not (is_bool or is_integer(ids)):
+        raise TypeError(f"`exclude` must hold ids or bools, got {describe(ids)}.")
+    if ids.ndim != 2 or not len(ids) or (is_bool and ids.shape[1] != num_candidates):
+        raise ValueError(
+            "`exclude` must have a row per query, with ids or a bool for each of the "
+            f"{num_candidates} candidates, got {describe(ids)}."
+        )
+    ids = ids if is_bool else ids.long()
+    wrong = ids[(ids < -1) | (ids >= num_candidates)] if not is_bool else ids[:0]
+    if wrong.numel():
+        raise ValueError(
+            f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
+            f"candidates, got {int(wrong[0])}."
+        )
+    if not is_bool:  # an id may be repeated
+        ids = torch.nn.functional.pad(ids.sort(dim=1).values, (1, 0), value=-1)
+        ids = ids[:, 1:] != ids[:, :-1]
+    sizes, queries = torch.unique(num_candidates - ids.sum(1), return_counts=True)
+    return dict(zip(sizes.tolist(), (queries.double() / len(ids)).tolist(), strict=True))
+
+
+def _mean_chance(tally: RankingTally, sizes: Mapping[int, float], num_relevant: int) -> float:
+    """Return the mean over queries, by the share of queries with each number of candidates."""
+    if len(sizes) > 1 and isinstance(tally, Grouped) and tally.average != "queries":
+        raise ValueError(
+            f"`exclude` must be None for {short(tally)}, an average over groups: call `chance` for "
+            "its `metric` with the rows of each group, or leave it out."
+        )
+    return math.fsum(x * _chance_of(tally, size, num_relevant) for size, x in sizes.items())
 
 
 def _scored_metric(metric: RankingTally) -> RankingMetric | None:

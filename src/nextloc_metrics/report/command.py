@@ -13,7 +13,10 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
+import torch
+from torch import Tensor
 
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.messages import short
 from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import Comparisons
@@ -22,6 +25,7 @@ from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.files import Predictions, read, suffix_of
 from nextloc_metrics.report.formats import one_line
+from nextloc_metrics.report.ids import Words, read_lists
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -79,6 +83,26 @@ _SAMPLE = _options(
     ),
 )
 _READING = _options(_FILES, _GROUPS, _SAMPLE)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_EVALUATING = _options(
+    _READING,
+    click.option("--mask", help="Column of true or false; false leaves a query out."),
+    click.option("--exclude", help="Column of lists of ids that are not ranked."),
+    click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
+    click.option(
+        "--train-counts",
+        type=_FILE,
+        help="Training visits of each id: .npy, or text with a number per line.",
+    ),
+    click.option(
+        "--coordinates",
+        type=_FILE,
+        help="Latitude and longitude of each id: .npy [C, 2], or .csv with these columns.",
+    ),
+    click.option(
+        "--km", type=float, default=1.0, show_default=True, help="Largest distance of a hit."
+    ),
+)
 _FORMAT = click.option(
     "--format",
     "kind",
@@ -102,7 +126,7 @@ def main() -> None:
     epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1 --k 5"
 )
 @click.argument("path")
-@_READING
+@_EVALUATING
 @_FORMAT
 @_INTERVALS
 @_OUT
@@ -128,7 +152,7 @@ def score(
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @click.argument("path")
-@_READING
+@_EVALUATING
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Output file.")
 @click.option("--title", help="Title of the page; by default the file name.")
 @_FORCE
@@ -302,19 +326,87 @@ def _read(
 
 def _evaluate(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
-    found = _read(path, **reading)
+    mask, exclude, groups = reading["mask"], reading["exclude"], reading["groups"]
+    named = [name for name in (mask, exclude) if name is not None]
+    found = _read(path, **{**reading, "groups": [*groups, *named]})
     words, size = reading["vocabulary"], reading["num_locations"]
+    counts, coordinates = reading["train_counts"], reading["coordinates"]
+    if found.vocabulary is not None and words is None and (counts or coordinates):
+        raise ValueError(
+            "`--vocabulary` must list the ids if they are text, in the order of `--train-counts` "
+            "and `--coordinates`, got no vocabulary."
+        )
+    kinds = dict.fromkeys([*groups, *([reading["cluster"]] if reading["cluster"] else [])])
     return evaluate(
         found.preds,
         found.target,
         k=reading["cuts"] or (1, 5, 10),
-        groups=found.groups,
+        mask=None if mask is None else _read_mask(path, found.groups[mask]),
+        groups={name: found.groups[name] for name in kinds},
         cluster=reading["cluster"],
+        train_counts=None if counts is None else _read_counts(counts),
+        exclude=None if exclude is None else _read_exclude(path, found, exclude, reading),
+        exempt_target=reading["exempt_target"],
         num_locations=len(words) if size is None and words is not None else size,
         vocabulary=words or found.vocabulary,
+        locations=None if coordinates is None else _read_coordinates(coordinates),
+        km=reading["km"],
         missed=found.missed if reading["on_error"] == "miss" else None,
         confidence=reading["confidence"],
     )
+
+
+def _read_mask(path: str, column: Any) -> Tensor:
+    """Read a column of true or false, bool `[N]`."""
+    values = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+    mask = []
+    for row, cell in enumerate(column):
+        if (value := values.get(str(cell).strip().lower())) is None:
+            raise ValueError(
+                f"row {row} of {path} must hold true, false, 1 or 0 as `--mask`, got {short(cell)}."
+            )
+        mask.append(value)
+    return torch.tensor(mask, dtype=torch.bool)
+
+
+def _read_exclude(path: str, found: Predictions, name: str, reading: Any) -> Any:
+    """Read a column of lists of ids, int64 `[N, E]`; an array of bools stays as it is."""
+    column = found.groups[name]
+    if getattr(column, "ndim", 1) == 2 and column.dtype == bool:
+        return column
+    words = None if found.vocabulary is None else Words(found.vocabulary, reading["padding"])
+    return read_lists(path, column, reading["padding"], words, "raise")[0]
+
+
+def _read_counts(path: Path) -> Any:
+    """Read the visits of each id, int64 `[C]`."""
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    lines = path.read_text(encoding="utf-8-sig").split()
+    wrong = next((line for line in lines if not line.isdecimal()), None)
+    if wrong is not None or not lines:
+        raise ValueError(f"{path} must hold one integer per line, got {short(wrong)}.")
+    return np.array(lines, dtype=np.int64)
+
+
+def _read_coordinates(path: Path) -> Locations:
+    """Read latitude and longitude of each id."""
+    if path.suffix == ".npy":
+        table = np.load(path, allow_pickle=False)
+        if table.ndim != 2 or table.shape[1] != 2:
+            raise ValueError(
+                f"{path} must hold latitude and longitude, [C, 2], got {short(table)}."
+            )
+        return Locations(table[:, 0], table[:, 1])
+    import pandas
+
+    frame = pandas.read_csv(path)
+    missing = {"latitude", "longitude"} - {*frame.columns}
+    if missing:
+        raise ValueError(
+            f"{path} must have the columns {short(sorted(missing))}, got {short([*frame.columns])}."
+        )
+    return Locations(frame["latitude"].to_numpy(), frame["longitude"].to_numpy())
 
 
 def _read_words(vocabulary: Path | None) -> list[str] | None:

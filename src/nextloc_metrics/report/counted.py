@@ -108,6 +108,10 @@ class Counted:
             self._rows["most frequent"] = analysis.most_frequent(train_counts, 1)
         if setting.chance_varies and setting.candidates is not None:
             self._rows["chance"] = torch.zeros(1, setting.candidates)
+        if locations is not None:  # an id without coordinates, such as padding, is no candidate
+            for name, row in self._rows.items():
+                missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
+                self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
         self.parts = {"": self.headline, **_make_parts(self.headline, self.labels, setting.cluster)}
         self.clustered = {
