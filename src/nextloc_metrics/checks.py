@@ -46,12 +46,13 @@ def check_positive(name: str, value: object, most: int | None = None) -> int:
 
 
 def check_candidates(preds: Tensor) -> None:
-    """Raise unless `preds` is dense and has at least one candidate."""
+    """Raise unless `preds` has at least one candidate; lists of several queries may be empty."""
     if preds.layout != torch.strided:
         raise TypeError(
             f"`preds` must be a dense tensor, got layout {preds.layout}; pass `preds.to_dense()`."
         )
-    if preds.ndim == 0 or preds.shape[-1] == 0:
+    may_be_empty = preds.ndim > 1 and is_integer(preds)
+    if preds.ndim == 0 or (preds.shape[-1] == 0 and not may_be_empty):
         raise ValueError(
             "`preds` must hold at least one candidate in its last dimension, "
             f"got {describe(preds)}."

@@ -14,6 +14,7 @@ from nextloc_metrics.counting import (
     comparable,
     find_in_lists,
     find_ranks,
+    flat_lists,
     mark_unretrieved,
     order_columns,
 )
@@ -333,8 +334,7 @@ class Ranking(Ranks):
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.
-            ValueError: shapes do not match, a value is out of range, or `preds` looks like visit
-                counts instead of ids.
+            ValueError: shapes do not match, a value is out of range, or a list holds visit counts.
 
         Example:
             >>> from torch import tensor
@@ -355,7 +355,7 @@ class Ranking(Ranks):
             ignore_index=ignore_index,
             validate_args=validate_args,
         )
-        lists = preds.reshape(-1, preds.shape[-1]).long().contiguous()
+        lists = flat_lists(preds)
         excluded = read_exclude(
             exclude, preds.shape[:-1], relevant, None, exempt_target, validate_args
         )
