@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from nextloc_metrics.checks import check_positive
+from nextloc_metrics.checks import as_int, check_positive
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.comparison import Comparison, compare
 from nextloc_metrics.families.grouped import Grouped
@@ -99,8 +99,8 @@ def chance(
         mrr        0.6451%
         ndcg_at_10 0.3828%
     """
-    check_positive("num_candidates", num_candidates, LARGEST_STATE)
-    check_positive("num_relevant", num_relevant, LARGEST_STATE)
+    num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
+    num_relevant = check_positive("num_relevant", num_relevant, LARGEST_STATE)
     if num_relevant > num_candidates:
         raise ValueError(
             f"`num_relevant` must be at most `num_candidates`, {num_candidates}, got "
@@ -244,6 +244,7 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     scores = read_row("counts", counts)
     if scores.ndim != 1 or not scores.numel() or scores.is_complex():
         raise ValueError(f"`counts` must be one row of numbers, [C], got {describe(scores)}.")
+    num_queries = as_int(num_queries)
     if type(num_queries) is not int or not 0 <= num_queries <= LARGEST_STATE:
         raise ValueError(
             f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."

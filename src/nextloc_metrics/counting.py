@@ -123,8 +123,8 @@ def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def comparable(scores: Tensor) -> Tensor:
-    """Return scores in plain memory; 8-bit floats, which PyTorch cannot compare, as float32."""
-    return (scores.float() if scores.element_size() == 1 else scores).detach().resolve_neg()
+    """Return scores in plain memory, without gradients."""
+    return scores.detach().resolve_neg()
 
 
 def flat_lists(preds: Tensor) -> Tensor:

@@ -89,8 +89,6 @@ class Plan:
 
     def _read(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
         """Convert arrays to tensors on the metrics' device."""
-        if isinstance(preds, Tensor) and isinstance(target, Tensor):
-            return preds, target
         device = self.members[0].state.device if self.members else None
         return as_tensor("preds", preds, device), as_tensor("target", target, device)
 
