@@ -34,10 +34,12 @@ from nextloc_metrics import (
     RecallAtK,
     analysis,
     decile_metrics,
+    exploration_metrics,
     functional,
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.families.visits import GroupShare
 from strategies import RANKING_CASES, Case, same, updated
 
 # Chance ------------------------------------------------------------------------------------------
@@ -503,3 +505,21 @@ def test_numbers_beyond_any_memory_are_refused() -> None:
         analysis.chance(MRR(), num_candidates=10**30)
     with pytest.raises(ValueError, match=r"`num_queries` must be an integer from 0 to 2\^40"):
         analysis.most_frequent([1, 2], 10**30)
+
+
+def test_chance_leaves_out_scores_that_read_groups_or_ids() -> None:
+    """A collection's other members keep their chance level; alone such a metric is refused."""
+
+    class Popular(RankingMetric):
+        def score(self, ranking: Ranking) -> Tensor:
+            return ranking.look_up(torch.tensor([1.0, 0.0]), fill=0.0)[:, 0]
+
+    metrics = exploration_metrics(1)
+    shares = {name: metric for name, metric in metrics.items() if isinstance(metric, GroupShare)}
+    assert shares
+    found = analysis.chance(metrics, 10)
+    assert found == dict.fromkeys(set(metrics.keys()) - set(shares), 0.1)
+    for metric in (*shares.values(), Popular()):
+        with pytest.raises(TypeError, match="has no chance level: it does not score ranks only"):
+            analysis.chance(metric, 10)
+    assert analysis.chance({"mine": Popular(), "hit": AccuracyAtK(1)}, 2) == {"hit": 0.5}

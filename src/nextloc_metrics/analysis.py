@@ -13,7 +13,8 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 import torch
@@ -27,7 +28,7 @@ from nextloc_metrics.messages import describe, read_row, short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
 from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import UNRETRIEVED, TopCandidates
+from nextloc_metrics.record import UNRETRIEVED, NotInRankingError, TopCandidates
 
 __all__ = [
     "Comparison",
@@ -73,7 +74,8 @@ def chance(
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
     metrics have no chance level, because it depends on how often each location is visited. Metrics
-    in km have none, because it depends on the coordinates. A dict or a collection omits them.
+    in km have none, because it depends on the coordinates, nor do scores that read groups. A dict
+    or a collection omits them.
 
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
@@ -107,20 +109,18 @@ def chance(
             f"{num_relevant}."
         )
     if isinstance(metrics, RankingTally):
-        if _scored_metric(metrics) is None:
-            raise TypeError(
-                f"{short(metrics)} has no chance level: it is not a mean of per-query scores; "
-                "leave it out."
-            )
         return _chance_of(metrics, num_candidates, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
-    return {
-        name: _chance_of(metric, num_candidates, num_relevant)
-        for name, metric in metrics.items()
-        if (scored := _scored_metric(metric)) is not None
-        and not (scored.has_own_score and scored.top)
-    }
+    found = {}
+    for name, metric in metrics.items():
+        with suppress(_NoChanceError):
+            found[name] = _chance_of(metric, num_candidates, num_relevant)
+    return found
+
+
+class _NoChanceError(TypeError):
+    """A metric has no chance level."""
 
 
 def _scored_metric(metric: RankingTally) -> RankingMetric | None:
@@ -134,12 +134,16 @@ def _scored_metric(metric: RankingTally) -> RankingMetric | None:
 
 def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> float:
     metric = _scored_metric(tally)
-    assert metric is not None  # checked
+    if metric is None:
+        raise _NoChanceError(
+            f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
+            "out."
+        )
     if not metric.has_own_score:
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
     if metric.top:
-        raise TypeError(
+        raise _NoChanceError(
             f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
             "which depend on the candidates and not only on ranks."
         )
@@ -151,7 +155,14 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
     total = 0.0
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        total += float(metric.score(_tied_ranking(above, 1, num_candidates, 1)).double().sum())
+        try:
+            ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+            scores = metric.score(ranks_only)
+        except NotInRankingError as error:
+            raise _NoChanceError(
+                f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
+            ) from error
+        total += float(scores.double().sum())
     return total / num_candidates
 
 

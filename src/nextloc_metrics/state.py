@@ -90,6 +90,10 @@ class SummedMetric(BaseMetric, ABC):
         """The integer tensor that this process has summed; every update makes a new tensor."""
         return vars(self)[self.state_name]  # type: ignore[no-any-return]
 
+    def overrides(self, base: type, *methods: str) -> bool:
+        """Return whether this class overrides one of these methods of a base class."""
+        return any(getattr(type(self), name) is not getattr(base, name) for name in methods)
+
     @abstractmethod
     def empty_tally(self) -> Tensor:
         """Return the initial state, int64 zeros."""
