@@ -241,8 +241,7 @@ def id_lists(draw: st.DrawFn, locations: int = 5) -> tuple[Tensor, Tensor]:
 
     return (
         torch.tensor([padded(k) for _ in range(n)]),
-        # a last column of -1, without which ids of 0 and 1 could be meant as relevance
-        torch.tensor([[*padded(m), -1] for _ in range(n)]),
+        torch.tensor([padded(m) for _ in range(n)]),
     )
 
 

@@ -34,11 +34,13 @@ from nextloc_metrics import (
     RecallAtK,
     analysis,
     decile_metrics,
+    exploration_metrics,
     functional,
     next_location_metrics,
     recommendation_metrics,
 )
 from nextloc_metrics.comparison import holm
+from nextloc_metrics.families.visits import GroupShare
 from strategies import RANKING_CASES, Case, same, updated
 
 # Chance ------------------------------------------------------------------------------------------
@@ -642,3 +644,21 @@ def test_runs_of_models_with_numbers_as_names() -> None:
     numbered: Any = {1: [1.0, 2.0], 20: [1.0, 2.0]}
     shown = repr(analysis.summarize(numbered)).splitlines()
     assert shown[:2] == ["1   1.5 +- 0.71 (2 runs)", "20  1.5 +- 0.71 (2 runs)"]
+
+
+def test_chance_leaves_out_scores_that_read_groups_or_ids() -> None:
+    """A collection's other members keep their chance level; alone such a metric is refused."""
+
+    class Popular(RankingMetric):
+        def score(self, ranking: Ranking) -> Tensor:
+            return ranking.look_up(torch.tensor([1.0, 0.0]), fill=0.0)[:, 0]
+
+    metrics = exploration_metrics(1)
+    shares = {name: metric for name, metric in metrics.items() if isinstance(metric, GroupShare)}
+    assert shares
+    found = analysis.chance(metrics, 10)
+    assert found == dict.fromkeys(set(metrics.keys()) - set(shares), 0.1)
+    for metric in (*shares.values(), Popular()):
+        with pytest.raises(TypeError, match="has no chance level: it does not score ranks only"):
+            analysis.chance(metric, 10)
+    assert analysis.chance({"mine": Popular(), "hit": AccuracyAtK(1)}, 2) == {"hit": 0.5}

@@ -142,6 +142,41 @@ def test_broken_answers_may_count_as_misses(tmp_path: Path) -> None:
     assert report.read(tmp_path / "a.npz", on_error="miss").preds.tolist() == [[-1, -1], [2, 3]]
 
 
+def test_arrays_of_one_id_per_query_are_lists(tmp_path: Path) -> None:
+    """Integers `[N]` in NumPy files are lists of one id, as in a table."""
+    np.savez(tmp_path / "a.npz", preds=[3, 2, -1], target=[3, 5, 1])
+    np.save(tmp_path / "a.npy", [3, 2, -1])
+    np.save(tmp_path / "b.npy", [3, 5, 1])
+    for options in ({"path": "a.npz"}, {"path": "a.npy", "targets": "b.npy"}):
+        found = report.read(**{name: tmp_path / file for name, file in options.items()})
+        assert found.preds.tolist() == [[3], [2], [-1]]
+        values = report.evaluate(found.preds, found.target, k=1).values
+        assert values["acc_at_1"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"preds": [0.5, 0.2]}, r"the predictions in .* must be scores \[N, C\] .*float64 \(2,\)"),
+        ({"preds": 3}, r"the predictions in .* must be scores \[N, C\] or lists of ids"),
+        ({"preds": [[[1]], [[2]]]}, r"the predictions .* ndarray int64 \(2, 1, 1\)"),
+        ({"preds": [["a"], ["b"]]}, r"the predictions in .* got ndarray <U1 \(2, 1\)"),
+        ({"preds": [1, 2, 3]}, r"one row for each of the 3 predictions, got int64 \(2,\)"),
+        ({"target": 1}, r"the targets of .* must be ids \[N\] or \[N, M\].*got int64 \(\)"),
+        ({"target": [0.5, 1.0]}, r"the targets of .* must be ids .*got float64 \(2,\)"),
+        ({"user": ["a"]}, r"`user` in .* one group for each of the 2 predictions"),
+    ],
+)
+def test_arrays_of_other_shapes_are_refused(
+    arrays: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    """With the file's name, the rule, and the shape in the file."""
+    right = {"preds": [[1, 0], [0, 1]], "target": [1, 1], "user": ["a", "b"]}
+    np.savez(tmp_path / "a.npz", **{**right, **arrays})
+    with pytest.raises(ValueError, match=says):
+        report.read(tmp_path / "a.npz", groups=["user"])
+
+
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     """A pickle could run anything."""
     np.save(tmp_path / "a.npy", np.array([[1], None], object), allow_pickle=True)

@@ -443,6 +443,17 @@ def test_scorer_of_location_f1() -> None:
     assert value == pytest.approx(expected)
 
 
+def test_a_scorer_refuses_what_a_search_must_not_maximize() -> None:
+    """Alone and as a member of a collection."""
+    distance = geography.DistanceError(geography.Locations.from_metres([0, 1, 2], [0, 0, 0]))
+    collection = RankingCollection({"mrr": MRR(), "km": distance})
+    for metric in (distance, collection):
+        with pytest.raises(
+            ValueError, match="`metric` must be better where it is higher, got Dist"
+        ):
+            RankingScorer(metric)
+
+
 def test_scorer_in_a_grid_search() -> None:
     """One metric chooses parameters, and so does one of a collection; clones and copies work."""
     x, y = samples(LABELS["text"])
@@ -477,7 +488,7 @@ def test_scorer_leaves_the_users_metric_alone() -> None:
 def test_a_scorer_refuses_what_a_search_would_maximize_wrongly() -> None:
     """A distance is better where it is smaller."""
     locations = geography.Locations([40.0, 41.0], [-74.0, -74.0])
-    with pytest.raises(ValueError, match="`metric` must be better where it is higher, got Dist"):
+    with pytest.raises(ValueError, match="`metric` must be better where it is higher, got D"):
         RankingScorer(geography.DistanceError(locations))
 
 

@@ -13,14 +13,15 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arrays import Array, as_tensor
-from nextloc_metrics.checks import check_positive, is_integer
+from nextloc_metrics.checks import as_int, check_positive, is_integer
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.comparison import Comparison, compare
 from nextloc_metrics.families.grouped import Grouped
@@ -28,7 +29,7 @@ from nextloc_metrics.messages import describe, read_row, short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
 from nextloc_metrics.metrics import F1AtK
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import UNRETRIEVED, TopCandidates
+from nextloc_metrics.record import UNRETRIEVED, NotInRankingError, TopCandidates
 
 __all__ = [
     "Comparison",
@@ -82,7 +83,8 @@ def chance(
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
     metrics have no chance level, because it depends on how often each location is visited. Metrics
-    in km have none, because it depends on the coordinates. A dict or a collection omits them.
+    in km have none, because it depends on the coordinates, nor do scores that read groups. A dict
+    or a collection omits them.
 
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
@@ -112,8 +114,8 @@ def chance(
         mrr        0.6451%
         ndcg_at_10 0.3828%
     """
-    check_positive("num_candidates", num_candidates, LARGEST_STATE)
-    check_positive("num_relevant", num_relevant, LARGEST_STATE)
+    num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
+    num_relevant = check_positive("num_relevant", num_relevant, LARGEST_STATE)
     sizes = {num_candidates: 1.0} if exclude is None else _ranked(exclude, num_candidates)
     if num_relevant > min(sizes):
         ranked = "`num_candidates`" if exclude is None else "the candidates that are not excluded"
@@ -121,20 +123,18 @@ def chance(
             f"`num_relevant` must be at most {ranked}, {min(sizes)}, got {num_relevant}."
         )
     if isinstance(metrics, RankingTally):
-        if _scored_metric(metrics) is None:
-            raise TypeError(
-                f"{short(metrics)} has no chance level: it is not a mean of per-query scores; "
-                "leave it out."
-            )
         return _mean_chance(metrics, sizes, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
-    return {
-        name: _mean_chance(metric, sizes, num_relevant)
-        for name, metric in metrics.items()
-        if (scored := _scored_metric(metric)) is not None
-        and not (scored.has_own_score and scored.top)
-    }
+    found = {}
+    for name, metric in metrics.items():
+        with suppress(_NoChanceError):
+            found[name] = _mean_chance(metric, sizes, num_relevant)
+    return found
+
+
+class _NoChanceError(TypeError):
+    """A metric has no chance level."""
 
 
 def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
@@ -164,12 +164,13 @@ def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
 
 def _mean_chance(tally: RankingTally, sizes: Mapping[int, float], num_relevant: int) -> float:
     """Return the mean over queries, by the share of queries with each number of candidates."""
+    levels = {size: _chance_of(tally, size, num_relevant) for size in sizes}
     if len(sizes) > 1 and isinstance(tally, Grouped) and tally.average != "queries":
         raise ValueError(
             f"`exclude` must be None for {short(tally)}, an average over groups: call `chance` for "
             "its `metric` with the rows of each group, or leave it out."
         )
-    return math.fsum(x * _chance_of(tally, size, num_relevant) for size, x in sizes.items())
+    return math.fsum(share * levels[size] for size, share in sizes.items())
 
 
 def _scored_metric(metric: RankingTally) -> RankingMetric | None:
@@ -183,12 +184,16 @@ def _scored_metric(metric: RankingTally) -> RankingMetric | None:
 
 def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> float:
     metric = _scored_metric(tally)
-    assert metric is not None  # checked
+    if metric is None:
+        raise _NoChanceError(
+            f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
+            "out."
+        )
     if not metric.has_own_score:
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
     if metric.top:
-        raise TypeError(
+        raise _NoChanceError(
             f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
             "which depend on the candidates and not only on ranks."
         )
@@ -200,7 +205,14 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
     total = 0.0
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        total += float(metric.score(_tied_ranking(above, 1, num_candidates, 1)).double().sum())
+        try:
+            ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+            scores = metric.score(ranks_only)
+        except NotInRankingError as error:
+            raise _NoChanceError(
+                f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
+            ) from error
+        total += float(scores.double().sum())
     return total / num_candidates
 
 
@@ -293,6 +305,7 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     scores = read_row("counts", counts)
     if scores.ndim != 1 or not scores.numel() or scores.is_complex():
         raise ValueError(f"`counts` must be one row of numbers, [C], got {describe(scores)}.")
+    num_queries = as_int(num_queries)
     if type(num_queries) is not int or not 0 <= num_queries <= LARGEST_STATE:
         raise ValueError(
             f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."

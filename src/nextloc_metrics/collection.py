@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.arrays import Array
-from nextloc_metrics.base import unchanged_by_errors
+from nextloc_metrics.base import outside_graphs, unchanged_by_errors
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingTally
@@ -113,6 +113,7 @@ class RankingCollection(MetricCollection):
                 if name in self._modules:
                     self._modules[name] = self._modules.pop(name)
 
+    @outside_graphs
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
         preds: Array | Ranking,
@@ -147,6 +148,7 @@ class RankingCollection(MetricCollection):
             others = [member for member in self._rankers() if not member.has_own_update]
             Plan(others).update(ranking, None, None, count=True)
 
+    @outside_graphs
     def forward(
         self,
         preds: Array | Ranking,

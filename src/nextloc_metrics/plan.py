@@ -89,18 +89,15 @@ class Plan:
 
     def _read(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
         """Convert arrays to tensors on the metrics' device."""
-        if isinstance(preds, Tensor) and isinstance(target, Tensor):
-            return preds, target
         device = self.members[0].state.device if self.members else None
         return as_tensor("preds", preds, device), as_tensor("target", target, device)
 
     def _with_groups(self, ranking: Ranking, groups: Array | Mapping[str, Array] | None) -> Ranking:
         if isinstance(groups, Mapping):
-            device = ranking.device
-            named = {name: self._number(name, x, device) for name, x in groups.items()}
+            named = {name: self._number(name, x, ranking) for name, x in groups.items()}
             ranking = ranking.with_groups(named)
         elif groups is not None:
-            ranking = ranking.with_groups(self._number(None, groups, ranking.device))
+            ranking = ranking.with_groups(self._number(None, groups, ranking))
         if "" in ranking.groups and len(self._kinds_of_groups) > 1:
             raise ValueError(
                 "`groups` without names fits only one kind of `Grouped` members, got (by, "
@@ -109,9 +106,9 @@ class Plan:
             )
         return ranking
 
-    def _number(self, name: str | None, groups: Array, device: torch.device) -> Tensor:
+    def _number(self, name: str | None, groups: Array, ranking: Ranking) -> Tensor:
         """Replace text labels by numbers, with the labels of the members grouped by them."""
-        text = as_tensor_or_text("groups", groups, device)
+        text = as_tensor_or_text("groups", groups, ranking.device)
         if isinstance(text, Tensor):
             return text
         found = [member.labels for member in self._grouped if name in (None, member.by)]
@@ -120,7 +117,11 @@ class Plan:
                 f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
                 "same `labels=GroupLabels.from_values(...)` to all members grouped by it."
             )
-        return found[0].number(text).to(device)  # type: ignore[no-any-return]
+        if len(text) == len(ranking):  # the text of a query that is left out is not read
+            counted = ranking.counted.tolist()
+            any_name = found[0].names[0]
+            text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
+        return found[0].number(text).to(ranking.device)  # type: ignore[no-any-return]
 
     def update(
         self,

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from nextloc_metrics.arrays import Array, as_tensor, read_batch
 from nextloc_metrics.backends import must_not_sync
-from nextloc_metrics.checks import check_candidates, is_integer
+from nextloc_metrics.checks import as_int, check_candidates, is_integer
 from nextloc_metrics.counting import (
     comparable,
     find_in_lists,
     find_ranks,
+    flat_lists,
     mark_unretrieved,
     order_columns,
 )
@@ -102,7 +103,7 @@ class Ranking(Ranks):
                 f"{describe(preds)}; pass integer scores as `.float()`, and lists of ids to "
                 "`Ranking.from_lists`."
             )
-        check_top(top, depth, best_only)
+        top, depth = check_top(top, depth, best_only)
         check_candidates(preds)
         num_candidates = preds.shape[-1]
         relevant = read_target(
@@ -185,7 +186,7 @@ class Ranking(Ranks):
             >>> Ranking.from_embeddings(queries, table, tensor([2]))
             Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        check_top(top, best_only=best_only)
+        top, _ = check_top(top, best_only=best_only)
         number = number_to_find(top, best_only)
         check_embeddings(queries, table, bias, chunk_size)
         _, target, mask = read_batch(queries, target, mask)
@@ -259,16 +260,16 @@ class Ranking(Ranks):
             ValueError: shapes do not match, a value of `target` is out of range, or the shards of
                 the processes overlap or leave a gap.
         """
-        check_top(top, best_only=best_only)
+        top, _ = check_top(top, best_only=best_only)
         number = number_to_find(top, best_only)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
             raise TypeError(
                 "`local_scores` must be a floating tensor of scores, "
                 f"{got('local_scores', local_scores)}."
             )
-        if type(offset) is not int or offset < 0:
+        if type(as_int(offset)) is not int or offset < 0:
             raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
-        _, target, mask = read_batch(local_scores, target, mask)
+        local_scores, target, mask = read_batch(local_scores, target, mask, "local_scores")
         if not is_integer(target):
             raise TypeError(f"`target` must be an integer tensor of ids, {got('target', target)}.")
         relevant = read_target(
@@ -333,8 +334,7 @@ class Ranking(Ranks):
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.
-            ValueError: shapes do not match, a value is out of range, or `preds` looks like visit
-                counts instead of ids.
+            ValueError: shapes do not match, a value is out of range, or a list holds visit counts.
 
         Example:
             >>> from torch import tensor
@@ -345,7 +345,7 @@ class Ranking(Ranks):
         preds, target, mask = read_batch(preds, target, mask)
         if not is_integer(preds):
             raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(preds)}.")
-        check_top(top, depth, best_only)
+        top, depth = check_top(top, depth, best_only)
         check_candidates(preds)
         relevant = read_target(
             preds,
@@ -355,7 +355,7 @@ class Ranking(Ranks):
             ignore_index=ignore_index,
             validate_args=validate_args,
         )
-        lists = preds.reshape(-1, preds.shape[-1]).long().contiguous()
+        lists = flat_lists(preds)
         excluded = read_exclude(
             exclude, preds.shape[:-1], relevant, None, exempt_target, validate_args
         )

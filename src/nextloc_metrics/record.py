@@ -102,6 +102,10 @@ def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
     return rows.masked_fill(~known.view(*ids.shape, *[1] * (table.ndim - 1)), fill)
 
 
+class NotInRankingError(ValueError):
+    """A score reads groups or ids that its ranking does not hold."""
+
+
 @dataclass(eq=False, repr=False)
 class Ranks:
     """The ranks of the relevant locations of a batch of queries: four integers per location.
@@ -230,7 +234,9 @@ class Ranks:
         if by == "step" and not self.groups.keys() & {"step", ""}:
             return self._steps()
         if not self.groups:
-            raise ValueError("`groups` must be given, one per query, to update a Grouped metric.")
+            raise NotInRankingError(
+                "`groups` must be given, one per query, to update a Grouped metric."
+            )
         if by is None and len(self.groups) > 1:
             raise ValueError(
                 f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
@@ -397,7 +403,7 @@ class Ranks:
 
     def _check_ids(self) -> None:
         if not self.has_ids:
-            raise ValueError(
+            raise NotInRankingError(
                 "ids of candidates are needed, but a Ranking from ranks has none; make it from "
                 "scores or lists."
             )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
+from nextloc_metrics.checks import as_int
 from nextloc_metrics.messages import short
 from nextloc_metrics.record import TopCandidates
 
@@ -100,11 +101,15 @@ def keep_first(first: TopCandidates | None, top: int) -> TopCandidates | None:
     return first if first is None or first.top <= top else first.cut(top)
 
 
-def check_top(top: int, depth: int | None = None, best_only: bool = False) -> None:
-    """Raise if `top`, `depth` or `best_only` is wrong."""
+def check_top(
+    top: int, depth: int | None = None, best_only: bool = False
+) -> tuple[int, int | None]:
+    """Return `top` and `depth`, or raise if one of them or `best_only` is wrong."""
+    top, depth = as_int(top), as_int(depth)
     if type(top) is not int or top < 0:
         raise ValueError(f"`top` must be an integer of at least 0, got {short(top)}.")
     if depth is not None and (type(depth) is not int or depth < 1):
         raise ValueError(f"`depth` must be None or a positive integer, got {short(depth)}.")
     if not isinstance(best_only, bool):
         raise ValueError(f"`best_only` must be True or False, got {short(best_only)}.")
+    return top, depth

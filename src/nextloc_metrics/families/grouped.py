@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics import exact, intervals
 from nextloc_metrics.arrays import Array, as_tensor_or_text
-from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.checks import as_int, check_choice, check_positive
 from nextloc_metrics.messages import describe, short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
 from nextloc_metrics.ranking import Ranking
@@ -174,6 +174,7 @@ class Grouped(RankingTally):
             raise ValueError(f"`by` must be None or a name, got {short(by)}.")
         if average is not None:
             check_choice("average", average, Average)
+        group = as_int(group)
         if group is not None and (type(group) is not int or not 0 <= group < num_groups):
             raise ValueError(
                 f"`group` must be None or from 0 to {num_groups - 1}, got {short(group)}."

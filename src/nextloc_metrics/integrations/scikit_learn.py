@@ -124,11 +124,15 @@ class RankingScorer:
 
     def __post_init__(self) -> None:
         """Raise for a metric that a search would maximize although smaller is better."""
-        if getattr(self.metric, "higher_is_better", None) is False:
-            raise ValueError(
-                f"`metric` must be better where it is higher, got {short(self.metric)}; use "
-                "`make_scorer(score, greater_is_better=False, metric=..., labels=...)`."
-            )
+        members: list[RankingTally] = [self.metric]  # type: ignore[list-item]
+        if isinstance(self.metric, RankingCollection):
+            members = [member for _, member in self.metric.named_members()]
+        for member in members:
+            if member.higher_is_better is False:
+                raise ValueError(
+                    f"`metric` must be better where it is higher, got {short(member)}; use "
+                    "`make_scorer(score, greater_is_better=False, metric=..., labels=...)`."
+                )
 
     def __call__(self, estimator: Any, features: Any, y_true: Any) -> Score:
         """Return the metric of a fitted classifier on these samples.

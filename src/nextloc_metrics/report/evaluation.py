@@ -10,6 +10,7 @@ from typing import Any
 
 from nextloc_metrics import analysis
 from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.checks import as_int, cut_offs
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.intervals import check_confidence
@@ -188,6 +189,7 @@ def evaluate(
         4 queries counted
     """
     check_confidence(confidence)
+    num_locations, missed = as_int(num_locations), as_int(missed)
     data = read_data(preds, target, groups, {"mask": mask, "exclude": exclude})
     check_cluster(cluster, data)
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
@@ -200,7 +202,7 @@ def evaluate(
         )
     targets_too = "given ids" if not exempt_target else "given ids, but not the targets"
     setting = Setting(
-        k=(k,) if isinstance(k, int) else tuple(k),
+        k=tuple(cut_offs(k)),
         num_locations=count_locations(data, num_locations, counts),
         known_locations=num_locations,
         candidates=data.width if data.is_scores else None,
