@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
@@ -177,6 +178,14 @@ def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tens
 
 
 # Hypothesis --------------------------------------------------------------------------------------
+
+EXAMPLES = 30  # of a law, where neither the law nor the profile asks for another number
+
+
+def examples(number: int) -> settings:
+    """So many examples of a law, times what the profile asks for more of all laws."""
+    return settings(max_examples=number * settings.default.max_examples // EXAMPLES)
+
 
 LEVELS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 1.0, 3.0])
 ODDITIES = st.sampled_from([math.nan, -math.inf, math.inf])

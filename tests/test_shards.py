@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.report.evaluation import Evaluation
+from strategies import examples
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "score_shards.py"
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
@@ -62,7 +63,7 @@ def same(merged: Evaluation, whole: Evaluation) -> None:
     assert str(merged.deciles) == str(whole.deciles)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.permutations(range(60)), st.lists(st.integers(0, 60), max_size=3))
 def test_parts_add_up_to_the_whole(order: list[int], cuts: list[int]) -> None:
     """The merged parts equal the evaluation of all, in any order and for parts of any size."""
