@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -167,6 +168,15 @@ def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
     """The metric after one update."""
     metric.update(*args, **kwargs)
     return metric
+
+
+@contextlib.contextmanager
+def named(case: object) -> Iterator[None]:
+    """Tell with which of several cases an error was raised."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"with {case}") from error
 
 
 def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tensor, Tensor]:
