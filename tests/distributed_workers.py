@@ -207,6 +207,22 @@ def _work(
     torch.distributed.destroy_process_group()
 
 
+def growth_of_memory(locations: int) -> int:
+    """How much the most memory that this process held grows by an update of 64 queries."""
+    import resource  # which Windows lacks
+
+    torch.set_num_threads(1)
+    warm = next_location_metrics(10)
+    warm.update(torch.randn(4, 10), torch.tensor([1, 2, 3, 4]))
+    warm.compute()
+    preds, target = torch.randn(64, locations), torch.arange(64)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    metrics = next_location_metrics(locations)
+    metrics.update(preds, target)
+    metrics.compute()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+
 @contextlib.contextmanager
 def collectives() -> Iterator[list[str]]:
     """List the names of torch.distributed's functions as they are called."""

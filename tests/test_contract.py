@@ -8,11 +8,11 @@ import itertools
 import math
 import pickle
 import re
-import subprocess
 import sys
-import textwrap
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from typing import Any, Literal
 
 import pytest
@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torchmetrics import Metric, MetricCollection, MetricTracker
 from torchmetrics.utilities.data import dim_zero_sum
 
+import distributed_workers as work
 import nextloc_metrics
 from nextloc_metrics import (
     MRR,
@@ -535,21 +536,20 @@ def test_state_names_tell_every_pair_apart() -> None:
 
 
 # Every pair of classes; the collection of all metrics below has every pair of options too.
-PAIRED = [c for c in CASES if not {"ties", "empty_target_action"} & set(c.options)]
+ALL = {f"m{i}": case for i, case in enumerate([*CASES, EACH_LOCATION])}
+PAIRED = [m for m, case in ALL.items() if not {"ties", "empty_target_action"} & set(case.options)]
 
 
-@pytest.mark.parametrize("at", range(1, len(PAIRED)), ids=lambda at: str(PAIRED[at]))
+@pytest.mark.parametrize("at", range(1, len(PAIRED)), ids=lambda at: str(ALL[PAIRED[at]]))
 def test_every_pair_in_a_plain_collection(at: int) -> None:
     """Side by side in one collection, two metrics equal separate instances."""
-    one, rest = PAIRED[at], batch()
-    for number, other in enumerate(PAIRED[:at]):
-        first = FIRST_BATCHES[(at + number) % len(FIRST_BATCHES)]()
-        alone = {"one": one.make(), "other": other.make()}
-        together = MetricCollection({"one": one.make(), "other": other.make()})
-        for data in (first, rest):
-            for m in (*alone.values(), together):
-                m.update(*data)
-        assert same(together.compute(), {key: m.compute() for key, m in alone.items()}), str(other)
+    for number, other in enumerate(PAIRED[:at], at):
+        first, pair = number % len(FIRST_BATCHES), sorted([PAIRED[at], other])
+        together = MetricCollection({name: ALL[name].make() for name in pair})
+        for data in batches_after(first)[:2]:
+            together.update(*data)
+        expected = {name: alone(name, first)[1] for name in pair}
+        assert same(together.compute(), expected), f"with {ALL[other]}"
 
 
 def only_misses() -> tuple[Tensor, ...]:
@@ -571,28 +571,37 @@ def nothing_counted() -> tuple[Tensor, ...]:
     return torch.zeros(4, LOCATIONS), torch.full((4,), 2), torch.zeros(4, dtype=torch.bool)
 
 
-FIRST_BATCHES: list[Callable[[], tuple[Tensor, ...]]] = [only_misses, only_hits, nothing_counted]
+FIRST_BATCHES = [only_misses, only_hits, nothing_counted]
 
 
-@pytest.mark.parametrize("first", FIRST_BATCHES)
+@cache
+def batches_after(first: int) -> list[tuple[Tensor, ...]]:
+    """One of the first batches, and two others that are the same in every test."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(20)
+        return [FIRST_BATCHES[first](), batch(), batch()]
+
+
+@cache
+def alone(name: str, first: int) -> list[Tensor]:
+    """The values of one metric by itself after each of these batches, computed once."""
+    metric = ALL[name].make()
+    return [updated(metric, *data).compute() for data in batches_after(first)]
+
+
+@pytest.mark.parametrize("first", range(len(FIRST_BATCHES)), ids=["misses", "hits", "nothing"])
 @pytest.mark.parametrize("path", ["update", "forward", "clone", "compute", "reset", "values"])
-def test_all_metrics_in_one_plain_collection(
-    first: Callable[[], tuple[Tensor, ...]], path: str
-) -> None:
+def test_all_metrics_in_one_plain_collection(first: int, path: str) -> None:
     """Every pair at once: whatever the first batch and the way through torchmetrics."""
-    cases = {f"m{i}": case for i, case in enumerate([*CASES, EACH_LOCATION])}
-    separate = {key: case.make() for key, case in cases.items()}
-    together = MetricCollection({key: case.make() for key, case in cases.items()})
+    together = MetricCollection({name: case.make() for name, case in ALL.items()})
     if path == "reset":
         together.update(*batch())
         together.compute()
         together.reset()
-    for data in (first(), batch(), batch()):
-        for metric in separate.values():
-            metric.update(*data)
+    for data in batches_after(first):
         if path == "forward":
             values = together(*data)
-            expected = {key: updated(case.make(), *data).compute() for key, case in cases.items()}
+            expected = {key: updated(case.make(), *data).compute() for key, case in ALL.items()}
             assert same(dict(sorted(values.items())), dict(sorted(expected.items())))
         else:
             together.update(*data)
@@ -601,9 +610,9 @@ def test_all_metrics_in_one_plain_collection(
         if path == "compute":
             together.compute()
         if path == "values":
-            assert len([metric.compute() for metric in together.values()]) == len(cases)
-    computed = {key: metric.compute() for key, metric in separate.items()}
-    assert same(dict(sorted(together.compute().items())), dict(sorted(computed.items())))
+            assert len([metric.compute() for metric in together.values()]) == len(ALL)
+    expected = {name: alone(name, first)[-1] for name in sorted(ALL)}
+    assert same(dict(sorted(together.compute().items())), expected)
 
 
 # A user's own metric -----------------------------------------------------------------------------
@@ -873,25 +882,10 @@ def test_a_hundred_thousand_locations() -> None:
 
 def test_memory_of_a_hundred_thousand_locations() -> None:
     """Scoring 64 rows of 100,000 locations takes little more than the scores themselves."""
-    code = """
-    import resource, torch
-    from nextloc_metrics import next_location_metrics
-    torch.set_num_threads(1)
-    warm = next_location_metrics(10)
-    warm.update(torch.randn(4, 10), torch.tensor([1, 2, 3, 4])); warm.compute()
-    preds, target = torch.randn(64, 100_000), torch.arange(64)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    metrics = next_location_metrics(100_000)
-    metrics.update(preds, target)
-    metrics.compute()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-    """
     pytest.importorskip("resource", reason="peak memory is read from the POSIX resource module")
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
-    )
-    kilobytes = int(ran.stdout) / (1024 if sys.platform == "darwin" else 1)
-    assert kilobytes < 50_000
+    with ProcessPoolExecutor(1, mp_context=work.PROCESSES) as pool:
+        grown = pool.submit(work.growth_of_memory, 100_000).result(timeout=60)
+    assert grown / (1024 if sys.platform == "darwin" else 1) < 50_000  # kilobytes
 
 
 def test_deterministic_algorithms() -> None:
