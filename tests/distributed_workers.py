@@ -1,8 +1,8 @@
 """What the distributed tests run in other processes, and how they start and stop them.
 
 Every process is a real member of a gloo group on this machine. It starts from a server that has
-imported torch already (importing it anew takes longer than all else), turns warnings into errors,
-waits at most a minute for the others, and is killed with the test that started it.
+imported what tests import (to import it anew takes longer than all else), turns warnings into
+errors, waits at most a minute for the others, and is killed with the test that started it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ _ATTEMPTS = 3
 
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 PROCESSES = multiprocessing.get_context(METHOD)
-PROCESSES.set_forkserver_preload(["torch", "nextloc_metrics", "pytorch_lightning"])
+PROCESSES.set_forkserver_preload(
+    ["torch", "nextloc_metrics", "pytorch_lightning", "hypothesis", "sklearn.metrics"]
+)
 
 # The environment of processes started anew: torch.distributed stays on this machine.
 LOOPBACK = {"OMP_NUM_THREADS": "1"}
