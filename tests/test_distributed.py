@@ -557,9 +557,13 @@ for backend in ("reference", "cpu"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 def test_a_fork_of_a_process_with_threads_evaluates_on_one():
-    """The workers of a loader do so by themselves; starting Python takes most of the time."""
+    """The workers of a loader do so by themselves.
+
+    Takes some seconds: a new Python imports torch, and forks four times.
+    """
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
         env={**os.environ, "OMP_NUM_THREADS": "2"},
