@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import haversine_distances
 
@@ -24,6 +24,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.geography.locations import EARTH_RADIUS
+from strategies import examples
 
 
 def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
@@ -100,7 +101,7 @@ def within_by_orders(row: list[float], target: int, k: int, km: float) -> list[F
     return [Fraction(sum(hits), len(hits)), Fraction(any(hits)), Fraction(all(hits))]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(60)
 @given(tied_batches(), st.sampled_from([0.0, 0.5, 1.0, 2.5]))
 def test_accuracy_within_is_the_mean_over_all_orders(
     batch: tuple[Any, Any, int], km: float

@@ -167,13 +167,14 @@ def test_an_evaluation_with_coordinates() -> None:
     assert whole.values == {name: float(x) for name, x in metrics.compute().items()}
     assert "mean_distance" in whole.intervals
     assert "mean_distance" not in {**whole.chance, **whole.skill, **whole.ties}
-    assert whole.to_html().count("<img") >= 4
-    assert "<h2>Distance</h2>" in whole.to_html()
+    page = whole.to_html()
+    assert page.count("<img") >= 4
+    assert "<h2>Distance</h2>" in page
     parts = [
         report.evaluate(scores[part], target[part], train_counts=torch.arange(40), **options)
         for part in (slice(0, 30), slice(30, 80))
     ]
-    assert report.merge(parts).to_html() == whole.to_html().replace(
+    assert report.merge(parts).to_html() == page.replace(
         "<dt>averaged", "<dt>shards</dt><dd>2</dd><dt>averaged"
     )
     excluded = report.evaluate(scores, target, exclude=(target[:, None] + 1) % 40, **options)
