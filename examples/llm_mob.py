@@ -63,7 +63,12 @@ def evaluate(name: str, answers: report.Predictions, published: Figures, locatio
     """Print one prompt's figures next to the published ones, and return them."""
     users, missed = answers.groups, answers.missed
     found = report.evaluate(
-        answers.preds, answers.target, groups=users, cluster="user_id", num_locations=locations
+        answers.preds,
+        answers.target,
+        k=[k for k in (1, 5, 10) if k <= answers.preds.shape[1]],
+        groups=users,
+        cluster="user_id",
+        num_locations=locations,
     )
     values = {key: x for key, x in found.values.items() if is_informative(key, answers)}
     rows = []
@@ -74,10 +79,10 @@ def evaluate(name: str, answers: report.Predictions, published: Figures, locatio
     note = (
         f"{missed:,} answers without an id, {found.card['short_lists'] - missed:,} short ones, "
         f"{found.card['lists_with_repeats']:,} with a repeated id, "
-        f"{found.card['lists_with_other_ids']:,} with an id that is no location\n"
+        f"{found.card['lists_with_other_ids']:,} with an id that is no location"
     )
     print(f"{name}: {len(answers.target):,} queries of {users['user_id'].nunique()} users")
-    print(tables.Table(["", "notebook", "recomputed", "95 % interval by user"], rows, [note]))
+    print(tables.Table(["", "notebook", "recomputed", "95 % interval by user"], rows, [note, ""]))
     return values
 
 

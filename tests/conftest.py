@@ -1,4 +1,4 @@
-"""What all tests share: the Hypothesis profile, few threads, a fixed seed, and the real data."""
+"""What all tests share: the Hypothesis profiles, few threads, a fixed seed, and the real data."""
 
 from __future__ import annotations
 
@@ -12,18 +12,25 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from nextloc_metrics import backends
+from strategies import EXAMPLES
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # each core has a worker, and so one thread
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
 
+# `same` draws the same examples in every run; `new` (.ci/extra) draws others, and 20 times as many
 settings.register_profile(
-    "nextloc",
+    "same",
     deadline=None,
-    max_examples=30,
+    database=None,
+    derandomize=True,
+    max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("nextloc")
+settings.register_profile(
+    "new", settings.get_profile("same"), derandomize=False, max_examples=20 * EXAMPLES
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 #: of `each_backend`, what reads values on the CPU
 ON_THE_CPU = pytest.mark.parametrize("each_backend", ["cpu"], indirect=True)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import scipy.stats
 from torch import Tensor
 
 Blocks = list[list["Entry"]]
@@ -275,14 +276,20 @@ def coverage(
 def sure(values: Sequence[float], confidence: float) -> tuple[float, float, float]:
     """The standard error of the mean, and Wilson's interval for scores in [0, 1].
 
-    The effective number of queries is m (1 - m) / SE^2, or n if all scores are equal.
+    The effective number of queries is m (1 - m) / SE^2, or n if all scores are equal. Scores
+    between 0 and 1 have the quantile of Student's t.
     """
     n, m = len(values), mean(values)
     if n == 0:
         return math.nan, math.nan, math.nan
     variance = statistics.variance(values) if n > 1 else math.nan
     effective = n * m * (1 - m) / variance if 1e-9 < variance < m * (1 - m) else n
-    z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    if set(values) <= {0, 1}:
+        z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+    elif n == 1:
+        return math.nan, 0.0, 1.0
+    else:
+        z = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1))
     center = (m + z * z / (2 * effective)) / (1 + z * z / effective)
     half = math.sqrt(m * (1 - m) / effective + z * z / (4 * effective**2))
     half *= z / (1 + z * z / effective)

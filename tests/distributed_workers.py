@@ -1,8 +1,8 @@
 """What the distributed tests run in other processes, and how they start and stop them.
 
 Every process is a real member of a gloo group on this machine. It starts from a server that has
-imported torch already (importing it anew takes longer than all else), turns warnings into errors,
-waits at most a minute for the others, and is killed with the test that started it.
+imported what tests import (to import it anew takes longer than all else), turns warnings into
+errors, waits at most a minute for the others, and is killed with the test that started it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ _ATTEMPTS = 3
 
 METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
 PROCESSES = multiprocessing.get_context(METHOD)
-PROCESSES.set_forkserver_preload(["torch", "nextloc_metrics", "pytorch_lightning"])
+PROCESSES.set_forkserver_preload(
+    ["torch", "nextloc_metrics", "pytorch_lightning", "hypothesis", "sklearn.metrics"]
+)
 
 # The environment of processes started anew: torch.distributed stays on this machine.
 LOOPBACK = {"OMP_NUM_THREADS": "1"}
@@ -205,6 +207,22 @@ def _work(
     if failure:
         raise SystemExit(1)
     torch.distributed.destroy_process_group()
+
+
+def growth_of_memory(locations: int) -> int:
+    """How much the most memory that this process held grows by an update of 64 queries."""
+    import resource  # which Windows lacks
+
+    torch.set_num_threads(1)
+    warm = next_location_metrics(10)
+    warm.update(torch.randn(4, 10), torch.tensor([1, 2, 3, 4]))
+    warm.compute()
+    preds, target = torch.randn(64, locations), torch.arange(64)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    metrics = next_location_metrics(locations)
+    metrics.update(preds, target)
+    metrics.compute()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 
 
 @contextlib.contextmanager

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from hypothesis import settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
@@ -168,6 +170,15 @@ def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
     return metric
 
 
+@contextlib.contextmanager
+def named(case: object) -> Iterator[None]:
+    """Tell with which of several cases an error was raised."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"with {case}") from error
+
+
 def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tensor, Tensor]:
     """Random scores of few levels, so with ties, and one random relevant location per query."""
     return (
@@ -177,6 +188,14 @@ def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tens
 
 
 # Hypothesis --------------------------------------------------------------------------------------
+
+EXAMPLES = 30  # of a law, where neither the law nor the profile asks for another number
+
+
+def examples(number: int) -> settings:
+    """So many examples of a law, times what the profile asks for more of all laws."""
+    return settings(max_examples=number * settings.default.max_examples // EXAMPLES)
+
 
 LEVELS = st.sampled_from([-2.0, -1.0, -0.5, 0.0, 1.0, 3.0])
 ODDITIES = st.sampled_from([math.nan, -math.inf, math.inf])
@@ -241,8 +260,7 @@ def id_lists(draw: st.DrawFn, locations: int = 5) -> tuple[Tensor, Tensor]:
 
     return (
         torch.tensor([padded(k) for _ in range(n)]),
-        # a last column of -1, without which ids of 0 and 1 could be meant as relevance
-        torch.tensor([[*padded(m), -1] for _ in range(n)]),
+        torch.tensor([padded(m) for _ in range(n)]),
     )
 
 

@@ -34,10 +34,13 @@ from nextloc_metrics import (
     RecallAtK,
     analysis,
     decile_metrics,
+    exploration_metrics,
     functional,
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.comparison import holm
+from nextloc_metrics.families.visits import GroupShare
 from strategies import RANKING_CASES, Case, same, updated
 
 # Chance ------------------------------------------------------------------------------------------
@@ -163,6 +166,47 @@ def test_chance_refuses_impossible_numbers(arguments: dict[str, Any], message: s
         analysis.chance(MRR(), **{"num_candidates": 5, **arguments})
 
 
+def test_chance_without_excluded_candidates() -> None:
+    """The mean over all orders of the ranked candidates, each query with its own number."""
+    exclude = torch.tensor([[5, 4, 5], [-1, -1, -1], [3, 2, 1]])  # 4, 6 and 3 are ranked
+    metrics = {**next_location_metrics(6, k=(1, 2, 5)), "f1_at_2": F1AtK(2), "own": Optimist()}
+    found = analysis.chance(metrics, 6, exclude=exclude)
+    dense = torch.zeros(3, 7, dtype=torch.bool).scatter_(1, exclude % 7, True)[:, :6]
+    assert analysis.chance(metrics, 6, exclude=dense) == found
+    orders = -torch.tensor(list(itertools.permutations(range(6)))).double()
+    for name, value in found.items():
+        metric = metrics[name]
+        for row in exclude:
+            rows = row.expand(len(orders), -1)
+            metric.update(orders, torch.zeros(len(orders), dtype=torch.int64), exclude=rows)
+        assert value == pytest.approx(float(metric.compute()), abs=1e-6), name
+    assert analysis.chance(MRR(), 6, exclude=exclude[1:2]) == analysis.chance(MRR(), 6)
+    several = analysis.chance(RecallAtK(2), 6, num_relevant=3, exclude=exclude.numpy())
+    assert several == pytest.approx((2 / 4 + 2 / 6 + 2 / 3) / 3)
+    grouped = Grouped(MRR(), 2, average="queries")
+    assert analysis.chance(grouped, 6, exclude=exclude) == found["mrr"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "exclude", "error", "message"),
+    [
+        (MRR(), [[0.5]], TypeError, "`exclude` must hold ids or bools"),
+        (MRR(), [0, 1], ValueError, "`exclude` must have a row per query"),
+        (MRR(), [[True]], ValueError, "a bool for each of the 5 candidates"),
+        (MRR(), [[1], [5]], ValueError, "below the 5 candidates, got 5"),
+        (MRR(), [[1], [-2]], ValueError, "below the 5 candidates, got -2"),
+        (MRR(), [[0, 1, 2, 3, 4]], ValueError, "candidates that are not excluded, 0, got 1"),
+        (Grouped(MRR(), 2), [[1], [-1]], ValueError, "an average over groups: call `chance` for"),
+    ],
+)
+def test_chance_refuses_to_exclude(
+    metric: Any, exclude: Any, error: type[Exception], message: str
+) -> None:
+    """With the argument, the rule and the value."""
+    with pytest.raises(error, match=message):
+        analysis.chance(metric, 5, exclude=exclude)
+
+
 # Skill -------------------------------------------------------------------------------------------
 
 
@@ -236,27 +280,106 @@ def test_most_frequent_refuses(counts: Any, num_queries: Any, name: str) -> None
 # Two models on the same queries ------------------------------------------------------------------
 
 
-def all_signs(differences: list[float]) -> float:
-    """The p-value over all 2^n signs, in plain Python and whole numbers."""
-    units = [round(difference * 2**32) for difference in differences]
+def all_signs(differences: list[Fraction]) -> float:
+    """The p-value over all 2^n signs, in plain Python and exact fractions."""
     as_far = [
-        abs(sum(sign * unit for sign, unit in zip(signs, units, strict=True))) >= abs(sum(units))
-        for signs in itertools.product((1, -1), repeat=len(units))
+        abs(sum(sign * x for sign, x in zip(signs, differences, strict=True)))
+        >= abs(sum(differences))
+        for signs in itertools.product((1, -1), repeat=len(differences))
     ]
     return sum(as_far) / len(as_far)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=9))
 def test_all_signs_of_few_queries(pairs: list[tuple[int, int]]) -> None:
     """With few queries the permutation test is exact, and both ways the same."""
     a, b = (torch.tensor(side) / 4 for side in zip(*pairs, strict=True))
     found = analysis.compare(a, b)
-    assert found.p_value == pytest.approx(all_signs((a - b).tolist()))
+    assert found.p_value == pytest.approx(
+        all_signs([Fraction(x, 4) - Fraction(y, 4) for x, y in pairs])
+    )
     mirrored = analysis.compare(b, a)
     assert mirrored.p_value == found.p_value
     assert (mirrored.difference, mirrored.low) == pytest.approx(
         (-found.difference, -found.high), nan_ok=True
     )
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=2, max_size=9),
+    st.sampled_from([1e-13, 1e-6, 1.0, 2.6e7]),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_all_signs_of_rounded_scores(
+    ranks: list[tuple[int, int]], scale: float, dtype: torch.dtype
+) -> None:
+    """Means that are equal but for rounding are equal, whatever the size of the scores."""
+    a, b = (
+        torch.tensor(side, dtype=dtype).reciprocal() * scale
+        for side in torch.tensor(ranks).T.tolist()
+    )
+    differences = [Fraction(1, x) - Fraction(1, y) for x, y in ranks]
+    assert analysis.compare(a, b).p_value == pytest.approx(all_signs(differences))
+
+
+def test_the_smallest_p_value_of_five_queries() -> None:
+    """All differences are positive: 2 of 32 sign assignments are as far, and never none."""
+    a = [26161213.42, 29849114.34, 81422574.06, 9191594.21, 60010052.60]
+    for scale in (1, 1e-18):
+        scores = scale * torch.tensor(a, dtype=torch.float64)
+        found = analysis.compare(scores, torch.zeros(5, dtype=torch.float64))
+        assert found.p_value == 2 / 32
+        assert found.low > 0
+
+
+def test_scores_equal_but_for_rounding() -> None:
+    """0.1 + 0.2 and 0.3 are the same score, for the p-value and for the interval."""
+    a, b = torch.tensor([[0.1 + 0.2] * 8, [0.3] * 8], dtype=torch.float64)
+    assert (a != b).all()
+    found = analysis.compare(a, b)
+    assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize("number", range(1, 30))
+def test_one_query_or_group_is_not_tested(number: int) -> None:
+    """It has a difference, and neither an interval nor a p-value."""
+    a, b = torch.rand(2, number, dtype=torch.float64)
+    groups = None if number == 1 else torch.zeros(number).long()
+    found = analysis.compare(a, b, groups=groups)
+    assert found.difference == pytest.approx(float((a - b).mean()))
+    assert all(map(math.isnan, (found.low, found.high, found.p_value)))
+
+
+def test_the_bootstrap_needs_thirty() -> None:
+    """It is refused below 30 queries or groups."""
+    a, b = torch.rand(2, 40)
+    assert analysis.compare(a[:30], b[:30], test="bootstrap").p_value > 0
+    with pytest.raises(ValueError, match=r'at least 30 queries, got 29; use `test="permutation"`'):
+        analysis.compare(a[:29], b[:29], test="bootstrap")
+    with pytest.raises(ValueError, match="at least 30 groups, got 20"):
+        analysis.compare(a, b, test="bootstrap", groups=torch.arange(40) % 20)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holms_correction(p_values: list[float]) -> None:
+    """A corrected p-value is the lowest level at which Holm's steps reject the test."""
+    corrected = holm(p_values)
+    for level in {*p_values, *corrected, 0.01, 0.05}:
+        rejected, left = set(), dict(enumerate(p_values))
+        while left and level < 1:
+            lowest = min(left, key=left.__getitem__)
+            if left.pop(lowest) * (len(left) + 1) > level:
+                break
+            rejected.add(lowest)
+        if level < 1:
+            assert {i for i, p in enumerate(corrected) if p <= level} == rejected
+    assert max(corrected) <= 1
+
+
+def test_holms_correction_by_hand() -> None:
+    """0.01 of four tests, 0.02 of three, 0.03 of two; no p-value is smaller than one before."""
+    found = holm([0.03, math.nan, 0.01, 0.5, 0.02])
+    assert found == pytest.approx([0.06, math.nan, 0.04, 0.5, 0.06], nan_ok=True)
 
 
 def test_queries_scored_alike_change_no_signs() -> None:
@@ -359,7 +482,11 @@ def test_the_interval_by_groups_is_that_of_grouped() -> None:
     grouped = Grouped(MRR(), 12, average="queries")
     grouped.update(lists, ranks - 1, groups=users)
     found = analysis.compare(1 / ranks, torch.zeros(90), groups=users)
-    half = scipy.stats.t.ppf(0.975, 11) * float(grouped.standard_error())
+    share = torch.bincount(users) / 90
+    ratio = share**2 / (1 - share)
+    pairs = ratio[:, None] * ratio * (1 - torch.eye(12))
+    freedom = 1 / float((share**2).sum() + pairs.sum())  # of unequal groups
+    half = scipy.stats.t.ppf(0.975, freedom) * float(grouped.standard_error())
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=1e-5)
 
 
@@ -503,3 +630,35 @@ def test_numbers_beyond_any_memory_are_refused() -> None:
         analysis.chance(MRR(), num_candidates=10**30)
     with pytest.raises(ValueError, match=r"`num_queries` must be an integer from 0 to 2\^40"):
         analysis.most_frequent([1, 2], 10**30)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_runs_without_a_value_are_named(value: float) -> None:
+    """A run that failed has no value; the mean of the others would hide it."""
+    with pytest.raises(ValueError, match=rf"got {value} in run 1 of 'b'; leave out runs"):
+        analysis.summarize({"a": [1.0, 2.0], "b": [1.0, value]})
+
+
+def test_runs_of_models_with_numbers_as_names() -> None:
+    """The names are written as text."""
+    numbered: Any = {1: [1.0, 2.0], 20: [1.0, 2.0]}
+    shown = repr(analysis.summarize(numbered)).splitlines()
+    assert shown[:2] == ["1   1.5 +- 0.71 (2 runs)", "20  1.5 +- 0.71 (2 runs)"]
+
+
+def test_chance_leaves_out_scores_that_read_groups_or_ids() -> None:
+    """A collection's other members keep their chance level; alone such a metric is refused."""
+
+    class Popular(RankingMetric):
+        def score(self, ranking: Ranking) -> Tensor:
+            return ranking.look_up(torch.tensor([1.0, 0.0]), fill=0.0)[:, 0]
+
+    metrics = exploration_metrics(1)
+    shares = {name: metric for name, metric in metrics.items() if isinstance(metric, GroupShare)}
+    assert shares
+    found = analysis.chance(metrics, 10)
+    assert found == dict.fromkeys(set(metrics.keys()) - set(shares), 0.1)
+    for metric in (*shares.values(), Popular()):
+        with pytest.raises(TypeError, match="has no chance level: it does not score ranks only"):
+            analysis.chance(metric, 10)
+    assert analysis.chance({"mine": Popular(), "hit": AccuracyAtK(1)}, 2) == {"hit": 0.5}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,7 +31,7 @@ EVERYTHING = work.evaluated(several=False)
 
 
 def _make(name: str) -> Any:
-    return work.evaluated(several=False)[name]
+    return copy.deepcopy(EVERYTHING[name])
 
 
 @pytest.mark.parametrize("name", EVERYTHING)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -38,7 +38,6 @@ def put_together(row: list[float], by: str, dtype: torch.dtype) -> list[float]:
     return found
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.lists(st.sampled_from([0.0, 0.25, 1.0, 3.5, INF, -INF, NAN]), min_size=6, max_size=6),

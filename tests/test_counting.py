@@ -1,5 +1,6 @@
 """The counts behind every metric, on every backend, and chunks of products."""
 
+import itertools
 import math
 import os
 import subprocess
@@ -9,6 +10,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import pytest
 import torch
@@ -46,6 +48,12 @@ def counted_in_python(scores: Tensor, own: Tensor) -> tuple[list[list[int]], lis
         above.append([sum(not x <= value for x in row) for value in values])
         tied.append([sum(x == value for x in row) for value in values])
     return above, tied
+
+
+@cache
+def wide_scores() -> Tensor:
+    """Scores of 256 queries and 50,000 candidates, made once, as that takes a tenth of a second."""
+    return torch.randn(256, 50_000, generator=torch.Generator().manual_seed(0))
 
 
 def best_in_python(row: list[float]) -> int:
@@ -141,7 +149,7 @@ def test_the_first_candidates_are_those_of_a_sort(
     rows = dirty_scores(9, candidates, dtype)
     many_ties = torch.cat([rows, rows.sort(1).values, -rows.sort(1).values, 0 * rows])
     generator = torch.Generator().manual_seed(number)
-    few_ties = torch.randint(candidates, (36, candidates), generator=generator).to(dtype)
+    few_ties = torch.randint(candidates, (9, candidates), generator=generator).to(dtype)
     few_nan = few_ties.clone()
     few_nan[3, 5], few_nan[4, 100:120], few_nan[5] = torch.nan, -torch.nan, torch.nan
     for scores in (many_ties[:, 4:-6], few_ties[:, 4:-6], few_nan):
@@ -382,9 +390,13 @@ for backend in ("cpu", "reference"):
 """
 
 
+@pytest.mark.slow
 @NEEDS_C
 def test_other_openmp_may_be_loaded_first() -> None:
-    """Whichever library's threads they are, they count."""
+    """Whichever library's threads they are, they count.
+
+    Takes some seconds: a new Python imports scikit-learn and torch.
+    """
     command = [sys.executable, "-c", _OTHER_OPENMP]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     compiled, plain = shown.stdout.split()
@@ -473,7 +485,7 @@ def peak_of(run: Callable[[], object], given: Sequence[Tensor], sortable: int) -
 @pytest.mark.usefixtures("each_backend")
 def test_the_preset_neither_sorts_nor_copies_the_scores(dtype: torch.dtype, number: int) -> None:
     """All that an update makes is smaller than a twentieth of the scores, states aside."""
-    scores, target = torch.randn(256, 50_000).to(dtype), torch.arange(256)
+    scores, target = wide_scores().to(dtype), torch.arange(256)
     metrics = next_location_metrics(50_000)
     states = 2 * 3 * 50_000 * 8  # of the F1, the old and the new, whatever the scores
     with threads_allowed(number):
@@ -496,7 +508,7 @@ def test_few_candidates_take_little_memory(columns: int) -> None:
 @pytest.mark.usefixtures("each_backend")
 def test_several_relevant_neither_sort_nor_copy_the_scores(relevant: int, uncut: bool) -> None:
     """Only relevant scores are sorted; what is made is integers for each, and a work buffer."""
-    scores = torch.randn(256, 50_000)
+    scores = wide_scores()
     target = torch.arange(256 * relevant).view(256, relevant)
     update = recommendation_metrics(k=10).update
     peak = peak_of(
@@ -534,7 +546,7 @@ def test_ties_everywhere_copy_a_small_part_of_the_scores() -> None:
 @pytest.mark.usefixtures("each_backend")
 def test_any_depth_copies_a_small_part_of_the_scores(k: int) -> None:
     """Whether first ranks are looked for or all ranks counted."""
-    scores, target = torch.randn(256, 50_000), torch.arange(512).view(256, 2)
+    scores, target = wide_scores(), torch.arange(512).view(256, 2)
     update = RecallAtK(k).update
     peak = peak_of(lambda: update(scores, target), [scores, target], 50_000)
     assert peak <= scores.nbytes / 12
@@ -605,8 +617,10 @@ def test_many_first_places_of_embeddings_make_few_chunks() -> None:
     assert peak <= 16 * (256 * 400 * 4)
 
 
-@pytest.mark.parametrize("chunk_size", [None, 1, 7, 100, 1000])
-@pytest.mark.parametrize("top", [0, 1, 5])
+@pytest.mark.parametrize(
+    ("chunk_size", "top"),
+    [(1, 0), (1, 5), *itertools.product([None, 7, 100, 1000], [0, 1, 5])],
+)
 @pytest.mark.usefixtures("each_backend")
 def test_embeddings_give_the_places_of_the_full_scores(chunk_size: int | None, top: int) -> None:
     """On whole numbers, whose products are exact, any chunks give what the full scores give."""
@@ -670,9 +684,13 @@ for path in ("cpu", "reference"):
 """
 
 
+@pytest.mark.slow
 @NEEDS_C
 def test_a_limit_of_one_thread_leaves_nothing_uncounted() -> None:
-    """Where OpenMP gives fewer threads than PyTorch may use, perfect scores stay perfect."""
+    """Where OpenMP gives fewer threads than PyTorch may use, perfect scores stay perfect.
+
+    Takes some seconds: a new Python imports torch.
+    """
     environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
     command = [sys.executable, "-W", "error", "-c", _ONE_THREAD]
     shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -692,23 +710,26 @@ def test_embeddings_tie_a_location_with_itself() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("chunk_size", [None, 1, 7, 64, 100])
-def test_equal_rows_of_embeddings_tie(dtype: torch.dtype, chunk_size: int | None) -> None:
+@pytest.mark.parametrize(
+    ("chunk_size", "rows"), [(None, 200), (1, 20), (7, 100), (64, 200), (100, 200)]
+)
+def test_equal_rows_of_embeddings_tie(
+    dtype: torch.dtype, chunk_size: int | None, rows: int
+) -> None:
     """A model whose locations are all alike is at chance; one with three kinds ties within each."""
     generator = torch.Generator().manual_seed(0)
     for queries, size in ((1, 7), (5, 33), (16, 96), (40, 300)):
         left = torch.randn(queries, size, generator=generator).to(dtype)
         kinds = torch.randn(3, size, generator=generator).to(dtype)
-        target = torch.randint(200, (queries,), generator=generator)
-        alike = Ranking.from_embeddings(
-            left, kinds[:1].expand(200, size).contiguous(), target, chunk_size=chunk_size, top=200
-        )
+        target = torch.randint(rows, (queries,), generator=generator)
+        equal_rows = kinds[:1].expand(rows, size).contiguous()
+        alike = Ranking.from_embeddings(left, equal_rows, target, chunk_size=chunk_size, top=rows)
         assert alike.above.eq(0).all()
-        assert alike.tied.eq(200).all()
+        assert alike.tied.eq(rows).all()
         assert alike.first is not None
-        assert torch.equal(alike.first.ids, torch.arange(200).expand(queries, 200))
-        kind = torch.randint(3, (200,), generator=generator)
-        bias = (torch.arange(200) % 2).to(dtype)
+        assert torch.equal(alike.first.ids, torch.arange(rows).expand(queries, rows))
+        kind = torch.randint(3, (rows,), generator=generator)
+        bias = (torch.arange(rows) % 2).to(dtype)
         ranking = Ranking.from_embeddings(
             left, kinds[kind], target, bias=bias, chunk_size=chunk_size
         )

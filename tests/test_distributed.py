@@ -22,7 +22,7 @@ import ddp_evaluation
 import distributed_workers as work
 import nextloc_metrics
 from distributed_workers import Share, same
-from nextloc_metrics import Ranking, backends
+from nextloc_metrics import Ranking
 from nextloc_metrics.distributed import PaddedDataset, check_each_row_once, padding_mask
 
 # How the rows are shared: the number of rows of every batch of every process. A batch without
@@ -524,19 +524,15 @@ def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[
 # Forks --------------------------------------------------------------------------------------------
 
 FORKED = """
-import os, sys, torch
+import os, torch
 from nextloc_metrics import MRR, backends
 
 torch.set_num_threads(2)
-backends.use(sys.argv[1])
 scores = torch.randn(256, 4000, generator=torch.Generator().manual_seed(0))
 target = torch.arange(256)
 
 def value():
     return float(MRR()(scores, target))
-
-expected = value()  # on two threads
-(scores * 2).sum()
 
 class Rows(torch.utils.data.Dataset):
     def __len__(self):
@@ -545,24 +541,31 @@ class Rows(torch.utils.data.Dataset):
         return value()
 
 options = {"num_workers": 1, "multiprocessing_context": "fork", "timeout": 20}
-(of_worker,) = torch.utils.data.DataLoader(Rows(), **options)
-assert float(of_worker) == expected
-child = os.fork()
-if not child:
-    torch.set_num_threads(1)
-    os._exit(0 if value() == expected else 1)
-assert os.waitpid(child, 0)[1] == 0
+for backend in ("reference", "cpu"):
+    if backends.available()[backend]:
+        continue
+    backends.use(backend)
+    expected = value()  # on two threads
+    (scores * 2).sum()
+    (of_worker,) = torch.utils.data.DataLoader(Rows(), **options)
+    assert float(of_worker) == expected, backend
+    child = os.fork()
+    if not child:
+        torch.set_num_threads(1)
+        os._exit(0 if value() == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0, backend
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.parametrize("path", ["cpu", "reference"])
-def test_a_fork_of_a_process_with_threads_evaluates_on_one(path: str):
-    """The workers of a loader do so by themselves; starting Python takes most of the time."""
-    if reason := backends.available()[path]:
-        pytest.skip(reason)
+def test_a_fork_of_a_process_with_threads_evaluates_on_one():
+    """The workers of a loader do so by themselves.
+
+    Takes some seconds: a new Python imports torch, and forks four times.
+    """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, path],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
         env={**os.environ, "OMP_NUM_THREADS": "2"},
         capture_output=True,
         text=True,

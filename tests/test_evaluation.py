@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,20 @@ def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
     assert "most frequent" in e.table.header
 
 
+def test_distances_have_no_skill() -> None:
+    """Skill is for fractions: of a perfect ranking these are 1, and a distance is 0."""
+    scores, target, *_ = batch()
+    far = Locations.from_metres(range(0, 18_000, 2_000), [0] * 9)
+    e = report.evaluate(
+        scores, target, k=1, train_counts=[5, 0, 3, 1, 1, 0, 9, 2, 4], locations=far
+    )
+    assert {"mean_distance", "median_distance"} <= e.baseline.keys()
+    assert e.skill.keys() == e.baseline.keys() - {"mean_distance", "median_distance"}
+    for name, value in e.skill.items():
+        base = e.baseline[name]
+        assert value == pytest.approx((e.values[name] - base) / (1 - base))
+
+
 def test_the_card_of_scores() -> None:
     """NaN, constant rows, ties and what is left out, counted one by one."""
     scores, target, *_ = batch()
@@ -144,6 +159,70 @@ def test_the_card_of_lists() -> None:
     assert e.chance == {}
     assert e.values["acc_at_1"] == pytest.approx(2 / 5)
     assert e.values["acc_at_3"] == pytest.approx(4 / 5)
+
+
+def test_short_lists_are_counted_one_by_one() -> None:
+    """A list shorter than the largest k, of the queries that count, however it is padded."""
+    lists, target = [[1, 2, 3], [4], [], [5, 6], [7]], [1, 4, 2, 6, 7]
+    mask = [True, True, True, True, False]
+    whole = report.evaluate(lists, target, k=(1, 3), mask=mask, num_locations=9)
+    assert whole.card["short_lists"] == 3
+    padded = [row + [-1] * (6 - len(row)) for row in lists]
+    assert report.evaluate(padded, target, k=(1, 3), mask=mask, num_locations=9).card == whole.card
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # parts without a list of three ids
+        parts = [
+            report.evaluate(
+                [lists[i] or [-1]], [target[i]], k=(1, 3), mask=[mask[i]], num_locations=9
+            )
+            for i in range(5)
+        ]
+    merged = report.merge(parts)
+    assert merged.card["short_lists"] == 3
+    assert str(merged.table) == str(whole.table)
+    assert report.evaluate(lists, target, k=1, mask=mask, num_locations=9).card["short_lists"] == 1
+
+
+def test_a_k_beyond_all_lists_is_marked() -> None:
+    """In the tables, by a warning, and where the lists of `mrr` end."""
+    lists, target = [[1, 2, 3, -1], [4, 5, -1, -1], [4, 5, 6, 7]], [1, 5, 7]
+    options: dict[str, Any] = {
+        "mask": [True, True, False],
+        "groups": {"user": ["a", "b", "a"]},
+        "train_counts": [1] * 9,
+    }
+    says = r"`k` should be at most 3, the length of the longest list in `preds`, got \[4, 5\]"
+    with pytest.warns(UserWarning, match=says):
+        e = report.evaluate(lists, target, k=(1, 3, 4, 5), **options)
+    cells = {row[0]: row[1] for row in e.table.rows}
+    assert cells == {
+        "acc_at_1": "50.00 ",
+        "acc_at_3": "100.00 ",
+        "acc_at_4": "100.00†",
+        "acc_at_5": "100.00†",
+        "mrr": "75.00 ",
+        "ndcg_at_5": f"{50 * (1 + 1 / np.log2(3)):.2f}†",
+        "f1": f"{100 * (1 / 2):.2f} ",
+    }
+    notes = ("k = 4, 5: no list has more than 3 ids", "mrr: lists are cut at 3")
+    assert e.table.notes == (f"† {notes[0]}", notes[1])
+    assert e.groups["user"].notes[1:] == notes
+    assert e.deciles is not None
+    assert notes[0] in e.deciles.notes
+    assert "100.00†" in e.to_markdown()
+    assert r"100.00\textdagger{}" in e.table.to_latex()
+    assert e.table.records[2]["value"] == 1
+    inside = report.evaluate(lists, target, k=(1, 3), **options)  # without a warning
+    assert inside.table.notes == ("mrr: lists are cut at 3",)
+    assert {row[1] for row in inside.table.rows} >= {"50.00", "100.00"}
+
+
+def test_scores_and_no_queries_have_no_mark() -> None:
+    """Scores rank all candidates; without a query there is no list."""
+    scores, target, *_ = batch()
+    assert report.evaluate(scores, target, k=20).table.notes == ()
+    none = report.evaluate([[1, 2]], [1], k=5, mask=[False])
+    assert not any("no list" in note for note in none.table.notes)
 
 
 def test_several_relevant_locations() -> None:
@@ -199,12 +278,99 @@ def test_models_are_compared_on_the_same_queries() -> None:
     assert "f1" not in found.comparisons["new"]
     alone = report.compare({"old": scores, "new": other}, target, **options)
     assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(a, b)
-    assert any("*" in cell for row in alone.table.rows for cell in row)
-    assert str(alone).startswith(str(alone.table))
+    assert str(alone) == str(alone.table)
     with pytest.raises(ValueError, match="`models` must hold at least two"):
         report.compare({"old": scores}, target)
     with pytest.raises(ValueError, match="`cluster` must be one of `groups`"):
         report.compare(models, target, cluster="user")
+
+
+def test_models_may_have_numbers_as_names() -> None:
+    """The comparison writes them as text."""
+    scores, target, *_ = batch()
+    models: Any = {1: scores, 2: scores + (np.arange(9) == target[:, None])}
+    found = report.compare(models, target, k=1)
+    assert found.table.header[:2] == ("percent", "1")
+    assert found.table.rows[0][0] == "acc_at_1, 2"
+
+
+def test_groups_may_be_named_as_the_target_location() -> None:
+    """With coordinates, the map has its own groups, by target."""
+    scores, target, users, _ = batch()
+    named = {"target location": users}
+    e = report.evaluate(scores, target, k=1, groups=named, locations=PLACES)
+    other = report.evaluate(scores, target, k=1, groups={"user": users}, locations=PLACES)
+    assert str(e.groups["target location"]) == str(other.groups["user"])
+    by_target = Grouped(AccuracyAtK(1), 9)
+    by_target.update(scores, target, groups=target)
+    assert torch.equal(e._counted.parts["map"]["acc_at_1"].state, by_target.state)
+
+
+def test_line_breaks_in_names_of_groups_are_escaped() -> None:
+    """In headings, tables and the card."""
+    scores, target, users, _ = batch()
+    e = report.evaluate(scores, target, k=1, groups={"us\ner": users}, cluster="us\ner")
+    assert e.card["intervals"] == "95 %, clustered by us\ner"
+    assert r"intervals: 95 %, clustered by us\ner" in str(e).splitlines()
+    assert r"By us\ner:" in e.to_markdown().splitlines()
+
+
+def test_p_values_of_all_comparisons_are_corrected() -> None:
+    """Holm's method takes the metrics of all models as one family, and the table shows it."""
+    scores, target, *_ = batch()
+    models = {"old": scores}
+    for number in (1, 2):  # each of these models is better for some queries
+        better = (np.arange(9) == target[:, None]) * (np.arange(40) % 3 < number)[:, None]
+        models[f"new {number}"] = scores + better.astype(np.float32)
+    found = report.compare(models, target, k=1)
+    pairs = [(name, key) for name, of in found.comparisons.items() for key in of]
+    p_values = {pair: found.comparisons[pair[0]][pair[1]].p_value for pair in pairs}
+    order = sorted(pairs, key=p_values.__getitem__)
+    steps = [(len(order) - i) * p_values[pair] for i, pair in enumerate(order)]
+    for i, (name, key) in enumerate(order):
+        assert found.corrected[name][key] == pytest.approx(min(1, max(steps[: i + 1])))
+    assert len(pairs) == 6
+    assert found.table.notes == (
+        "40 queries, permutation test", "corrected p: Holm's method for 6 tests"
+    )  # fmt: skip
+    rows = {record["metric"]: record for record in found.table.records}
+    assert list(rows)[:2] == ["acc_at_1, new 1", "acc_at_1, new 2"]
+    for name, key in pairs:
+        one, row = found.comparisons[name][key], rows[f"{key}, {name}"]
+        assert [row["low"], row["high"], row["p"]] == [one.low, one.high, one.p_value]
+        assert row["corrected p"] == found.corrected[name][key]
+        assert (row["first"], row["value"]) == (found.values["old"][key], found.values[name][key])
+    cells = dict(zip(found.table.header, found.table.rows[0], strict=True))
+    one = found.comparisons["new 1"]["acc_at_1"]
+    assert cells["old"] == f"{100 * found.values['old']['acc_at_1']:.2f}"
+    assert cells["difference"] == f"{100 * one.difference:+.2f}"
+    assert cells["95 % interval"] == f"{100 * one.low:+.2f} to {100 * one.high:+.2f}"
+    assert cells["p"] == ("<0.0001" if one.p_value < 1e-4 else f"{one.p_value:.4f}")
+    assert dict(zip(found.table.header, found.table.rows[-1], strict=True))["p"] == "-"  # F1
+
+
+def test_comparisons_have_the_given_confidence() -> None:
+    """A lower confidence gives the narrower interval of `analysis.compare`, and is in the title."""
+    scores, target, *_ = batch()
+    metric = AccuracyAtK(1)
+    models = {"old": scores, "new": scores[:, ::-1].copy()}
+    a, b = (metric.score_queries(metric.rank(x, target))[0] for x in models.values())
+    for confidence in (0.8, 0.95):
+        found = report.compare(models, target, k=1, confidence=confidence)
+        expected = analysis.compare(b, a, confidence=confidence)
+        assert found.comparisons["new"]["acc_at_1"] == expected
+        assert f"{100 * confidence:g} % interval" in found.table.header
+
+
+def test_a_single_cluster_is_not_tested() -> None:
+    """The table has values and differences, and neither intervals nor p-values."""
+    scores, target, *_ = batch()
+    models = {"old": scores, "new": scores[:, ::-1].copy()}
+    groups = {"user": np.zeros(40, dtype=int)}
+    found = report.compare(models, target, k=1, groups=groups, cluster="user")
+    assert {row[4:] for row in found.table.rows} == {("-", "-", "-")}
+    assert "nan" not in str(found)
+    assert found.table.notes[0] == "40 queries, permutation test clustered by user (1 groups)"
 
 
 def test_no_query_has_no_value() -> None:

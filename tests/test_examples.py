@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
 import math
 import os
@@ -76,14 +78,21 @@ def tables(printed: str) -> list[dict[str, list[float]]]:
     return found
 
 
-def test_next_location_runs_and_two_processes_print_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A tiny run writes tables, figure, report and logs; two processes test its weights alike."""
-    tiny = ["--limit", "5", "--length", "16"]
-    with warnings.catch_warnings():  # the example adds filters
-        next_location.main([*tiny, "--epochs", "1", "--output", str(tmp_path / "one")])
-    once = capsys.readouterr().out
+TINY = ["--limit", "5", "--length", "16"]
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder that a tiny run of the example writes, and what it prints."""
+    folder, printed = tmp_path_factory.mktemp("tiny"), io.StringIO()
+    with warnings.catch_warnings(), contextlib.redirect_stdout(printed):  # it adds filters
+        next_location.main([*TINY, "--epochs", "1", "--output", str(folder)])
+    return folder, printed.getvalue()
+
+
+def test_next_location_runs(tiny_run: tuple[Path, str]) -> None:
+    """A tiny run writes tables, figure, report and logs."""
+    folder, once = tiny_run
     headline, by_decile, by_visit = tables(once)
     assert "it/s" not in once  # progress bars are for terminals
     assert list(headline) == ["acc_at_1", "acc_at_5", "acc_at_10", "mrr", "ndcg_at_10", "f1"]
@@ -104,24 +113,32 @@ def test_next_location_runs_and_two_processes_print_the_same(
         new, known = (part[model] for part in parts)
         assert share[model] * new + (1 - share[model]) * known == pytest.approx(value, abs=0.02)
 
-    pixels = pyplot.imread(tmp_path / "one/accuracy_within_k.png")
+    pixels = pyplot.imread(folder / "accuracy_within_k.png")
     assert pixels.shape[1] == pytest.approx(6.4 * 200, abs=1)  # 6.4 inches at 200 dpi
-    page = (tmp_path / "one/report.html").read_text()
+    page = (folder / "report.html").read_text()
     assert "clustered by user" in page
     for title in ("By user", "By hour", "By visit", "By popularity of the target", "Ties"):
         assert f"<h2>{title}</h2>" in page
     for name, (*_, value) in headline.items():
         assert re.search(rf">{name}</td><td[^>]*>(<b>)?{value:.2f}<", page), name
-    assert list((tmp_path / "one/tensorboard/GRU").rglob("events.out.tfevents.*"))
-    with next((tmp_path / "one/csv/GRU").rglob("metrics.csv")).open() as file:
+    assert list((folder / "tensorboard/GRU").rglob("events.out.tfevents.*"))
+    with next((folder / "csv/GRU").rglob("metrics.csv")).open() as file:
         logged = [row["val/mrr"] for row in csv.DictReader(file) if row["val/mrr"]]
     assert len(logged) == 1
     assert 0 < float(logged[0]) < 1
 
-    weights = ["--checkpoint", tmp_path / "one/best.ckpt", "--devices", 2]
-    twice = run_next_location(*tiny, *weights, "--output", tmp_path / "two")
-    assert tables(twice) == [headline, by_decile, by_visit]
-    assert (tmp_path / "two/report.html").read_text() == page
+
+@pytest.mark.slow
+def test_two_processes_print_the_same(tiny_run: tuple[Path, str], tmp_path: Path) -> None:
+    """Two processes test the weights of the tiny run as one does.
+
+    Takes some seconds: both processes import torch and Lightning.
+    """
+    folder, once = tiny_run
+    weights = ["--checkpoint", folder / "best.ckpt", "--devices", 2]
+    twice = run_next_location(*TINY, *weights, "--output", tmp_path)
+    assert tables(twice) == tables(once)
+    assert (tmp_path / "report.html").read_text() == (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -342,7 +359,10 @@ def write_llm_mob(folder: Path) -> None:
         file = folder / "data" / "town" / f"town_{part}.csv"
         file.write_text(f"id,user_id,location_id\n0,1,{location}\n")
     answers = {
-        "top10": [[(3, "[3, 99, 5]"), (5, "[4, 4, 5]")], [(7, "[1, 7.0]"), (9, -100)]],
+        "top10": [
+            [(3, "[3, 99, 5, 0, 1, 2, 4, 6, 7, 8]"), (5, "[4, 4, 5, 0, 1, 2, 3, 6, 7, 8]")],
+            [(7, "[1, 7.0]"), (9, -100)],
+        ],
         "top1": [[(3, 3), (5, 5.0)], [(7, 1), (8, 8)]],  # the last query is another one
     }
     for prompt, users in answers.items():

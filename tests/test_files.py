@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from nextloc_metrics import report
+from nextloc_metrics.geography import Locations
 
 pd = pytest.importorskip("pandas")
 CliRunner = pytest.importorskip("click.testing").CliRunner
@@ -140,6 +142,41 @@ def test_broken_answers_may_count_as_misses(tmp_path: Path) -> None:
     assert report.read(tmp_path / "a.npz", on_error="miss").preds.tolist() == [[-1, -1], [2, 3]]
 
 
+def test_arrays_of_one_id_per_query_are_lists(tmp_path: Path) -> None:
+    """Integers `[N]` in NumPy files are lists of one id, as in a table."""
+    np.savez(tmp_path / "a.npz", preds=[3, 2, -1], target=[3, 5, 1])
+    np.save(tmp_path / "a.npy", [3, 2, -1])
+    np.save(tmp_path / "b.npy", [3, 5, 1])
+    for options in ({"path": "a.npz"}, {"path": "a.npy", "targets": "b.npy"}):
+        found = report.read(**{name: tmp_path / file for name, file in options.items()})
+        assert found.preds.tolist() == [[3], [2], [-1]]
+        values = report.evaluate(found.preds, found.target, k=1).values
+        assert values["acc_at_1"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"preds": [0.5, 0.2]}, r"the predictions in .* must be scores \[N, C\] .*float64 \(2,\)"),
+        ({"preds": 3}, r"the predictions in .* must be scores \[N, C\] or lists of ids"),
+        ({"preds": [[[1]], [[2]]]}, r"the predictions .* ndarray int64 \(2, 1, 1\)"),
+        ({"preds": [["a"], ["b"]]}, r"the predictions in .* got ndarray <U1 \(2, 1\)"),
+        ({"preds": [1, 2, 3]}, r"one row for each of the 3 predictions, got int64 \(2,\)"),
+        ({"target": 1}, r"the targets of .* must be ids \[N\] or \[N, M\].*got int64 \(\)"),
+        ({"target": [0.5, 1.0]}, r"the targets of .* must be ids .*got float64 \(2,\)"),
+        ({"user": ["a"]}, r"`user` in .* one group for each of the 2 predictions"),
+    ],
+)
+def test_arrays_of_other_shapes_are_refused(
+    arrays: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    """With the file's name, the rule, and the shape in the file."""
+    right = {"preds": [[1, 0], [0, 1]], "target": [1, 1], "user": ["a", "b"]}
+    np.savez(tmp_path / "a.npz", **{**right, **arrays})
+    with pytest.raises(ValueError, match=says):
+        report.read(tmp_path / "a.npz", groups=["user"])
+
+
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     """A pickle could run anything."""
     np.save(tmp_path / "a.npy", np.array([[1], None], object), allow_pickle=True)
@@ -168,8 +205,8 @@ def run(*arguments: str) -> Any:
 def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
     """It prints JSON with bounds, and every other format."""
     path = str(write(".jsonl", tmp_path))
-    e = report.evaluate(LISTS, TARGETS, k=(1, 5), groups={"user": USERS})
-    options = ["--group", "user", "--k", "1", "--k", "5"]
+    e = report.evaluate(LISTS, TARGETS, k=(1, 3), groups={"user": USERS})
+    options = ["--group", "user", "--k", "1", "--k", "3"]
     shown = run("score", path, *options, "--intervals", "--format", "json")
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.output)
@@ -185,6 +222,15 @@ def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
     assert run("score", path, *options, "--format", "csv").output == e.table.to_csv()
 
 
+def test_a_k_beyond_all_lists_is_a_warning(tmp_path: Path) -> None:
+    """The command prints the warning of `evaluate`, and then the values."""
+    path = str(write(".csv", tmp_path))
+    shown = run("score", path, "--k", "1", "--k", "5", "--out", str(tmp_path / "out.txt"))
+    assert shown.exit_code == 0
+    assert shown.output.startswith("Warning: `k` should be at most 3, the length of the longest")
+    assert "k = 5: no list has more than 3 ids" in (tmp_path / "out.txt").read_text("utf-8")
+
+
 def test_scores_of_numpy(tmp_path: Path) -> None:
     """One file of scores and one of targets."""
     scores, target = np.eye(4, dtype=np.float32), np.array([0, 1, 2, 0])
@@ -195,6 +241,119 @@ def test_scores_of_numpy(tmp_path: Path) -> None:
         "--k", "1", "--format", "json",
     )  # fmt: skip
     assert json.loads(shown.output)["acc_at_1"] == {"value": 0.75}
+
+
+def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
+    """Write predictions with a mask and excluded ids, counts and coordinates; return options."""
+    path = write(kind, folder)
+    excluded = [[8], [], [9, 8], [7]]
+    if kind == ".npz":
+        padded = [row + [-1] * (2 - len(row)) for row in excluded]
+        arrays = {**np.load(path), "seen": np.array(padded), "use": np.array([1, 1, 0, 1]) > 0}
+        np.savez(path, **arrays)
+    else:
+        cells = [" ".join(map(str, row)) for row in excluded] if kind == ".csv" else excluded
+        table = frame().assign(seen=cells, use=[True, True, False, True])
+        if kind == ".csv":
+            table.assign(preds=[" ".join(map(str, row)) for row in LISTS]).to_csv(path, index=False)
+        elif kind == ".parquet":
+            table.to_parquet(path)
+        else:
+            table.to_json(path, orient="records", lines=True)
+    (folder / "counts.txt").write_text("\n".join(map(str, range(12))))
+    lines = [f"{x / 100},{x / 50}" for x in range(11)]
+    (folder / "places.csv").write_text("\n".join(["latitude,longitude", *lines, ","]))
+    return path, [
+        "--mask", "use", "--exclude", "seen", "--exempt-target", "--group", "user", "--km", "3",
+        "--train-counts", str(folder / "counts.txt"), "--coordinates", str(folder / "places.csv"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [".csv", ".jsonl", ".parquet", ".npz"])
+def test_the_command_takes_the_options_of_evaluate(kind: str, tmp_path: Path) -> None:
+    """Mask, excluded ids, training counts and coordinates, from files of every kind."""
+    path, options = write_options(kind, tmp_path)
+    places = np.array([[x / 100, x / 50] for x in range(11)] + [[np.nan, np.nan]])
+    e = report.evaluate(
+        LISTS, TARGETS, k=(1, 3), mask=[True, True, False, True],
+        exclude=[[8, -1], [-1, -1], [9, 8], [7, -1]],
+        exempt_target=True, groups={"user": USERS}, train_counts=np.arange(12), km=3.0,
+        locations=Locations(places[:, 0], places[:, 1]),
+    )  # fmt: skip
+    options = ["--k", "1", "--k", "3", *options]
+    assert {"mean_distance", "acc_within_3000m_at_1"} <= e.values.keys()
+    assert e.card["left_out"] == 1
+    assert e.baseline
+    shown = run("score", str(path), *options)
+    assert shown.output == f"{e}\n\nby user\n{e.groups['user']}\n"
+    np.save(tmp_path / "counts.npy", np.arange(12))
+    np.save(tmp_path / "places.npy", places)
+    options[-3], options[-1] = str(tmp_path / "counts.npy"), str(tmp_path / "places.npy")
+    assert run("score", str(path), *options).output == shown.output
+    page = tmp_path / "page.html"
+    assert run("report", str(path), *options, "--out", str(page)).exit_code == 0
+
+
+def test_padding_is_no_candidate_of_the_references() -> None:
+    """Neither of chance nor of the most frequent locations; it has no coordinates."""
+    scores, target = np.eye(4)[:, :3], np.array([0, 1, 2, 0])
+    padded = np.column_stack([scores, np.full(4, -np.inf)])
+    none = np.full((4, 1), -1)
+    e, plain = (
+        report.evaluate(
+            x, target, k=1, exclude=none, train_counts=[3, 0, 1, 0][: x.shape[1]],
+            locations=Locations(np.array([1, 1.1, 1.2, np.nan])[: x.shape[1]], [0] * x.shape[1]),
+        )
+        for x in (padded, scores)
+    )  # fmt: skip
+    assert e.values == plain.values
+    assert (e.chance, e.baseline) == (plain.chance, plain.baseline)
+
+
+def test_excluded_candidates_may_be_an_array_of_bools(tmp_path: Path) -> None:
+    """One per candidate, in a .npz of scores."""
+    scores, target = np.eye(3), np.array([0, 2, 2])
+    excluded = np.array([[0, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
+    np.savez(tmp_path / "a.npz", preds=scores, target=target, seen=excluded)
+    shown = run("score", str(tmp_path / "a.npz"), "--exclude", "seen", "--format", "json")
+    e = report.evaluate(scores, target, exclude=excluded)
+    assert json.loads(shown.output)["mrr"] == {"value": e.values["mrr"]}
+    assert e.values["mrr"] == pytest.approx((1 + 0.75 + 1) / 3)
+
+
+def test_excluded_ids_may_be_text(tmp_path: Path) -> None:
+    """They have the numbers of the vocabulary, which counts and coordinates need."""
+    path, counts, words = (tmp_path / name for name in ("a.jsonl", "counts.txt", "words.txt"))
+    path.write_text('{"preds": ["gym", "sea", "home"], "target": "home", "seen": ["sea"]}')
+    counts.write_text("1\n2\n3\n")
+    words.write_text("gym\nhome\nsea\n")
+    options = ["score", str(path), "--exclude", "seen", "--format", "json", "--k", "1"]
+    assert json.loads(run(*options).output)["mrr"] == {"value": 1 / 2}
+    assert json.loads(run(*options, "--vocabulary", str(words)).output)["mrr"] == {"value": 1 / 2}
+    refused = run(*options, "--train-counts", str(counts))
+    assert refused.exit_code == 1
+    assert "`--vocabulary` must list the ids" in refused.output
+    options += ["--vocabulary", str(words), "--train-counts", str(counts)]
+    assert run(*options).exit_code == 0
+
+
+def test_options_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    """File, row and value."""
+    path, _ = write_options(".csv", tmp_path)
+    (tmp_path / "a.txt").write_text("3\n-2\n")
+    (tmp_path / "a.csv").write_text("lat,longitude\n1,2\n")
+    np.save(tmp_path / "a.npy", np.zeros((2, 3)))
+    for options, says in [
+        (["--mask", "user"], "row 0 of .* must hold true, false, 1 or 0 as `--mask`, got 'ann'"),
+        (["--exclude", "user"], r"row 0 of .* must hold ids of locations, got 'ann'"),
+        (["--exclude", "none"], r"must have the columns \['none'\]"),
+        (["--train-counts", str(tmp_path / "a.txt")], "a.txt must hold one integer .*, got '-2'"),
+        (["--coordinates", str(tmp_path / "a.csv")], r"must have the columns \['latitude'\], got"),
+        (["--coordinates", str(tmp_path / "a.npy")], r"latitude and longitude, \[C, 2\], got"),
+    ]:
+        shown = run("score", str(path), *options)
+        assert shown.exit_code == 1
+        assert re.search(says, shown.output), shown.output
 
 
 def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
@@ -210,12 +369,61 @@ def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     assert found["values"] == expected.values
     difference = found["comparisons"][str(second)]["mrr"]["difference"]
     assert difference == expected.comparisons[str(second)]["mrr"].difference
-    latex = run("compare", *options, "--format", "latex").output
-    assert latex == expected.table.to_latex() + "\n"
-    better.assign(target=[1, 1, 1, 1]).to_json(second, orient="records", lines=True)
-    refused = run("compare", *options)
-    assert refused.exit_code == 1
-    assert "must equal those in" in refused.output
+    corrected = found["comparisons"][str(second)]["mrr"]["corrected_p_value"]
+    assert corrected == expected.corrected[str(second)]["mrr"]
+    assert "clustered by user (3 groups)" in str(expected)
+    for kind in ("latex", "markdown", "csv"):
+        written = getattr(expected.table, f"to_{kind}")()
+        assert run("compare", *options, "--format", kind).output.strip() == written.strip()
+    shown = run("compare", *options, "--confidence", "0.8").output
+    narrower = report.compare(
+        models, TARGETS, groups={"user": USERS}, cluster="user", confidence=0.8
+    )
+    assert shown == f"{narrower}\n"
+    assert "80 % interval" in shown
+
+
+def test_compare_writes_valid_json_without_a_p_value(tmp_path: Path) -> None:
+    """One user gives no interval and no p-value, and JSON has null for them."""
+    path = tmp_path / "one.jsonl"
+    frame().assign(user="ann").to_json(path, orient="records", lines=True)
+    other = tmp_path / "other.jsonl"
+    frame().assign(user="ann", preds=[[1]] * 4).to_json(other, orient="records", lines=True)
+    shown = run("compare", str(path), str(other), "--cluster", "user", "--format", "json").output
+    assert "NaN" not in shown
+    one = json.loads(shown)["comparisons"][str(other)]["mrr"]
+    assert (one["low"], one["p_value"], one["corrected_p_value"]) == (None, None, None)
+    assert one["num_queries"] == 4
+
+
+def test_compare_needs_the_same_queries(tmp_path: Path) -> None:
+    """Targets and clusters are compared row by row; the error has the first row that differs."""
+    first, second = write(".jsonl", tmp_path), tmp_path / "second.jsonl"
+
+    def refused(change: Any, *options: str) -> str:
+        change.to_json(second, orient="records", lines=True)
+        shown = run("compare", str(first), str(second), *options)
+        assert shown.exit_code == 1
+        return " ".join(shown.output.split())
+
+    rows = frame().assign(target=[3, 1, 1, 1])
+    assert "targets" in refused(rows)
+    assert "2 of 4 rows differ, the first is row 1 with 1 instead of 5." in refused(rows)
+    shuffled = frame().assign(user=["ann", "eve", "ann", "bob"])
+    message = refused(shuffled, "--cluster", "user")
+    assert "the column 'user' of" in message
+    assert "2 of 4 rows differ, the first is row 1 with 'eve' instead of 'bob'." in message
+    assert "got the shapes (3,) and (4,)" in refused(frame()[:3])
+    shuffled.to_json(second, orient="records", lines=True)
+    assert run("compare", str(first), str(second)).exit_code == 0  # users do not matter
+
+
+def test_compare_has_no_groups(tmp_path: Path) -> None:
+    """It has no table by group, so it refuses the option."""
+    path = str(write(".jsonl", tmp_path))
+    shown = run("compare", path, path, "--group", "user")
+    assert shown.exit_code == 2
+    assert "No such option" in shown.output
 
 
 def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
@@ -233,9 +441,17 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     assert out.read_text() == before
     assert run("score", path, "--k", "2", *options, "--force").exit_code == 0
     assert out.read_text() != before
-    missed = run("score", path, "--on-error", "miss", "--format", "json")
+    missed = run("score", path, "--k", "3", "--on-error", "miss", "--format", "json")
     assert json.loads(missed.output)["card"]["broken_answers"] == 0
     assert "Example: nextloc-metrics score" in run("score", "--help").output
+
+
+def test_the_help_names_files_and_defaults() -> None:
+    """A reader of `score --help` learns what each option is for."""
+    text = " ".join(run("score", "--help").output.split())
+    assert "Column of the predictions. [default: preds]" in text
+    assert "--out PATH Output file." in text
+    assert "[default: text]" in text
 
 
 def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,6 +518,18 @@ def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
         "--format", "json",
     )  # fmt: skip
     assert json.loads(shown.output)["mrr_at_3"]["value"] == e.values["mrr_at_3"]
+
+
+def test_equal_scores_of_a_run_are_in_falling_order_of_ids(tmp_path: Path) -> None:
+    """Whatever the order of their lines, and whatever their ranks."""
+    (tmp_path / "a.qrels").write_text("1 0 b 1\n2 0 b 1\n")
+    lines = ["{} Q0 a 1 0.5 me\n", "{} Q0 b 2 0.5 me\n", "{} Q0 c 3 0.1 me\n"]
+    run = [line.format(1) for line in lines] + [line.format(2) for line in reversed(lines)]
+    (tmp_path / "a.run").write_text("".join(run))
+    found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+    assert found.vocabulary is not None
+    lists = [[found.vocabulary[x] for x in row] for row in found.preds.tolist()]
+    assert lists == [["b", "a", "c"]] * 2
 
 
 @pytest.mark.parametrize(

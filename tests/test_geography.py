@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import haversine_distances
 
@@ -24,6 +24,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.geography.locations import EARTH_RADIUS
+from strategies import examples
 
 
 def town(number: int = 40, seed: int = 0) -> tuple[Any, Any, Locations]:
@@ -100,7 +101,7 @@ def within_by_orders(row: list[float], target: int, k: int, km: float) -> list[F
     return [Fraction(sum(hits), len(hits)), Fraction(any(hits)), Fraction(all(hits))]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(60)
 @given(tied_batches(), st.sampled_from([0.0, 0.5, 1.0, 2.5]))
 def test_accuracy_within_is_the_mean_over_all_orders(
     batch: tuple[Any, Any, int], km: float
@@ -142,6 +143,50 @@ def test_excluded_candidates_are_not_near() -> None:
     assert metric(scores, torch.tensor([0])) == pytest.approx(2 / 6)
     value = metric(scores, torch.tensor([0]), exclude=torch.tensor([[1, 4]]))
     assert value == pytest.approx(1 / 4)
+
+
+@pytest.mark.parametrize("east", [-180, -90, -45, 0, 45, 90, 135, 180])
+def test_a_projected_town_keeps_its_distances(east: int) -> None:
+    """Within 1 % around the middle, also where degrees begin again."""
+    generator = np.random.default_rng(0)
+    latitude, longitude = generator.normal([[50], [east]], 0.05, (2, 30))
+    locations = Locations(latitude, (longitude + 180) % 360 - 180)
+    ids, points = torch.arange(30), locations.project()
+    found = (points[:, None] - points).norm(dim=2)
+    expected = locations.distance(ids[:, None], ids)
+    np.testing.assert_allclose(found, expected, rtol=0.01, atol=1e-6)
+    assert float(points.mean(0).norm()) < 0.1
+    plane = Locations.from_metres([0, 1000], [5000, 0])
+    assert plane.project().tolist() == [[0, 5], [1, 0]]
+
+
+def test_a_batch_without_queries_counts_nothing() -> None:
+    """There is no largest id of no target."""
+    for metric in (DistanceError(PLACES), AccuracyWithin(PLACES, 1.0, k=1)):
+        metric.update(torch.zeros(0, 6), torch.zeros(0, dtype=torch.int64))
+        assert metric.num_queries == 0
+
+
+def test_padding_of_targets_is_near_nothing() -> None:
+    """A target -1 beside one or two others is no location, although -1 could index one."""
+    scores, target = torch.eye(6)[[0, 5, 0]], torch.tensor([[4, -1], [-1, 0], [4, 5]])
+    error = DistanceError(PLACES)
+    error.update(scores, target)  # 9, 9.5 and 9 km
+    assert float(error.compute()) == pytest.approx(27.5 / 3)
+    assert AccuracyWithin(PLACES, 1.0, k=1)(scores, target) == 0
+
+
+def test_there_may_be_more_locations_than_candidates() -> None:
+    """A neighbour of the target that is no candidate is no hit, also in a block across rank k."""
+    metric = AccuracyWithin(PLACES, 1.0, k=1)
+    value = metric(torch.ones(1, 3), torch.tensor([2]))  # 1 and 2 are near, and 3 is no candidate
+    assert value == pytest.approx(2 / 3)
+
+
+def test_the_largest_distance_of_a_neighbour_is_exact() -> None:
+    """A location farther by the rounding of a search tree is no neighbour."""
+    places = Locations.from_metres([0, 1000, 2000 + 5e-7], [0] * 3)
+    assert places.within(1.0, [0, 1, 2]).tolist() == [[0, 1], [0, 1], [2, -1]]
 
 
 def test_a_ranking_without_scores_serves_where_no_block_crosses() -> None:
@@ -272,6 +317,119 @@ def test_the_preset_takes_locations() -> None:
     assert "mean_distance" in str(metrics.table(intervals=True))
 
 
+#: ids 0 to 3 are locations; 4 and 5 are padding
+PADDED = Locations.from_metres([0, 1000, 2000, 2000, math.nan, 0], [0, 0, 0, 0, 0, math.nan])
+
+
+def test_one_meridian_and_two_poles() -> None:
+    """Longitudes that differ by 360 degrees are equal, and all longitudes at a pole."""
+    latitude = torch.linspace(-90, 90, 61, dtype=torch.float64)
+    for west, east in ((-180.0, 180.0), (-90.0, 270.0), (0.0, 360.0), (-0.1, 359.9)):
+        both = Locations(latitude.repeat(2), [west] * 61 + [east] * 61)
+        ids = torch.arange(61)
+        apart = both.distance(ids, ids + 61)
+        assert apart.max() < 1e-9 if west == -0.1 else not apart.any()
+    for pole in (-90, 90):
+        all_round = Locations([pole] * 541, torch.arange(-180, 361))
+        assert not all_round.distance(torch.arange(541), torch.tensor(0)).any()
+    metric = AccuracyWithin(Locations([10, 10, 90, 90], [-180, 180, 7, 99]), km=0, k=1)
+    assert metric(torch.eye(4)[[1, 0, 3, 2]], torch.arange(4)) == 1
+    near = Locations([0, 0, 0], [179.999, -179.999, -180])
+    expected = haversine([0, 0, 0], [179.999, -179.999, 180])
+    ids = torch.arange(3)
+    np.testing.assert_allclose(near.distance(ids[:, None], ids), expected, atol=1e-9)
+
+
+def test_neighbours_are_not_beyond_the_distance() -> None:
+    """Not even by half a millimetre, nor beyond the candidates."""
+    line = Locations.from_metres([0, 1000, 2000.0000005], [0, 0, 0])
+    assert line.within(1, [1]).tolist() == [[0, 1]]
+    assert line.within(1.000000001, [1]).tolist() == [[0, 1, 2]]
+    metric = AccuracyWithin(PLACES, 1.0, k=1)  # near 2 are 1, 2 and 3; candidates are 0 to 2
+    assert metric(torch.ones(1, 3), torch.tensor([2])) == pytest.approx(2 / 3)
+
+
+def test_padding_has_no_coordinates() -> None:
+    """Values are those without the padding, if it is neither a target nor a first candidate."""
+    lengths = 6, 4
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(0, 3, (200, 6), generator=generator).double()
+    scores[:, 4:] = -math.inf
+    scores[3, 1], scores[5] = math.nan, -math.inf
+    target = torch.randint(0, 4, (200,), generator=generator)
+    plain = Locations(PADDED.points[:4, 0] / 100, PADDED.points[:4, 1])
+    padded = Locations(PADDED.points[:, 0] / 100, PADDED.points[:, 1])
+    for pair in ((PADDED, Locations.from_points(PADDED.points[:4])), (padded, plain)):
+        assert [len(one) for one in pair] == list(lengths)
+        assert pair[0].largest == pair[1].largest
+        assert torch.equal(pair[0].project()[:4], pair[1].project())
+        assert torch.equal(pair[0].neighbours(1)[1], pair[1].neighbours(1)[1])
+        for k in (1, 2, 3, 6):
+            found = [
+                AccuracyWithin(one, 1.0, k)(scores[:, :length], target)
+                for one, length in zip(pair, lengths, strict=True)
+            ]
+            assert found[0] == found[1]
+        errors = [DistanceError(one) for one in pair]
+        for metric, length in zip(errors, lengths, strict=True):
+            metric.update(scores[:, :length], target)
+        assert torch.equal(errors[0].state, errors[1].state)
+    kept = Locations.from_points(PADDED.points)
+    assert kept.state_key() == PADDED.state_key()
+    assert not kept.is_complete
+    assert (
+        Locations([0, 5], [0, math.nan]).state_key() == Locations([0, 7], [0, math.nan]).state_key()
+    )
+    lists = torch.tensor([[0, 4], [3, -1], [5, 9]])
+    mask = torch.tensor([True, True, False])
+    assert AccuracyWithin(PADDED, 1.0, 1)(lists, torch.tensor([1, 0, 0]), mask=mask) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("row", "target", "k", "says"),
+    [
+        ([9, 1, 1, 1, 0, 0], 4, 1, "`target` must hold locations.* got 4 in query 1, .*`mask`"),
+        ([9, 1, 1, 1, 0, 0], [0, 5], 1, "`target` .* got 5 in query 1"),
+        ([8, 1, 1, 1, 0, 9], 0, 1, "`preds` must hold .* got 5 in query 1.*score -inf.*`exclude`"),
+        ([9, 1, 1, 1, 8, 0], 0, 1, None),
+        ([9, 1, 1, 1, 8, 0], 0, 2, "`preds` .* got 4 in query 1"),
+        ([9, 1, 1, 1, 1, 0], 3, 3, "`preds` .* got 4 in query 1"),  # a block that crosses rank 3
+        ([9, 1, 1, 1, 0, 1], 0, 2, "`preds` .* got 5 in query 1"),
+        ([9, 1, 1, 1, 0, 0], 0, 4, None),
+        ([9, 1, 1, 1, math.nan, 0], 0, 4, None),
+    ],
+)
+def test_a_distance_without_coordinates_is_an_error(
+    row: list[float], target: Any, k: int, says: str | None
+) -> None:
+    """Of a target, or of a candidate that may be among the first k; nothing is counted."""
+    scores = torch.tensor([[9.0, 1, 1, 1, 0, 0], row])
+    targets = torch.tensor([[0, -1], target if isinstance(target, list) else [target, -1]])
+    metrics = RankingCollection(
+        {"within": AccuracyWithin(PADDED, 1.0, k), "acc": AccuracyAtK(1)}
+        | ({"error": DistanceError(PADDED)} if k == 1 else {})
+    )
+    metrics.update(scores[:1], targets[:1])
+    if says is None:
+        metrics.update(scores, targets)
+        assert metrics["acc"].num_queries == 3
+        return
+    for mask in (None, torch.tensor([False, True])):
+        with pytest.raises(ValueError, match=says):
+            metrics.update(scores, targets, mask=mask)
+    assert {metric.num_queries for metric in metrics.values()} == {1}
+    metrics.update(scores, targets, mask=torch.tensor([True, False]))
+    if k == 1:
+        alone = DistanceError(PADDED)
+        with pytest.raises(ValueError, match=says):
+            alone.update(scores, targets)
+        assert not alone.state.any()
+        unchecked = DistanceError(PADDED, validate_args=False)
+        unchecked.update(scores[1:], targets[1:])
+        if not isinstance(target, list):
+            assert float(unchecked.compute()) == pytest.approx(PADDED.largest)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
@@ -279,11 +437,15 @@ def test_the_preset_takes_locations() -> None:
         (lambda: Locations([0], [361]), ValueError, "`longitude` must be degrees from -180"),
         (lambda: Locations([0, 1], [0]), ValueError, "one entry per location, got 2 and 1"),
         (lambda: Locations([[0]], [0]), ValueError, "`latitude` must be one row of numbers"),
-        (lambda: Locations([0, math.nan], [0, 0]), ValueError, "finite, got nan for location 1"),
+        (lambda: Locations([0, math.inf], [0, 0]), ValueError, "finite, or NaN .* inf for locat"),
+        (lambda: Locations([math.nan], [0]), ValueError, "must not all be NaN"),
+        (lambda: Locations([math.nan, 91], [0, 0]), ValueError, "`latitude` must be degrees"),
+        (lambda: PADDED.within(1, [[0, -1], [2, 5]]), ValueError, "`target`.* got 5 in query 1"),
         (lambda: Locations(["a"], [0]), TypeError, "`latitude`"),
         (lambda: Locations.from_cells([0], [0], 0), ValueError, "`size` must be a finite positive"),
         (lambda: PLACES.within(-1, [0]), ValueError, "`km` must be a finite number of at least 0"),
         (lambda: PLACES.within(1, [6]), ValueError, "below the 6 locations, or -1, got 6"),
+        (lambda: PLACES.within(1, [-2]), ValueError, "below the 6 locations, or -1, got -2"),
         (lambda: PLACES.within(1, [0.5]), TypeError, "`target` must be ids"),
         (lambda: AccuracyWithin([0], 1, 1), TypeError, r"`locations` must be `geography.Locat"),
         (lambda: AccuracyWithin(PLACES, math.inf, 1), ValueError, "`km`"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torchmetrics import MetricCollection
@@ -36,6 +36,7 @@ from nextloc_metrics import (
     RankingMetric,
     RecallAtK,
 )
+from strategies import examples
 
 GROUPS, LOCATIONS = 4, 7
 Maker = Callable[..., RankingMetric]
@@ -97,7 +98,7 @@ def values_of(states: Tensor) -> Tensor:
 
 
 @every_metric
-@settings(max_examples=4)
+@examples(4)
 @given(seed=st.integers(0, 2**16))
 def test_every_group_is_a_metric_of_its_own(maker: Maker, seed: int) -> None:
     """Each group's state is, to the bit, that of the plain metric of the group's queries."""
@@ -121,7 +122,7 @@ def test_groups_add_up_to_the_metric_itself(maker: Maker) -> None:
 
 
 @pytest.mark.parametrize("by", ["mass", "items"])
-@settings(max_examples=25)
+@examples(25)
 @given(data=st.data())
 def test_accuracy_by_decile_of_the_target_adds_up(by: str, data: st.DataObject) -> None:
     """Accuracy by the target's decile, unmapped included, sums to the overall accuracy exactly."""
@@ -234,11 +235,11 @@ def test_many_groups_are_small_and_fast() -> None:
     target, groups = torch.randint(50, (5_000,)), torch.randint(100_000, (5_000,))
     grouped.update(lists, target, groups=groups)
     grouped.reset()
-    start = time.perf_counter()
+    start = time.process_time()  # not the clock's, which other processes slow down
     for _ in range(5):
         grouped.update(lists, target, groups=groups)
     value = grouped.compute()
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     rank = (lists == target[:, None]).int()
     found = torch.where(rank.any(1), 1 / (rank.argmax(1) + 1), 0.0)
     sums = torch.zeros(100_000).index_add(0, groups, found)

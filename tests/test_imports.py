@@ -103,10 +103,13 @@ def test_there_is_no_circle() -> None:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_no_module_is_long(module: str) -> None:
-    """A module is read in one go: at most 450 lines, and 60 per function, docstring apart."""
+    """A module is read in one go: at most 450 lines, and 60 per function, docstrings apart."""
     text = MODULES[module].read_text()
-    assert text.count("\n") <= 450
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = [ast.get_docstring(x, False) for x in ast.walk(tree) if isinstance(x, documented)]
+    assert text.count("\n") - sum(1 + x.count("\n") for x in docstrings if x) <= 450
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             docstring = (ast.get_docstring(node, clean=False) or "").count("\n")
             assert (node.end_lineno or 0) - node.lineno - docstring < 60, node.name

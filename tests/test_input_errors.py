@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,20 +15,30 @@ from torch import Tensor
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    Coverage,
     F1AtK,
     Grouped,
+    GroupLabels,
     LocationF1,
     MAPAtK,
     NDCGAtK,
+    PerQueryScores,
+    PopularityBins,
     PrecisionAtK,
     Ranking,
     RankingCollection,
     RecallAtK,
+    SequenceAccuracy,
+    analysis,
     functional,
     libcity_metrics,
     next_location_metrics,
+    protocols,
     recommendation_metrics,
+    report,
 )
+from nextloc_metrics.distributed import padding_mask
+from nextloc_metrics.families.visits import GroupShare
 from strategies import CASES, LOCATIONS, Case, batch, same, state, updated
 
 WITH_K: list[Any] = [AccuracyAtK, MRR, NDCGAtK, MAPAtK, PrecisionAtK, RecallAtK, F1AtK]
@@ -46,6 +57,44 @@ IDS = torch.tensor([1, 2, 0, 5])
 
 
 # Options -----------------------------------------------------------------------------------------
+
+INTEGERS: dict[str, Callable[[Any], Any]] = {
+    "k": AccuracyAtK,
+    "k of a preset": lambda number: next_location_metrics(LOCATIONS, k=number),
+    "cut-offs": lambda number: recommendation_metrics(k=(number, 5)),
+    "num_locations": LocationF1,
+    "ignore_index": lambda number: MRR(ignore_index=number),
+    "first": lambda number: SequenceAccuracy(first=number),
+    "num_groups": lambda number: Grouped(MRR(), number),
+    "group": lambda number: Grouped(MRR(), 4, group=number),
+    "share": lambda number: GroupShare(number, by="visited"),
+    "num_bins": lambda number: PopularityBins([1, 2, 0], num_bins=number),
+    "top": lambda number: Ranking.from_scores(SCORES, IDS, top=number),
+    "depth": lambda number: Ranking.from_lists(IDS[:, None], IDS, depth=number),
+    "missing": lambda number: Ranking.from_ranks([1, -3], missing=-number),
+    "offset": lambda number: Ranking.from_sharded_scores(SCORES, IDS, offset=number - 3),
+    "chunk_size": lambda number: Ranking.from_embeddings(
+        SCORES, SCORES, IDS % 4, chunk_size=number
+    ),
+    "num_candidates": lambda number: analysis.chance(MRR(), number),
+    "num_queries": lambda number: analysis.most_frequent([5, 2], number).tolist(),
+    "num_replicas": lambda number: padding_mask(number, number, number - 1).tolist(),
+    "evaluate": lambda number: report.evaluate(SCORES, IDS, k=number, num_locations=number + 3),
+    "audit": lambda number: protocols.audit(SCORES, IDS, k=number),
+}
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("name", INTEGERS)
+def test_numpy_integers_are_integers(name: str, kind: Any) -> None:
+    """As an option: the same object, with the same names of states."""
+    if name == "missing" and kind is np.uint8:
+        kind = np.int8
+    made, expected = INTEGERS[name](kind(3)), INTEGERS[name](3)
+    assert repr(made) == repr(expected)
+    if isinstance(made, torch.nn.Module):
+        assert list(made.state_dict()) == list(expected.state_dict())
+        assert getattr(made, "state_name", None) == getattr(expected, "state_name", None)
 
 
 @pytest.mark.parametrize("k", [0, -1, -3, 2.5, 3.0, True, False, "5", (1, 5), math.nan])
@@ -384,10 +433,8 @@ def test_numbers_beyond_any_memory_are_refused(name: str) -> None:
         MRR(ignore_index=10**30)
 
 
-def test_scores_and_groups_that_cannot_be_read() -> None:
-    """Sparse scores and groups on another device are named, with the remedy."""
-    with pytest.raises(TypeError, match=r"`preds` must be a dense tensor, .*`preds.to_dense\(\)`"):
-        MRR().update(SCORES.to_sparse(), IDS)
+def test_groups_on_another_device_are_refused() -> None:
+    """With both devices, and the remedy."""
     with pytest.raises(ValueError, match="`groups` must be on the device of the scores, cpu, got"):
         Grouped(MRR(), 3).update(SCORES, IDS, groups=IDS.to("meta"))
 
@@ -428,3 +475,118 @@ def test_a_refused_first_update_is_none() -> None:
     assert not metric.update_called
     with pytest.warns(UserWarning, match="before the ``update`` method"):
         assert metric.compute().isnan()
+
+
+# Kinds of tensors --------------------------------------------------------------------------------
+
+SPARSE: dict[str, Callable[[Any], Any]] = {
+    "preds": lambda of: MRR().update(of(SCORES), IDS),
+    "preds of a collection": lambda of: next_location_metrics(6).update(of(SCORES), IDS),
+    "preds that are lists": lambda of: MRR().update(of(IDS[:, None]), IDS),
+    "target": lambda of: MRR().update(SCORES, of(SCORES)),
+    "target of a collection": lambda of: next_location_metrics(6).update(SCORES, of(SCORES > 0.8)),
+    "mask": lambda of: MRR().update(
+        SCORES.expand(4, 4, 6), IDS.expand(4, 4), mask=of(torch.ones(4, 4, dtype=torch.bool))
+    ),
+    "exclude": lambda of: MRR().update(SCORES, IDS, exclude=of(SCORES > 1)),
+    "groups": lambda of: Grouped(MRR(), 6).update(
+        SCORES.expand(4, 4, 6), IDS.expand(4, 4), groups=of(IDS.expand(4, 4))
+    ),
+    "local_scores": lambda of: Ranking.from_sharded_scores(of(SCORES), IDS, 0),
+    "queries": lambda of: Ranking.from_embeddings(of(SCORES), SCORES, IDS),
+    "table": lambda of: Ranking.from_embeddings(SCORES, of(SCORES), IDS % 4),
+    "ranks": lambda of: Ranking.from_ranks(of(IDS[:, None] + 1)),
+    "query_ids": lambda of: PerQueryScores(MRR()).update(
+        SCORES.expand(4, 4, 6), IDS.expand(4, 4), query_ids=of(IDS.expand(4, 4))
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("kind", ["to_sparse", "to_sparse_csr"])
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_tensors_are_refused(name: str, kind: str) -> None:
+    """Whatever argument they are, by its name and with the remedy."""
+    argument = name.split()[0]
+    says = rf"`{argument}` must be a dense tensor, got layout torch.sparse.*`{argument}\.to_dense"
+    with pytest.raises(TypeError, match=says):
+        SPARSE[name](lambda tensor: getattr(tensor.contiguous(), kind)())
+
+
+def test_nested_tensors_are_refused() -> None:
+    """Rows of different lengths in one tensor are to be padded."""
+    lists = torch.nested.nested_tensor([IDS, IDS[:2]], layout=torch.jagged)
+    with pytest.raises(TypeError, match=r"`preds` must be a dense tensor.*to_padded_tensor"):
+        MRR().update(lists, IDS[:2])
+
+
+EIGHT_BITS = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+
+
+@pytest.mark.parametrize("dtype", EIGHT_BITS)
+def test_floats_of_eight_bits_are_their_values(dtype: torch.dtype) -> None:
+    """As scores, shards of scores and relevance they give the bits of their values as float32."""
+    low = SCORES.to(dtype)
+    for make in (MRR, lambda: NDCGAtK(3), lambda: LocationF1(LOCATIONS), lambda: Coverage(6, k=3)):
+        assert same(state(updated(make(), low, IDS)), state(updated(make(), low.float(), IDS)))
+        deep = updated(make(), low[None], IDS[None], exclude=IDS[None, :, None] - 1)
+        expected = updated(make(), low.float(), IDS, exclude=IDS[:, None] - 1)
+        assert same(state(deep), state(expected))
+    graded, expected = NDCGAtK(3), NDCGAtK(3)
+    assert same(graded(SCORES, low), expected(SCORES, low.float()))
+    shards = Ranking.from_sharded_scores(low, IDS, 0)
+    assert repr(shards) == repr(Ranking.from_scores(low.float(), IDS))
+
+
+def test_embeddings_of_eight_bits_are_refused() -> None:
+    """PyTorch has no plain matrix product for them."""
+    low = SCORES.to(torch.float8_e4m3fn)
+    with pytest.raises(TypeError, match=r"`queries` must have at least 16 bits.*bfloat16"):
+        Ranking.from_embeddings(low, low, IDS % 4)
+
+
+@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="needs PyTorch 2.8")
+def test_floats_of_four_bits_are_refused() -> None:
+    """Two numbers of one byte cannot be told apart."""
+    packed = torch.zeros(4, 6, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    with pytest.raises(TypeError, match=r"`preds` must have at least 8 bits.*float4_e2m1fn_x2"):
+        MRR().update(packed, IDS)
+
+
+# Missing values ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["NA", "NaT", "nan", None])
+@pytest.mark.parametrize("form", [list, "object", "string", "category"])
+def test_missing_groups_are_named(form: Any, missing: str | None) -> None:
+    """By their row, however pandas writes what is missing."""
+    pd = pytest.importorskip("pandas")
+    gap = {"NA": pd.NA, "NaT": pd.NaT, "nan": math.nan, None: None}[missing]
+    names = ["a", "b", gap, "c"]
+    groups = names if form is list else pd.Series(names, dtype=form)
+    metric = Grouped(MRR(), labels=["a", "b", "c"])
+    for read in (lambda x: metric.update(SCORES, IDS, groups=x), GroupLabels.from_values):
+        with pytest.raises(ValueError, match="must have no missing value, got one in row 2"):
+            read(groups)
+    numbers = pd.Series([0, 1, pd.NA, 2], dtype="Int64")
+    with pytest.raises(ValueError, match=r"`groups` must have no missing value, got one in row 2"):
+        Grouped(MRR(), 3).update(SCORES, IDS, groups=numbers)
+    assert not metric.update_called
+
+
+def test_numbers_next_to_text_are_refused() -> None:
+    """A number does not become the text of itself."""
+    with pytest.raises(
+        TypeError, match=r"`values` must be all text or all numbers, got 3 in row 1"
+    ):
+        GroupLabels.from_values(["a", 3])
+
+
+def test_missing_ids_in_rows_are_named() -> None:
+    """Rows of different lengths with pandas' missing value."""
+    pd = pytest.importorskip("pandas")
+    for rows in ([[1, 2], [pd.NA], [3], [4]], [[1], [pd.NA], [3], [4]]):
+        with pytest.raises(
+            ValueError, match="`target` must have no missing value, got one in row 1"
+        ):
+            MRR().update(SCORES, rows)

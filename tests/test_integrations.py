@@ -443,6 +443,17 @@ def test_scorer_of_location_f1() -> None:
     assert value == pytest.approx(expected)
 
 
+def test_a_scorer_refuses_what_a_search_must_not_maximize() -> None:
+    """Alone and as a member of a collection."""
+    distance = geography.DistanceError(geography.Locations.from_metres([0, 1, 2], [0, 0, 0]))
+    collection = RankingCollection({"mrr": MRR(), "km": distance})
+    for metric in (distance, collection):
+        with pytest.raises(
+            ValueError, match="`metric` must be better where it is higher, got Dist"
+        ):
+            RankingScorer(metric)
+
+
 def test_scorer_in_a_grid_search() -> None:
     """One metric chooses parameters, and so does one of a collection; clones and copies work."""
     x, y = samples(LABELS["text"])
@@ -477,7 +488,7 @@ def test_scorer_leaves_the_users_metric_alone() -> None:
 def test_a_scorer_refuses_what_a_search_would_maximize_wrongly() -> None:
     """A distance is better where it is smaller."""
     locations = geography.Locations([40.0, 41.0], [-74.0, -74.0])
-    with pytest.raises(ValueError, match="`metric` must be better where it is higher, got Dist"):
+    with pytest.raises(ValueError, match="`metric` must be better where it is higher, got D"):
         RankingScorer(geography.DistanceError(locations))
 
 
@@ -602,6 +613,18 @@ def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
     evaluator.save_result(str(tmp_path / "a" / "b"))
     (path,) = (tmp_path / "a" / "b").glob("*.json")
     assert json.loads(path.read_text()) == evaluator.evaluate()
+
+
+def test_libcity_evaluator_leaves_out_the_padding_of_sampled_targets() -> None:
+    """LibCity's executor pads the targets of a short batch to a full one."""
+    evaluator = ExactEvaluator(config_of(evaluate_method="sample", topk=2))
+    scores = torch.tensor([[0.2, 0.7, 0.1], [0.6, 0.3, 0.1]])  # ranks 2 and 1
+    evaluator.collect({"uid": [0, 0], "loc_true": [0] * 16, "loc_pred": scores.tolist()})
+    assert evaluator.evaluate() == floats(libcity_metrics(2), scores, torch.tensor([0, 0]))
+    assert evaluator.evaluate()["MRR@2"] == 0.75
+    of_all = ExactEvaluator(config_of(topk=2))
+    with pytest.raises(ValueError, match="target"):
+        of_all.collect({"uid": [0, 0], "loc_true": [0] * 16, "loc_pred": scores.tolist()})
 
 
 def test_libcity_evaluator_of_a_wrong_configuration() -> None:

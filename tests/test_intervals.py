@@ -7,6 +7,7 @@ import warnings
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import scipy.stats
 import torch
@@ -31,7 +32,7 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
-from nextloc_metrics.intervals import Estimate, t_quantile
+from nextloc_metrics.intervals import Estimate, of_clusters, t_quantile
 from strategies import batch, same, updated
 
 
@@ -91,7 +92,7 @@ def test_standard_error_is_that_of_the_scores(metric: RankingMetric, function: A
     mean = float(each.mean())
     effective = mean * (1 - mean) / error**2
     assert effective > len(each)  # less spread than hits and misses
-    expected = wilson(mean, effective, scipy.stats.norm.ppf(0.975))
+    expected = wilson(mean, effective, scipy.stats.t.ppf(0.975, len(each) - 1))
     assert bounds(metric) == pytest.approx(expected, abs=1e-6)
     normal = [mean - 1.96 * error, mean + 1.96 * error]
     assert bounds(metric) == pytest.approx(normal, abs=0.1 * error)  # the same for many queries
@@ -127,9 +128,12 @@ def test_bounds_at_the_ends_are_exact() -> None:
 
 def test_scores_all_alike_are_not_certain() -> None:
     """Where all scores are the same, 1 or 1/2, as much spread as there may be is assumed."""
-    for ranks in ([1] * 20, [2] * 20, [2]):
+    for ranks, t in (
+        ([1] * 20, scipy.stats.norm.ppf(0.975)),
+        ([2] * 20, scipy.stats.t.ppf(0.975, 19)),
+    ):
         metric = of_ranks(MRR(), ranks)
-        expected = wilson(float(metric.compute()), len(ranks), scipy.stats.norm.ppf(0.975))
+        expected = wilson(float(metric.compute()), len(ranks), t)
         assert bounds(metric) == pytest.approx(expected, abs=1e-6)
     assert float(of_ranks(MRR(), [2, 2]).standard_error()) == pytest.approx(0, abs=1e-6)
     assert of_ranks(MRR(), [2]).standard_error().isnan()
@@ -138,12 +142,11 @@ def test_scores_all_alike_are_not_certain() -> None:
 @pytest.mark.parametrize("rank", range(2, 40))
 def test_rounded_scores_all_alike_are_not_certain(rank: int) -> None:
     """The squares of 1/3 and the like are rounded, which is no spread, of 1 query or of many."""
-    expected = wilson(1 / rank, 50, scipy.stats.norm.ppf(0.975))
+    expected = wilson(1 / rank, 50, scipy.stats.t.ppf(0.975, 49))
     assert bounds(of_ranks(MRR(), [rank] * 50)) == pytest.approx(expected, abs=1e-6)
     alone = of_ranks(MRR(), [rank])
     assert alone.standard_error().isnan()
-    expected = wilson(1 / rank, 1, scipy.stats.norm.ppf(0.975))
-    assert bounds(alone) == pytest.approx(expected, abs=1e-6)
+    assert bounds(alone) == [0, 1]
 
 
 @pytest.mark.parametrize("confidence", [0.01, 0.5, 0.9, 0.95, 0.999999])
@@ -152,11 +155,13 @@ def test_no_bound_is_beyond_the_mean_or_beyond_0_and_1(confidence: float) -> Non
     effective = torch.logspace(0, 15, 4001, dtype=torch.float64)[:, None]
     ends = torch.tensor([0.0, 5e-324, 1e-18, 1e-9, 0.5], dtype=torch.float64)
     mean = torch.cat([ends, 1 - ends]).expand(len(effective), -1)
-    low, high = Estimate(mean, torch.zeros_like(mean), effective, math.inf).interval(confidence)
-    assert bool((low >= 0).all())
-    assert bool((low <= mean).all())
-    assert bool((mean <= high).all())
-    assert bool((high <= 1).all())
+    for freedom in (0.0, 1.0, 30.0, math.inf):
+        of_t = torch.tensor(freedom, dtype=torch.float64)
+        low, high = Estimate(mean, torch.zeros_like(mean), effective, of_t).interval(confidence)
+        assert bool((low >= 0).all())
+        assert bool((low <= mean).all())
+        assert bool((mean <= high).all())
+        assert bool((high <= 1).all())
 
 
 def test_more_queries_are_more_certain() -> None:
@@ -238,27 +243,40 @@ def test_a_users_own_value_has_none() -> None:
     assert list(collection.compute_with_intervals()) == ["percent", "mrr", "mrr_low", "mrr_high"]
 
 
-@pytest.mark.parametrize("freedom", [*range(1, 30), 99, 200, 201, 1000, 10**6, math.inf])
-def test_quantiles_of_students_t(freedom: float) -> None:
-    """They equal SciPy's."""
-    for confidence in (0.01, 0.5, 0.9, 0.95, 0.999):
-        theirs = scipy.stats.t.ppf((1 + confidence) / 2, freedom)
-        digits = 1e-9 if freedom <= 200 else 1e-7  # of the sum, and of the expansion
-        assert t_quantile(confidence, freedom) == pytest.approx(theirs, rel=digits)
-    assert math.isnan(t_quantile(0.95, 0))
+@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+def test_quantiles_of_students_t(confidence: float) -> None:
+    """They equal SciPy's for integers and fractions, on both sides of the change of method."""
+    freedom = [*range(1, 60), 99, 200, 999, 1000, 1001, 10**4, 10**6, math.inf]
+    freedom += [1.000001, 1.1, 1.5, 1.9, 2.5, 7.7, 999.5, 1000.5]
+    found = t_quantile(confidence, torch.tensor(freedom, dtype=torch.float64))
+    assert found.tolist() == pytest.approx(
+        scipy.stats.t.ppf((1 + confidence) / 2, freedom).tolist(), rel=1e-9
+    )
+
+
+def test_quantile_without_a_degree_of_freedom() -> None:
+    """It is infinite, and of the shape that was asked for."""
+    freedom = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    one = pytest.approx(1)
+    assert t_quantile(0.5, freedom).tolist() == [[math.inf, one], [one, math.inf]]
 
 
 # Groups ------------------------------------------------------------------------------------------
 
 
-def clustered_error(scores: list[float], groups: list[int]) -> float:
-    """The cluster-robust standard error of a mean, in plain loops."""
-    mean = sum(scores) / len(scores)
-    off: dict[int, float] = {}
-    for score, group in zip(scores, groups, strict=True):
-        off[group] = off.get(group, 0.0) + score - mean
-    squares = sum(value * value for value in off.values())
-    return math.sqrt(squares * len(off) / (len(off) - 1)) / len(scores)
+def clustered_error(scores: list[float], groups: list[int]) -> tuple[float, float]:
+    """The standard error CR2 of a mean, and Satterthwaite's degrees of freedom, from matrices.
+
+    Each group adds the square of (1 - n_g / N)^(-1/2) times the sum of its residuals.
+    """
+    number = len(scores)
+    residual_maker = np.eye(number) - 1 / number
+    in_group = np.array(groups)[None] == np.unique(groups)[:, None]
+    scale = 1 / np.sqrt(1 - in_group.mean(1)) / number
+    weights = scale[:, None] * in_group @ residual_maker
+    covariance = weights @ weights.T  # of the sums, for independent queries of variance 1
+    freedom = np.trace(covariance) ** 2 / (covariance**2).sum()
+    return math.sqrt(((weights @ np.array(scores)) ** 2).sum()), float(freedom)
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 6)), min_size=2, max_size=60))
@@ -269,13 +287,13 @@ def test_clustered_standard_error(queries: list[tuple[int, int]]) -> None:
     assert same(metric.compute(), of_ranks(MRR(), ranks).compute())
     if len(set(groups)) == 1:
         assert metric.standard_error().isnan()
-        assert all(map(math.isnan, bounds(metric)))
+        assert bounds(metric) == [0, 1]
         return
-    error = clustered_error([1 / rank for rank in ranks], groups)
+    error, freedom = clustered_error([1 / rank for rank in ranks], groups)
     assert float(metric.standard_error()) == pytest.approx(error, rel=1e-5, abs=1e-7)
     if error > 1e-3:
         mean = sum(1 / rank for rank in ranks) / len(ranks)
-        t = scipy.stats.t.ppf(0.95, len(set(groups)) - 1)
+        t = scipy.stats.t.ppf(0.95, freedom)
         expected = wilson(mean, mean * (1 - mean) / error**2, t)
         assert bounds(metric, 0.9) == pytest.approx(expected, abs=1e-6)
 
@@ -299,6 +317,16 @@ def test_repeated_queries_say_nothing_new() -> None:
     assert float(ratio) == pytest.approx(2, rel=0.05)
 
 
+def test_a_single_query_or_group_is_unknown() -> None:
+    """The interval of one score between 0 and 1, or of one group, is all of 0 to 1."""
+    assert bounds(of_ranks(MRR(), [3])) == [0, 1]
+    one = torch.zeros(4).long()
+    for average in ("queries", "groups"):
+        grouped = Grouped(MRR(), 2, average=average)
+        assert bounds(of_ranks(grouped, [3, 1, 1, 3], groups=one)) == [0, 1]
+        assert grouped.standard_error().isnan()
+
+
 def test_groups_all_alike() -> None:
     """Where all groups have the same mean, each of them is as sure as one query."""
     metric = of_ranks(
@@ -306,6 +334,10 @@ def test_groups_all_alike() -> None:
     )
     t = scipy.stats.t.ppf(0.975, 3)
     assert bounds(metric) == pytest.approx(wilson(1.0, 4, t), abs=1e-6)
+    unequal = torch.tensor([0] * 6 + [1] * 2)  # as sure as 8^2 / (6^2 + 2^2) groups
+    metric = of_ranks(Grouped(AccuracyAtK(1), 4, average="queries"), [1] * 8, groups=unequal)
+    t = scipy.stats.t.ppf(0.975, 1)
+    assert bounds(metric) == pytest.approx(wilson(1.0, 64 / 40, t), abs=1e-6)
 
 
 def test_mean_over_groups() -> None:
@@ -440,17 +472,15 @@ def geometric(p: float, num_queries: int) -> tuple[Tensor, Tensor]:
     ],
     ids=["Acc 20-40 %", "Acc 3-10 %", "Acc 90-95 %", "MRR 52 %", "MRR 26 %"],
 )
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_coverage_of_independent_queries(
-    metric: RankingMetric, draw: Any, confidence: float
-) -> None:
+def test_coverage_of_independent_queries(metric: RankingMetric, draw: Any) -> None:
     """Intervals hold the true mean as often as they say; every group is a test set here."""
     ranks, truth = draw()
     experiments = Grouped(metric, EXPERIMENTS)
     groups = torch.arange(EXPERIMENTS).expand_as(ranks)
     experiments.update(*at_ranks(ranks.flatten(), 40), groups=groups.flatten())
-    low, high = experiments.interval(confidence)
-    assert coverage(low, high, truth) == pytest.approx(confidence, abs=0.02)
+    for confidence in (0.8, 0.95):
+        low, high = experiments.interval(confidence)
+        assert coverage(low, high, truth) == pytest.approx(confidence, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -479,6 +509,32 @@ def test_coverage_of_dependent_queries(metric: RankingMetric, truth: float) -> N
     assert covered["clustered"] == pytest.approx(0.95, abs=0.02)
     assert covered["users"] == pytest.approx(0.95, abs=0.02)
     assert covered["naive"] < 0.75
+
+
+@pytest.mark.parametrize("num_queries", [2, 3, 5, 10, 20, 50, 200])
+@pytest.mark.parametrize(("p", "least"), [(0.3, 0.895), (0.1, 0.845)], ids=["52 %", "26 %"])
+def test_coverage_of_few_queries(p: float, least: float, num_queries: int) -> None:
+    """From two queries on, MRR's interval contains the true value nearly as often as it says."""
+    ranks, truth = geometric(p, num_queries)
+    experiments = Grouped(MRR(), EXPERIMENTS)
+    groups = torch.arange(EXPERIMENTS).expand_as(ranks)
+    experiments.update(*at_ranks(ranks.flatten(), 40), groups=groups.flatten())
+    assert least < coverage(*experiments.interval(), truth) < 0.99
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 1.5, 2])
+@pytest.mark.parametrize("num_groups", [5, 20, 100])
+def test_coverage_of_unequal_groups(num_groups: int, exponent: float) -> None:
+    """Sizes that fall by Zipf's law cost little coverage."""
+    generator = torch.Generator().manual_seed(num_groups)
+    sizes = (1000 / torch.arange(1, num_groups + 1) ** exponent).long().clamp(1)
+    sizes = sizes if exponent else torch.full_like(sizes, 20)
+    # of four uniform numbers the second smallest is Beta(2, 3), with the mean 0.4
+    habits = torch.rand(1500, num_groups, 4, generator=generator).sort(-1).values[..., 1]
+    hits = torch.binomial(sizes.float().expand_as(habits).clone(), habits, generator=generator)
+    sums = (hits.long() << 32, hits.long() << 32, sizes.expand_as(hits))
+    found = [torch.stack(of_clusters(state).interval(0.95)) for state in torch.stack(sums, -1)]
+    assert 0.91 < coverage(*torch.stack(found).T, 0.4) < 0.99
 
 
 def test_no_warning_of_its_own() -> None:

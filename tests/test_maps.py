@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,6 +142,13 @@ def test_errors_say_what_is_missing() -> None:
         plotting.error_map(by_location, locations)
     with pytest.raises(ValueError, match="a group for each of the 5 locations, got 4"):
         plotting.error_map(Grouped(AccuracyAtK(1), 4), locations)
+    padded = Locations.from_metres([0, 1, math.nan], [0, 1, 0])
+    by_target = Grouped(AccuracyAtK(1), 3)
+    by_target.update(torch.eye(3), torch.arange(3), groups=[0, 1, 1])
+    plotting.error_map(by_target, padded)
+    by_target.update(torch.eye(3), torch.arange(3), groups=[0, 1, 2])
+    with pytest.raises(ValueError, match="each location with a query, got NaN for location 2"):
+        plotting.error_map(by_target, padded)
     plain = next_location_metrics(5)
     plain.update(scores, target)
     with pytest.raises(ValueError, match="a member DistanceError, and GRU has none"):
@@ -159,13 +167,14 @@ def test_an_evaluation_with_coordinates() -> None:
     assert whole.values == {name: float(x) for name, x in metrics.compute().items()}
     assert "mean_distance" in whole.intervals
     assert "mean_distance" not in {**whole.chance, **whole.skill, **whole.ties}
-    assert whole.to_html().count("<img") >= 4
-    assert "<h2>Distance</h2>" in whole.to_html()
+    page = whole.to_html()
+    assert page.count("<img") >= 4
+    assert "<h2>Distance</h2>" in page
     parts = [
         report.evaluate(scores[part], target[part], train_counts=torch.arange(40), **options)
         for part in (slice(0, 30), slice(30, 80))
     ]
-    assert report.merge(parts).to_html() == whole.to_html().replace(
+    assert report.merge(parts).to_html() == page.replace(
         "<dt>averaged", "<dt>shards</dt><dd>2</dd><dt>averaged"
     )
     excluded = report.evaluate(scores, target, exclude=(target[:, None] + 1) % 40, **options)

@@ -68,6 +68,19 @@ def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
         report.read(path, vocabulary=["a", "b", "a"])
 
 
+def test_minus_one_may_be_an_id_of_the_vocabulary(tmp_path: Path) -> None:
+    """It is one where the vocabulary holds it, and padding of text ids otherwise."""
+    path = tmp_path / "a.csv"
+    path.write_text('preds,target\n"home,-1",-1\n"-1,home",-1\n')
+    found = report.read(path, vocabulary=["home", "-1"])
+    assert found.target.tolist() == [1, 1]
+    assert found.preds.tolist() == [[0, 1], [1, 0]]
+    padded = [{"preds": ["gym", "-1"], "target": [*target]} for target in (["gym", "-1"], "ab")]
+    found = report.read(write_lines(tmp_path / "a.jsonl", *padded))
+    assert (found.vocabulary, found.target.tolist()) == (("a", "b", "gym"), [[2, -1], [0, 1]])
+    assert found.preds.tolist() == [[2, -1], [2, -1]]
+
+
 def test_json_keeps_text_as_it_is(tmp_path: Path) -> None:
     """01 is not 1, and a day is a group like any other."""
     rows: list[dict[str, Any]] = [
@@ -110,6 +123,16 @@ def test_large_ids_keep_their_digits_beside_null(tmp_path: Path) -> None:
     parquet.write_table(pa.table(lists), tmp_path / "b.parquet")
     found = report.read(tmp_path / "b.parquet", on_error="miss")
     assert (found.preds.tolist(), found.missed) == ([[large, 3], [-1, -1]], 1)
+
+
+def test_a_null_list_is_an_unreadable_answer(tmp_path: Path) -> None:
+    """Between lists of integers in Parquet it is named, or counted as a miss."""
+    table = {"preds": pa.array([[3, 1], None, [2]]), "target": pa.array([3, 4, 2])}
+    parquet.write_table(pa.table(table), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"row 1 of .*a\.parquet must hold ids"):
+        report.read(tmp_path / "a.parquet")
+    found = report.read(tmp_path / "a.parquet", on_error="miss")
+    assert (found.preds.tolist(), found.missed) == ([[3, 1], [-1, -1], [2, -1]], 1)
 
 
 def test_an_empty_part_is_read(tmp_path: Path) -> None:

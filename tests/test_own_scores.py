@@ -20,6 +20,7 @@ from conftest import ON_THE_CPU
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    F1AtK,
     Grouped,
     LocationF1,
     NDCGAtK,
@@ -577,3 +578,56 @@ def test_what_follows_from_a_ranking_cannot_be_set() -> None:
     ranking = Ranking.from_scores(SCORES, TARGET)
     with pytest.raises(AttributeError):
         ranking.answerable = torch.ones(3, dtype=torch.bool)  # type: ignore[misc]
+
+
+# The fused update of subclasses ------------------------------------------------------------------
+
+
+class MyAccuracy(AccuracyAtK):
+    """Changes nothing."""
+
+
+class MyF1AtK(F1AtK):
+    """Changes nothing."""
+
+
+class MyLocationF1(LocationF1):
+    """Changes nothing."""
+
+
+class MyCompute(LocationF1):
+    """Changes what is computed from the counts."""
+
+    def compute(self) -> Tensor:
+        """Return one minus F1."""
+        return 1 - super().compute()
+
+
+@pytest.mark.parametrize(
+    "metric", [MyAccuracy(1), MyF1AtK(2), MyLocationF1(4), MyCompute(4)], ids=repr
+)
+def test_an_empty_subclass_keeps_the_fused_update(metric: Any) -> None:
+    """A class of a user's module that does not change how a batch is tallied."""
+    assert metric.one_pass is not None
+
+
+def changed(kind: Any, name: str) -> Any:
+    """A subclass whose method calls the one that it overrides."""
+    base = getattr(kind, name)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return base(*args, **kwargs)
+
+    return type(f"Changed{name.title()}{kind.__name__}", (kind,), {name: method})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *itertools.product([AccuracyAtK, F1AtK], ["score", "score_queries", "tally", "compute"]),
+        *itertools.product([AccuracyAtK, F1AtK, LocationF1], ["check", "tally"]),
+    ],
+)
+def test_a_subclass_that_changes_the_tally_is_not_fused(kind: Any, name: str) -> None:
+    """Whichever method it overrides."""
+    assert changed(kind, name)(3).one_pass is None

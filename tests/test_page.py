@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,19 @@ def evaluation() -> Any:
     )
 
 
+TITLE = "A <title>, a <script>"
+
+
+@cache
+def page() -> str:
+    """The page of the evaluation."""
+    html: str = evaluation().to_html(TITLE)
+    return html
+
+
 def test_the_page_holds_every_table_and_the_card() -> None:
     """Headline, groups, deciles, ties, protocol; the same data give the same bytes."""
-    e = evaluation()
-    html = e.to_html("A <title>")
+    e, html = evaluation(), page()
     read = Reader(html)
     text = " ".join(read.text)
     for table in (e.table, *e.groups.values(), e.deciles):
@@ -74,13 +84,13 @@ def test_the_page_holds_every_table_and_the_card() -> None:
     for name, value in e.card.items():
         assert name.replace("_", " ") in text
         assert (f"{value:,}" if isinstance(value, int) else str(value)) in text
-    assert "A <title>" in text
-    assert html == evaluation().to_html("A <title>")
+    assert TITLE in text
+    assert html == e.to_html(TITLE)
 
 
 def test_nothing_runs_and_nothing_is_fetched() -> None:
     """Names from data are text, on the page and in its pictures."""
-    html = evaluation().to_html("<script>")
+    html = page()
     read = Reader(html)
     assert set(read.tags) <= {
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "figure", "img",
@@ -114,10 +124,10 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
 
     path, out = tmp_path / "a.csv", tmp_path / "report.html"
     path.write_text("preds,target,user\n1 2,1,ann\n3 2,2,bob\n")
-    command = ["report", str(path), "--group", "user", "--out", str(out)]
+    command = ["report", str(path), "--group", "user", "--k", "2", "--out", str(out)]
     assert runner.invoke(main, command).exit_code == 0
     found = report.read(path, groups=["user"])
-    e = report.evaluate(found.preds, found.target, groups=found.groups)
+    e = report.evaluate(found.preds, found.target, k=2, groups=found.groups)
     assert out.read_text() == e.to_html("a.csv") + "\n"
     refused = runner.invoke(main, command)
     assert refused.exit_code == 1

@@ -150,7 +150,15 @@ def test_every_public_metric_is_drawn_here() -> None:
 # One metric --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "." not in case.name], ids=str)
+#: one case of those that have the same label
+LABELLED = {
+    (case.name, case.options.get("k"), case.options.get("average")): case
+    for case in CASES
+    if "." not in case.name
+}
+
+
+@pytest.mark.parametrize("case", LABELLED.values(), ids=str)
 def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     """The dot, its interval, and a sentence with both and the number of queries."""
     metric = updated(case.make(), *batch(n=40))

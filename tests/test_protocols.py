@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 
 import protocol_originals as originals
 from nextloc_metrics import protocols
-from nextloc_metrics.protocols import Protocol
+from nextloc_metrics.protocols import Finding, Protocol
 
 LLM_MOB = Path(__file__).parents[2] / "shared" / "data" / "llm_mob" / "foursquare_top10.npz"
 
@@ -305,6 +306,33 @@ def test_the_commits_are_those_of_the_sources() -> None:
         assert source.commit.startswith(originals.COMMITS[source.repository.replace("/", "+")])
 
 
+def test_sizes_that_the_code_sets_are_the_defaults() -> None:
+    """The sizes of batches, and the users that STAN evaluates, are those of the code."""
+    made = [protocols.getnext(), protocols.rotan(), protocols.dchl(), protocols.cslsl()]
+    assert [protocol.batch_size for protocol in made] == [20, 128, 200, 64]
+    assert protocols.libcity(sampled=True).batch_size == 10
+    assert (protocols.stan().first, protocols.sasrec().num_negatives) == (100, 100)
+
+
+def test_a_target_0_is_never_a_hit_of_deepmove_and_stays_in_the_divisor() -> None:
+    """Of one user, two hits of four queries; a number of queries keeps it."""
+    scores, target = torch.eye(12)[[0, 3, 3, 4]], torch.tensor([0, 3, 3, 3])
+    assert protocols.deepmove().evaluate(scores, target, users=[1] * 4)["acc@1"] == 0.5
+    zero = replace(protocols.mie_lab(), zero="never a hit")
+    found = zero.evaluate(scores, target)
+    assert (found["correct@1"], found["total"]) == (2, 4)
+
+
+def test_weighted_f1_of_lists_has_no_other_orders() -> None:
+    """Its bounds and its mean are the value: a list has one order."""
+    lists, target = torch.tensor([[4, 9], [4, 7], [7, 9]]), torch.tensor([4, 9, 9])
+    llm_mob = protocols.llm_mob()
+    value = llm_mob.evaluate(lists, target)["Weighted F1"]
+    assert value == pytest.approx(2 / 9)  # 4 has 2 * 1 / (1 + 2), and the others 0
+    assert llm_mob.bounds(lists, target)["Weighted F1"] == (value, value)
+    assert llm_mob.expected(lists, target)["Weighted F1"] == value
+
+
 # Laws --------------------------------------------------------------------------------------------
 
 
@@ -375,6 +403,67 @@ def test_the_last_query_of_each_user_is_that_of_the_latest_time() -> None:
     target, users = [3, 9, 5], ["ann", "ann", "bob"]
     assert protocols.dchl().evaluate(scores, target, users)["Recall@1"] == 0.5
     assert protocols.dchl().evaluate(scores, target, users, [2, 1, 1])["Recall@1"] == 1
+
+
+@pytest.mark.parametrize("torch_", [True, False])
+def test_places_of_sasrec_put_nan_last(torch_: bool) -> None:
+    """A target scored NaN is behind all finite scores, in any order of the NaN."""
+    scores, target = torch.full((1, 101), torch.nan), torch.tensor([0])
+    negatives = torch.arange(1, 101)[None]
+    for finite, hits in ((0, 10 / 101), (6, 4 / 95), (10, 0)):
+        scores[:, 101 - finite :] = 0.5
+        sasrec = protocols.sasrec(torch=torch_)
+        found = sasrec.expected(scores, target, negatives=negatives)["HR@10"]
+        assert found == pytest.approx(hits, abs=1e-12)
+        bounds = sasrec.bounds(scores, target, negatives=negatives)["HR@10"]
+        assert bounds == (0, float(finite < 10))
+
+
+def test_of_queries_at_the_same_time_the_last_row_is_the_last_query() -> None:
+    """Equal times keep the order of the rows, among few rows and many."""
+    times = [1] * 39 + [0]
+    scores, target = torch.eye(20)[[3] * 40], [7] * 38 + [3, 7]
+    found = protocols.dchl().evaluate(scores, target, [5] * 40, times)
+    assert found["Recall@1"] == 1
+
+
+def test_a_target_beyond_rank_2500_of_hstu_counts_as_rank_2501() -> None:
+    """Rank 2,500 counts as it is, and 2,501 stands for every later rank."""
+    scores = -torch.arange(3000.0).repeat(4, 1)  # location i has rank i + 1
+    target, mrr = torch.tensor([0, 2499, 2500, 2999]), (1 + 1 / 2500 + 2 / 2501) / 4
+    hstu = protocols.hstu()
+    assert hstu.evaluate(scores, target)["mrr"] == pytest.approx(mrr, rel=1e-12)
+    assert hstu.expected(scores, target)["mrr"] == pytest.approx(mrr, rel=1e-12)
+    assert hstu.bounds(scores, target)["mrr"] == pytest.approx((mrr, mrr), rel=1e-12)
+
+
+def test_padding_of_seen_locations_masks_no_location() -> None:
+    """Where -1 pads `seen`, location 0 stays a candidate unless it is there, too."""
+    scores, target = torch.tensor([[3.0, 2.0, 1.0]]).repeat(4, 1), torch.tensor([0, 1, 0, 1])
+    seen = torch.tensor([[-1, 2], [-1, -1], [0, 1], [-1, 0]])  # hit, miss, miss, hit
+    for rows, hits in (([0], 1), ([1], 0), ([2], 0), ([3], 1), ([0, 1, 2, 3], 0.5)):
+        hstu = protocols.hstu(masks_seen=True)
+        assert hstu.evaluate(scores[rows], target[rows], seen=seen[rows])["hr@1"] == hits
+
+
+def test_sasrec_draws_as_numpy_does_until_a_location_is_not_seen() -> None:
+    """Ids from 1 to the last, drawn again while they are among the training locations."""
+    scores, target, _ = make("random", 12)
+    scores[::3, 11], seen = 9, np.stack([target, (target + 1) % 12, (target + 2) % 12], 1)
+    np.random.seed(5)
+    gains = []
+    for row, own, known in zip(scores, target, seen, strict=True):
+        drawn: list[int] = []
+        while len(drawn) < 100:
+            one = np.random.randint(1, 12)
+            drawn += [one] * (one not in known)
+        above = int((row[drawn] > row[own]).sum())
+        gains.append(1 / np.log2(above + 2) if above < 10 else 0)
+    found = protocols.sasrec(seed=5).evaluate(scores, target, seen=seen)
+    assert found["NDCG@10"] == pytest.approx(np.mean(gains), abs=1e-12)
+    assert 0.1 < found["NDCG@10"] < 0.9
+    with pytest.raises(ValueError, match="`seen` must leave an id to draw, got all 2 in row 0"):
+        protocols.sasrec(seed=5).evaluate(scores[:1, :3], [1], seen=[[2, 1]])
 
 
 def test_draws_by_visits_leave_out_what_nobody_visited() -> None:
@@ -475,6 +564,23 @@ def test_an_audit_says_what_was_not_given_and_what_is_beyond_ranks() -> None:
     assert "values in percent" in repr(nothing)
 
 
+def test_an_audit_tells_differences_from_rounding() -> None:
+    """A difference is 0 below 1e-9; half of the last decimal that a code prints is its rounding."""
+    metric = protocols.dchl().metrics[0]
+    for difference in (5e-9, -5e-9):
+        finding = Finding("", "dchl", metric, 0.5 + difference, 0.5, (0.5, 0.5), "")
+        assert finding.difference == pytest.approx(difference)
+    assert Finding("", "dchl", metric, 0.5 + 5e-10, 0.5, (0.5, 0.5), "").difference == 0
+    scores, target = torch.eye(20)[[3] * 4000], [7] + [3] * 3999
+    users = [0, *range(3999)]  # the only miss is not the last query of its user
+    dchl = [protocols.dchl(batch_size=4000)]
+    (found, *_) = protocols.audit(scores, target, users, k=1, protocols=dchl).findings
+    assert (found.value, found.exact, found.why) == (1, 0.99975, "last of each user")
+    (found, *_) = protocols.audit(scores[:3], [3, 3, 7], k=1, protocols=dchl).findings
+    assert (found.value, found.exact) == (0.6667, pytest.approx(2 / 3))
+    assert found.why == "rounded to 4 decimals"
+
+
 def test_an_audit_can_be_drawn() -> None:
     """A dot per protocol that reports the accuracy, and a line for each model."""
     pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -497,6 +603,9 @@ def test_an_audit_is_part_of_the_page() -> None:
     html = evaluation.to_html(audit=protocols.audit(scores, target, users))
     assert "Under the protocols of other codebases" in html
     assert "Under the protocols of other codebases" not in evaluation.to_html()
+    of_ranks = replace(protocols.libcity(5), metrics=protocols.libcity(5).metrics[3:])
+    audit = protocols.audit(scores, target, k=5, protocols=[of_ranks])  # no accuracy to draw
+    assert evaluation.to_html(audit=audit).count("<img") == evaluation.to_html().count("<img")
 
 
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:
@@ -514,6 +623,7 @@ def test_the_command_prints_an_audit(tmp_path: Path) -> None:
     assert "mean over users" in done.output
     done = runner.invoke(main, ["audit", paths[0], "--format", "json"])
     assert '"protocol": "libcity"' in done.output
+    assert '"model"' not in done.output  # of one file
 
 
 @pytest.mark.skipif(not LLM_MOB.exists(), reason=f"needs {LLM_MOB.name} beside the project")

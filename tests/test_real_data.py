@@ -243,7 +243,8 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
         users = evaluation.users.numpy()
         sizes = np.bincount(users)
         off = np.bincount(users, weights=scores - scores.mean())[sizes > 0]
-        clustered = np.sqrt((off**2).sum() * len(off) / (len(off) - 1)) / len(scores)
+        others = 1 - sizes[sizes > 0] / len(scores)
+        clustered = np.sqrt((off**2 / others).sum()) / len(scores)
         plain = scores.std(ddof=1) / np.sqrt(len(scores))
         assert float(evaluation.by_user["MRR"].standard_error()) == pytest.approx(clustered)
         assert float(evaluation.by_query["MRR"].standard_error()) == pytest.approx(plain, rel=1e-5)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -86,7 +86,6 @@ def check(firsts: list[list[int]], num_queries: int, k: int, *args: Any, **kwarg
         assert torch.equal(metric.compute().nan_to_num(-1), value.nan_to_num(-1))
 
 
-@settings(deadline=None)
 @given(scores(columns=6, values=DIRTY), st.integers(1, 8), st.data())
 def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObject) -> None:
     """With ties across rank k, NaN, -inf, and queries left out."""
@@ -97,7 +96,6 @@ def test_scores_are_counted_as_in_loops(preds: Tensor, k: int, data: st.DataObje
     check(firsts, len(rows), k, preds, target, mask=torch.tensor(counted))
 
 
-@settings(deadline=None)
 @given(id_lists(8), st.integers(1, 8))
 def test_lists_are_counted_as_in_loops(batch: tuple[Tensor, Tensor], k: int) -> None:
     """With repeats, padding, and ids that are no location; the target plays no part."""
@@ -124,7 +122,6 @@ def test_many_candidates_with_ties_in_every_dtype(
     assert metric.counts.tolist() == expected
 
 
-@settings(deadline=None)
 @given(scores(rows=4, columns=6, values=DIRTY), st.permutations(range(4)), st.integers(1, 3))
 def test_the_order_of_batches_is_irrelevant(preds: Tensor, order: list[int], cut: int) -> None:
     """And so is their size: the state is the same."""

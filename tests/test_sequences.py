@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torchmetrics import MetricCollection
 
@@ -89,7 +89,6 @@ def right_by_loops(
     return found
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from([None, 1, 2, 3, 9]), st.sampled_from([None, 0]))
 def test_sequences_are_judged_as_in_loops(
     data: st.DataObject, first: int | None, ignored: int | None

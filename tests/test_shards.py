@@ -8,17 +8,19 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
 from nextloc_metrics.report.evaluation import Evaluation
+from strategies import examples
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "score_shards.py"
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
@@ -53,6 +55,12 @@ def evaluate(rows: Any, **options: Any) -> Evaluation:
     )
 
 
+@cache
+def of_all_rows() -> Evaluation:
+    """The evaluation of all rows of the batch."""
+    return evaluate(slice(None))
+
+
 def same(merged: Evaluation, whole: Evaluation) -> None:
     """Two evaluations print the same, except for the number of shards."""
     card = {name: value for name, value in merged.card.items() if name != "shards"}
@@ -62,13 +70,13 @@ def same(merged: Evaluation, whole: Evaluation) -> None:
     assert str(merged.deciles) == str(whole.deciles)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(8)
 @given(st.permutations(range(60)), st.lists(st.integers(0, 60), max_size=3))
 def test_parts_add_up_to_the_whole(order: list[int], cuts: list[int]) -> None:
     """The merged parts equal the evaluation of all, in any order and for parts of any size."""
     parts = np.split(np.array(order), sorted(cuts))
     merged = report.merge([evaluate(part) for part in parts if len(part)])
-    same(merged, evaluate(slice(None)))
+    same(merged, of_all_rows())
 
 
 def test_files_of_counts(tmp_path: Path) -> None:
@@ -78,14 +86,14 @@ def test_files_of_counts(tmp_path: Path) -> None:
     names = [tmp_path / f"{number}.npz" for number in range(3)]
     report.merge(names[:2]).save(tmp_path / "both.npz")
     merged = report.merge([tmp_path / "both.npz", str(names[2])])
-    same(merged, evaluate(slice(None)))
+    same(merged, of_all_rows())
     assert merged.card["shards"] == 3
     same(report.merge(names[:1]), evaluate(slice(0, 20)))
     assert merged.to_html() == report.merge(names).to_html()
     with pytest.raises(FileExistsError, match=r"exists; overwrite it with `force=True`"):
         merged.save(names[0])
     merged.save(names[0], force=True)
-    same(report.merge(names[:1]), evaluate(slice(None)))
+    same(report.merge(names[:1]), of_all_rows())
     assert not list(tmp_path.glob(".*"))
 
 
@@ -128,6 +136,8 @@ ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
         "agree on `bins`|agree on `train_counts`",
     ),
     "cluster": (lambda: [evaluate([0, 1]), evaluate([2], cluster=None)], "agree on `cluster`"),
+    "km": (lambda: [lists(), lists(km=2.0)], r"agree on `km`, got 1.0 in evaluation 0 and 2.0"),
+    "confidence": (lambda: [lists(), lists(confidence=0.9)], "agree on `confidence`, got 0.95"),
     "none": (list, "`shards` must hold at least one"),
 }
 
@@ -138,6 +148,19 @@ def test_what_does_not_add_up_is_an_error(name: str) -> None:
     make, says = ERRORS[name]
     with pytest.raises(ValueError, match=says):
         report.merge(make())
+
+
+def test_shards_with_other_targets_differ() -> None:
+    """Equal lists that miss different targets are other queries."""
+    first, other = (report.evaluate([[3, 5]], [target], k=1, num_locations=9) for target in (7, 8))
+    assert report.merge([first, other]).card["queries"] == 2
+
+
+def test_training_counts_give_the_number_of_locations() -> None:
+    """Lists with equal counts add up, whichever targets they have."""
+    parts = [report.evaluate([[3, 5]], [target], k=1, train_counts=COUNTS) for target in (3, 8, 1)]
+    whole = report.evaluate([[3, 5]] * 3, [3, 8, 1], k=1, train_counts=COUNTS)
+    same(report.merge(parts), whole)
 
 
 def test_an_empty_shard_adds_nothing() -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -62,12 +63,12 @@ def test_fractions_with_intervals_and_a_prefix() -> None:
     assert lines(metrics.table(percent=False, intervals=True)) == [
         "fraction                value    95 % interval",
         "val/acc_at_1           0.0500  0.0215 - 0.1118",
-        "val/mrr                0.5250  0.5035 - 0.5464",
+        "val/mrr                0.5250  0.5032 - 0.5467",
         "val/a_long_name_of_f1  0.0048",
     ]
     found = metrics.compute_with_intervals()
     written = [f"{found[f'val/mrr{end}']:.4f}" for end in ("", "_low", "_high")]
-    assert written == ["0.5250", "0.5035", "0.5464"]
+    assert written == ["0.5250", "0.5032", "0.5467"]
 
 
 def test_the_dashes_of_intervals_stand_below_each_other() -> None:
@@ -124,6 +125,15 @@ def test_hundreds_of_groups_are_summarized() -> None:
     assert row.split()[-1] == f"{median:.2f}"
     assert header.startswith("percent ")
     assert metrics.table().notes == ("40 queries counted",)
+
+
+@pytest.mark.parametrize(("number", "rows"), [(100, 100), (101, 1)])
+def test_up_to_a_hundred_groups_have_a_row_each(number: int, rows: int) -> None:
+    """More groups have one row, of their median."""
+    metrics = RankingCollection({"by_user": Grouped(MRR(), number)})
+    preds, target = batch(n=number)
+    metrics.update(preds, target, groups=torch.arange(number))
+    assert len(metrics.table().rows) == rows
 
 
 def test_a_row_for_every_group() -> None:
@@ -184,6 +194,69 @@ def test_latex() -> None:
         r"\multicolumn{3}{l}{\footnotesize 1 query counted} \\",
         r"\end{tabular}",
     ]
+
+
+def test_latex_shows_a_tilde() -> None:
+    """Unescaped it would be a space."""
+    assert r"a\textasciitilde{}b" in tables.side_by_side({"a~b": hard_names()}).to_latex()
+
+
+def test_latex_escapes_every_special_character() -> None:
+    """The ten of LaTeX, those that a text font lacks, and the dagger."""
+    written = tables.Table(["a"], [["\\ ~ ^ < > | † & % $ # _ { }"]]).to_latex().splitlines()
+    assert written[4] == (
+        r"\textbackslash{} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} "
+        r"\textbar{} \textdagger{} \& \% \$ \# \_ \{ \} \\"
+    )
+
+
+def test_a_line_break_in_a_name_breaks_no_row() -> None:
+    """A table has a line for each row; the numbers keep the name as it is."""
+    names = ["a\nb", "c\r\n", "\u2028", "tab\t"]
+    metrics = RankingCollection({"acc": Grouped(AccuracyAtK(1), labels=names, by="user")})
+    metrics.update(torch.tensor([[0, 1]]).expand(4, 2), [0] * 4, groups={"user": names})
+    table = metrics.table()
+    shown = [r"acc, a\nb", r"acc, c\r\n", r"acc, \u2028", r"acc, tab\t"]
+    assert [row[0] for row in table.rows] == shown
+    assert [line.split("  ")[0] for line in lines(table)[1:]] == shown
+    assert len(table.to_markdown().splitlines()) == 2 + len(names) + 2
+    assert len(table.to_latex().splitlines()) == 6 + len(names) + 1
+    assert len(table._repr_html_().splitlines()) == 1
+    assert [record["metric"] for record in table.records] == [f"acc, {name}" for name in names]
+    noted = tables.Table(["a\nb"], [], ["c\nd"])
+    assert (noted.header, noted.notes) == ((r"a\nb",), (r"c\nd",))
+
+
+def test_names_of_models_that_are_columns_are_errors() -> None:
+    """A model named as another column would replace its numbers."""
+    pair: dict[str, RankingCollection] = {"metric": hits(30), "B": hits(5)}
+    says = "`models` must not have the name of another column of the table, got "
+    with pytest.raises(ValueError, match=f"{says}'metric'; rename the model"):
+        tables.side_by_side(pair)
+    pair = {"B": hits(30), "B low": hits(5)}
+    with pytest.raises(ValueError, match=f"{says}'B low'"):
+        tables.side_by_side(pair, intervals=True)
+    assert tables.side_by_side(pair).records[0]["B low"] == pytest.approx(0.05)
+    with pytest.raises(ValueError, match=f"{says}'low'"):
+        tables.side_by_side({"low": hits(30)}, intervals=True)
+    by_user = RankingCollection({"acc": Grouped(AccuracyAtK(1), 1)})
+    by_user.update(torch.tensor([[0, 1]]), [0], groups=[0])
+    with pytest.raises(ValueError, match=f"{says}'queries'"):
+        tables.side_by_side({"queries": by_user})
+
+
+def test_names_of_models_may_be_numbers() -> None:
+    """They are written as text; a number and its text are equal names."""
+    numbered: dict[Any, RankingCollection] = {1: hits(30), 2: hits(5)}
+    table = tables.side_by_side(numbered)
+    assert table.header == ("percent", "1", "2")
+    assert table.records[0] == {
+        "metric": "acc_at_1",
+        **{str(name): float(model.compute()["acc_at_1"]) for name, model in numbered.items()},
+    }
+    both: dict[Any, RankingCollection] = {1: hits(30), "1": hits(5)}
+    with pytest.raises(ValueError, match="the name of another column of the table, got '1'"):
+        tables.side_by_side(both)
 
 
 def test_markdown() -> None:
@@ -287,7 +360,7 @@ def test_models_side_by_side() -> None:
     assert both == [
         "percent                A  95 % interval      B  95 % interval",
         "acc_at_1           30.00  21.89 - 39.58   5.00   2.15 - 11.18",
-        "mrr                65.00  60.37 - 69.36  52.50  50.35 - 54.64",
+        "mrr                65.00  60.31 - 69.41  52.50  50.32 - 54.67",
         "a_long_name_of_f1  13.85                  0.48",
     ]
 

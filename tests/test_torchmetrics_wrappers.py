@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -128,10 +129,13 @@ def test_minimum_of_several_values_cannot_work():
         metric.compute()
 
 
-@pytest.mark.parametrize("name", [name for name in work.single_metrics() if "Grouped" not in name])
+SINGLE = work.single_metrics()
+
+
+@pytest.mark.parametrize("name", [name for name in SINGLE if "Grouped" not in name])
 def test_running(name: str):
     """The last two batches of every metric count, the first one no longer."""
-    running, last = Running(work.single_metrics()[name], window=2), work.single_metrics()[name]
+    running, last = Running(deepcopy(SINGLE[name]), window=2), deepcopy(SINGLE[name])
     for start in (0, 30, 60):
         work.add(running, {k: v for k, v in work.rows(start, start + 30).items() if k != "groups"})
     work.add(last, work.rows(30, 90))

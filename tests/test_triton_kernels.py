@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ if not (HAS_DEVICE or os.environ.get("TRITON_INTERPRET")):
     pytest.skip("needs a CUDA device or TRITON_INTERPRET=1", allow_module_level=True)
 DEVICE = "cuda" if HAS_DEVICE else "cpu"
 
-from nextloc_metrics.backends import cuda  # noqa: E402  # Triton has no interpreter afterwards
+from nextloc_metrics.backends import cuda, proof  # noqa: E402  # Triton has no interpreter afterwards
 
 
 class Kernel(cuda.Cuda):
@@ -39,12 +38,11 @@ KERNEL = Kernel()
 
 
 @pytest.fixture(autouse=True)
-def kernel_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def kernel_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Survey by the kernel, on the CPU too; its warning where it does not run is an error here."""
     monkeypatch.setattr(backends, "_chosen", [KERNEL])
-    cuda._unable.clear()
-    yield
-    cuda._unable.clear()
+    monkeypatch.setattr(proof, "disabled", {})
+    monkeypatch.setattr(cuda, "_proven", set())
 
 
 def check(scores: Tensor, own: Tensor) -> None:
@@ -147,6 +145,30 @@ def test_a_device_without_the_kernel_is_warned_of_once(monkeypatch: pytest.Monke
         assert all(torch.equal(x, y) for x, y in zip(results, expected, strict=True))
 
 
+@pytest.mark.parametrize("wrong", ["above", "tied", "best"])
+def test_a_kernel_that_counts_wrong_is_disabled(
+    wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is warned of once, and the results are those of `reference`."""
+    launch = cuda._launch
+
+    def launch_wrong(*arguments: Tensor) -> tuple[Tensor, Tensor]:
+        counts, best = launch(*arguments)
+        changed = {"above": counts[0], "tied": counts[1], "best": best}[wrong]
+        changed += 1
+        return counts, best
+
+    monkeypatch.setattr(cuda, "_launch", launch_wrong)
+    scores, own = torch.randn(3, 50).to(DEVICE), torch.zeros(3, 1).to(DEVICE)
+    with pytest.warns(UserWarning, match="'cuda' does not run on .* differs from `reference`"):
+        found = KERNEL.survey(scores, own, True)
+    again = KERNEL.survey(scores, own, True)
+    for results in (found, again):
+        for one, other in zip(results, backends.Reference().survey(scores, own, True), strict=True):
+            assert torch.equal(one, other)
+    assert "differs" in str(backends.available()["cuda"])
+
+
 def test_running_out_of_memory_is_no_reason_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """That error is the caller's, and the kernel stays in use."""
 
@@ -156,7 +178,7 @@ def test_running_out_of_memory_is_no_reason_to_go_on(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(cuda, "_launch", fail)
     with pytest.raises(torch.OutOfMemoryError):
         KERNEL.survey(torch.zeros(1, 2), torch.zeros(1, 1), True)
-    assert not cuda._unable
+    assert not proof.disabled
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -13,23 +13,24 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.checks import check_positive
+from nextloc_metrics.checks import as_int, check_positive, is_integer
 from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.comparison import Comparison, compare
 from nextloc_metrics.families.grouped import Grouped
 from nextloc_metrics.messages import describe, read_row, short
 from nextloc_metrics.metric import LARGEST_STATE, RankingMetric, RankingTally
 from nextloc_metrics.metrics import F1AtK
-from nextloc_metrics.needs import Needs
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import Queries
+from nextloc_metrics.record import NotInRecordError, Queries
 from nextloc_metrics.top_candidates import TopCandidates
 
 __all__ = [
@@ -53,19 +54,27 @@ _CHUNK = 1 << 20
 
 
 @overload
-def chance(metrics: RankingTally, num_candidates: int, *, num_relevant: int = 1) -> float: ...
+def chance(
+    metrics: RankingTally,
+    num_candidates: int,
+    *,
+    num_relevant: int = 1,
+    exclude: Array | None = None,
+) -> float: ...
 @overload
 def chance(
     metrics: Mapping[str, RankingTally] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
+    exclude: Array | None = None,
 ) -> dict[str, float]: ...
 def chance(
     metrics: RankingTally | Mapping[str, RankingTally] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
+    exclude: Array | None = None,
 ) -> float | dict[str, float]:
     r"""Return the exact expected value of metrics for a random ranking.
 
@@ -76,19 +85,24 @@ def chance(
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
     metrics have no chance level, because it depends on how often each location is visited. Metrics
-    in km have none, because it depends on the coordinates. A dict or a collection omits them.
+    in km have none, because it depends on the coordinates, nor do scores that read groups. A dict
+    or a collection omits them.
 
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
         num_candidates: C, the number of ranked candidates.
         num_relevant: the number of relevant candidates; 1 for a `score` of your own.
+        exclude: for each query, candidates that are not ranked: ids `[N, E]`, padded with -1, or
+            bool `[N, C]`. The value is the mean over the queries, each with its own number of
+            candidates. Relevant locations must not be among them.
 
     Returns:
         The value, or a dict of values under the keys of `compute`.
 
     Raises:
-        TypeError: a single metric has no chance level.
-        ValueError: a number is not positive, or there are more relevant locations than candidates.
+        TypeError: a single metric has no chance level, or `exclude` holds no ids or bools.
+        ValueError: a number is not positive, there are more relevant locations than candidates,
+            `exclude` is out of range, or it is passed with an average over groups.
 
     Example:
         >>> from nextloc_metrics import MRR, next_location_metrics
@@ -102,28 +116,63 @@ def chance(
         mrr        0.6451%
         ndcg_at_10 0.3828%
     """
-    check_positive("num_candidates", num_candidates, LARGEST_STATE)
-    check_positive("num_relevant", num_relevant, LARGEST_STATE)
-    if num_relevant > num_candidates:
+    num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
+    num_relevant = check_positive("num_relevant", num_relevant, LARGEST_STATE)
+    sizes = {num_candidates: 1.0} if exclude is None else _ranked(exclude, num_candidates)
+    if num_relevant > min(sizes):
+        ranked = "`num_candidates`" if exclude is None else "the candidates that are not excluded"
         raise ValueError(
-            f"`num_relevant` must be at most `num_candidates`, {num_candidates}, got "
-            f"{num_relevant}."
+            f"`num_relevant` must be at most {ranked}, {min(sizes)}, got {num_relevant}."
         )
     if isinstance(metrics, RankingTally):
-        if _scored_metric(metrics) is None:
-            raise TypeError(
-                f"{short(metrics)} has no chance level: it is not a mean of per-query scores; "
-                "leave it out."
-            )
-        return _chance_of(metrics, num_candidates, num_relevant)
+        return _mean_chance(metrics, sizes, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
-    return {
-        name: _chance_of(metric, num_candidates, num_relevant)
-        for name, metric in metrics.items()
-        if (scored := _scored_metric(metric)) is not None
-        and not (scored.has_own_score and scored.needs != Needs())
-    }
+    found = {}
+    for name, metric in metrics.items():
+        with suppress(_NoChanceError):
+            found[name] = _mean_chance(metric, sizes, num_relevant)
+    return found
+
+
+class _NoChanceError(TypeError):
+    """A metric has no chance level."""
+
+
+def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
+    """Return the numbers of ranked candidates, and the share of queries with each."""
+    ids = as_tensor("exclude", exclude).cpu()
+    is_bool = ids.dtype == torch.bool
+    if not (is_bool or is_integer(ids)):
+        raise TypeError(f"`exclude` must hold ids or bools, got {describe(ids)}.")
+    if ids.ndim != 2 or not len(ids) or (is_bool and ids.shape[1] != num_candidates):
+        raise ValueError(
+            "`exclude` must have a row per query, with ids or a bool for each of the "
+            f"{num_candidates} candidates, got {describe(ids)}."
+        )
+    ids = ids if is_bool else ids.long()
+    wrong = ids[(ids < -1) | (ids >= num_candidates)] if not is_bool else ids[:0]
+    if wrong.numel():
+        raise ValueError(
+            f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
+            f"candidates, got {int(wrong[0])}."
+        )
+    if not is_bool:  # an id may be repeated
+        ids = torch.nn.functional.pad(ids.sort(dim=1).values, (1, 0), value=-1)
+        ids = ids[:, 1:] != ids[:, :-1]
+    sizes, queries = torch.unique(num_candidates - ids.sum(1), return_counts=True)
+    return dict(zip(sizes.tolist(), (queries.double() / len(ids)).tolist(), strict=True))
+
+
+def _mean_chance(tally: RankingTally, sizes: Mapping[int, float], num_relevant: int) -> float:
+    """Return the mean over queries, by the share of queries with each number of candidates."""
+    levels = {size: _chance_of(tally, size, num_relevant) for size in sizes}
+    if len(sizes) > 1 and isinstance(tally, Grouped) and tally.average != "queries":
+        raise ValueError(
+            f"`exclude` must be None for {short(tally)}, an average over groups: call `chance` for "
+            "its `metric` with the rows of each group, or leave it out."
+        )
+    return math.fsum(share * levels[size] for size, share in sizes.items())
 
 
 def _scored_metric(metric: RankingTally) -> RankingMetric | None:
@@ -137,12 +186,16 @@ def _scored_metric(metric: RankingTally) -> RankingMetric | None:
 
 def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> float:
     metric = _scored_metric(tally)
-    assert metric is not None  # checked
+    if metric is None:
+        raise _NoChanceError(
+            f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
+            "out."
+        )
     if not metric.has_own_score:
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
-    if metric.needs != Needs():
-        raise TypeError(
+    if not metric.needs.only_ranks:
+        raise _NoChanceError(
             f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
             "which depend on the candidates and not only on ranks."
         )
@@ -154,7 +207,14 @@ def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> f
     total = 0.0
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        total += float(metric.score(_tied_ranking(above, 1, num_candidates, 1)).double().sum())
+        try:
+            ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+            scores = metric.score(ranks_only)
+        except NotInRecordError as error:
+            raise _NoChanceError(
+                f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
+            ) from error
+        total += float(scores.double().sum())
     return total / num_candidates
 
 
@@ -246,6 +306,7 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     scores = read_row("counts", counts)
     if scores.ndim != 1 or not scores.numel() or scores.is_complex():
         raise ValueError(f"`counts` must be one row of numbers, [C], got {describe(scores)}.")
+    num_queries = as_int(num_queries)
     if type(num_queries) is not int or not 0 <= num_queries <= LARGEST_STATE:
         raise ValueError(
             f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."
@@ -289,9 +350,9 @@ class Summary:
     p_values: dict[tuple[str, str], float]
 
     def __repr__(self) -> str:
-        width = max(map(len, self.models))
+        width = max(len(str(name)) for name in self.models)
         lines = [
-            f"{name:{width}}  {runs.mean:.4g} +- {runs.std:.2g} ({runs.num_runs} runs)"
+            f"{name!s:{width}}  {runs.mean:.4g} +- {runs.std:.2g} ({runs.num_runs} runs)"
             for name, runs in self.models.items()
         ]
         for (first, second), p_value in self.p_values.items():
@@ -314,7 +375,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
     Raises:
         ModuleNotFoundError: SciPy is not installed.
-        ValueError: there is no model, or a model has no run.
+        ValueError: there is no model, a model has no run, or a value is NaN or infinite.
 
     Example:
         >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
@@ -328,6 +389,13 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
     if not values or not all(values.values()):
         raise ValueError(f"`runs` must hold at least one run per model, got {short(dict(runs))}.")
+    for name, of_model in values.items():
+        for run, value in enumerate(of_model):
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"`runs` must hold finite numbers, got {value} in run {run} of {short(name)}; "
+                    "leave out runs that failed."
+                )
     models = {
         name: Runs(
             statistics.fmean(of_model),

@@ -30,8 +30,32 @@ Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
 _NUMBERS = "biufc"
 
 
+def _dense(name: str, tensor: Tensor) -> Tensor:
+    """Return a dense tensor unchanged, but floats of 8 bits, which have few operations, as float32.
+
+    Raises:
+        TypeError: the tensor is sparse or nested, or has less than 8 bits per number.
+    """
+    if tensor.layout != torch.strided or tensor.is_nested:
+        dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
+        raise TypeError(
+            f"`{name}` must be a dense tensor, got layout {tensor.layout}; use `{dense}`."
+        )
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        try:
+            return tensor.float()
+        except NotImplementedError as error:
+            raise TypeError(
+                f"`{name}` must have at least 8 bits per number, got {describe(tensor)}; unpack "
+                "it to float32."
+            ) from error
+    return tensor
+
+
 def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
-    """Return a tensor unchanged, and convert other rows of numbers to a tensor.
+    """Return a dense tensor unchanged, and convert other rows of numbers to a tensor.
+
+    Floats of 8 bits become float32.
 
     Args:
         name: the name of the argument, for messages.
@@ -40,11 +64,11 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
         device: the device of a new tensor.
 
     Raises:
-        TypeError: the values are not numbers.
+        TypeError: the values are not numbers, or a tensor is sparse.
         ValueError: a value is missing, or rows of scores have different lengths.
     """
     if isinstance(value, Tensor):
-        return value
+        return _dense(name, value)
     tensor = _of_array(name, value, _array(name, value))
     return tensor if device is None else tensor.to(device)
 
@@ -54,7 +78,7 @@ def as_tensor_or_text(
 ) -> Tensor | list[str]:
     """Return text as a flat list of strings, and other values as a tensor."""
     if isinstance(value, Tensor):
-        return value
+        return _dense(name, value)
     array = _array(name, value)
     if array.dtype.kind in "UT":
         return [str(one) for one in array.ravel()]
@@ -67,7 +91,7 @@ def as_tensor_or_text(
 def _text(name: str, values: list[Any]) -> list[str]:
     """Return the strings, or raise if a value is missing or not a string."""
     for row, value in enumerate(values):
-        if value is None or value != value:
+        if _is_missing(value):
             raise _missing(name, row)
         if not isinstance(value, str):
             raise TypeError(
@@ -99,10 +123,10 @@ def _of_array(name: str, value: Any, array: Any) -> Tensor:
 
 
 def read_batch(
-    preds: Array, target: Array, mask: Array | None
+    preds: Array, target: Array, mask: Array | None, name: str = "preds"
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Convert arrays to tensors on the device of `preds`."""
-    preds = as_tensor("preds", preds)
+    """Convert arrays to tensors on the device of `preds`, an argument of the given name."""
+    preds = as_tensor(name, preds)
     target = as_tensor("target", target, preds.device)
     return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
 
@@ -126,6 +150,8 @@ def _array(name: str, value: Any) -> Any:
     rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
     try:
         array = np.asarray(rows)
+        if array.dtype.kind == "U" and not all(isinstance(row, str) for row in rows):
+            array = np.array(rows, object)  # numbers and missing values stay what they are
     except (ValueError, OverflowError):  # rows of different lengths
         array = np.empty(len(rows), object)
         array[:] = rows
@@ -148,7 +174,7 @@ def _of_objects(name: str, value: Any, array: Any) -> Any:
     """Convert an array of objects, numbers or rows of numbers, to an array of numbers."""
     objects = list(array.ravel())
     for number, one in enumerate(objects):
-        if one is None or type(one).__name__ == "NAType" or (isinstance(one, float) and one != one):
+        if _is_missing(one):
             raise _missing(name, number // max(1, array[:1].size))
     are_rows = [hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in objects]
     if array.ndim == 1 and all(are_rows):
@@ -165,10 +191,13 @@ def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
     if len(arrays) == len(rows) and lengths.any():
         flat = np.concatenate([row for row in arrays if len(row)])
     else:
-        number = next((i for i, row in enumerate(rows) if any(one is None for one in row)), None)
-        if number is not None:
-            raise _missing(name, number)
-        flat = _numbers(name, value, list(chain.from_iterable(rows)))
+        try:
+            flat = _numbers(name, value, list(chain.from_iterable(rows)))
+        except TypeError:
+            for number, row in enumerate(rows):
+                if any(map(_is_missing, row)):
+                    raise _missing(name, number) from None
+            raise
     if not flat.size:
         flat = flat.astype(np.int64)
     if (lengths == lengths[0]).all():
@@ -195,10 +224,16 @@ def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
     return array
 
 
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or pandas' `NA` or `NaT`, which it does not import."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
 def _missing(name: str, row: int) -> ValueError:
+    fill = "set the value to `ignore_index`" if name == "target" else "fill the value"
     return ValueError(
-        f"`{name}` must have no missing value, got one in row {row}; drop the row, or set the "
-        "value to `ignore_index`."
+        f"`{name}` must have no missing value, got one in row {row}; drop the row, or {fill}."
     )
 
 

@@ -3,11 +3,31 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+
+Given = ParamSpec("Given")
+Value = TypeVar("Value")
+
+
+def outside_graphs(function: Callable[Given, Value]) -> Callable[Given, Value]:
+    """Make `torch.compile` break its graph around a function instead of tracing it.
+
+    An update changes attributes and reads values, so tracing it would break the graph at dozens of
+    places, with warnings.
+    """
+
+    @wraps(function)
+    def run(*args: Given.args, **kwargs: Given.kwargs) -> Value:
+        if torch.compiler.is_compiling():
+            disabled: Callable[Given, Value] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+            return disabled(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return run
 
 
 class _Unsqueezed:
@@ -37,6 +57,7 @@ class BaseMetric(Metric):
         cls.__jit_ignored_attributes__ = [*Metric.__jit_ignored_attributes__, *sorted(options)]
 
     @torch.jit.unused
+    @outside_graphs
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return the value of this batch alone."""
         with unchanged_by_errors([self]):
@@ -57,6 +78,7 @@ class BaseMetric(Metric):
     def _wrap_update(self, update: Any) -> Any:
         wrapped = super()._wrap_update(update)
 
+        @outside_graphs
         @wraps(update)
         def count_unless_refused(*args: Any, **kwargs: Any) -> None:
             number = self._update_count
@@ -75,6 +97,7 @@ class BaseMetric(Metric):
 
         wrapped = super()._wrap_compute(keep)
 
+        @outside_graphs
         @wraps(compute)
         def shaped(*args: Any, **kwargs: Any) -> Any:
             return wrapped(*args, **kwargs).value

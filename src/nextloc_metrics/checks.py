@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +13,11 @@ from nextloc_metrics.messages import describe, short
 def is_integer(tensor: Tensor) -> bool:
     """Return whether a tensor has an integer dtype; bool is not one."""
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def as_int(value: Any) -> Any:
+    """Return a NumPy integer as an int, and any other value unchanged."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
@@ -29,29 +35,28 @@ def check_bool(name: str, value: object) -> bool:
 
 def check_ignored(ignore_index: object) -> None:
     """Raise unless `ignore_index` is None or an integer of 64 bits."""
-    is_id = isinstance(ignore_index, int) and not isinstance(ignore_index, bool)
-    if ignore_index is not None and not (is_id and -(2**63) <= ignore_index < 2**63):  # type: ignore[operator]
+    number = as_int(ignore_index)
+    is_id = isinstance(number, int) and not isinstance(number, bool)
+    if number is not None and not (is_id and -(2**63) <= number < 2**63):
         raise ValueError(
             f"`ignore_index` must be None or an integer of 64 bits, got {short(ignore_index)}."
         )
 
 
 def check_positive(name: str, value: object, most: int | None = None) -> int:
-    """Return the value, or raise if it is not a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    """Return the value as an int, or raise if it is not a positive integer."""
+    number = as_int(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
-    if most is not None and value > most:
+    if most is not None and number > most:
         raise ValueError(f"`{name}` must be at most 2^40, got {short(value)}.")
-    return value
+    return number
 
 
 def check_candidates(preds: Tensor) -> None:
-    """Raise unless `preds` is dense and has at least one candidate."""
-    if preds.layout != torch.strided:
-        raise TypeError(
-            f"`preds` must be a dense tensor, got layout {preds.layout}; pass `preds.to_dense()`."
-        )
-    if preds.ndim == 0 or preds.shape[-1] == 0:
+    """Raise unless `preds` has at least one candidate; lists of several queries may be empty."""
+    may_be_empty = preds.ndim > 1 and is_integer(preds)
+    if preds.ndim == 0 or (preds.shape[-1] == 0 and not may_be_empty):
         raise ValueError(
             "`preds` must hold at least one candidate in its last dimension, "
             f"got {describe(preds)}."
@@ -60,7 +65,8 @@ def check_candidates(preds: Tensor) -> None:
 
 def check_number(name: str, value: object, or_zero: bool = False) -> float:
     """Return the value as a float, or raise if it is not a finite positive number."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_bool = isinstance(value, bool)
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not is_bool
     if not is_number or not (0 < value < float("inf") or (or_zero and value == 0)):  # type: ignore[operator]
         least = "a finite number of at least 0" if or_zero else "a finite positive number"
         raise ValueError(f"`{name}` must be {least}, got {short(value)}.")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.arrays import Array
-from nextloc_metrics.base import unchanged_by_errors
+from nextloc_metrics.base import outside_graphs, unchanged_by_errors
 from nextloc_metrics.batch import Batch
 from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.mean import RecordMetric
@@ -220,8 +220,8 @@ class SummedCollection(MetricCollection):
             >>> metrics.table(intervals=True)
             percent     value  95 % interval
             acc_at_1    30.00  21.89 - 39.58
-            mrr         65.00  60.37 - 69.36
-            ndcg_at_10  74.17  70.70 - 77.35
+            mrr         65.00  60.31 - 69.41
+            ndcg_at_10  74.17  70.66 - 77.39
             f1          13.85
             100 queries counted
         """
@@ -348,6 +348,7 @@ class RankingCollection(SummedCollection):
         {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
     """
 
+    @outside_graphs
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
         preds: Array | Record | Records,
@@ -371,6 +372,7 @@ class RankingCollection(SummedCollection):
         """
         self.update_with(Batch(preds, target, mask, groups, exclude, exempt_target))
 
+    @outside_graphs
     def forward(
         self,
         preds: Array | Record | Records,

@@ -1,23 +1,28 @@
 """Paired comparison of two models on the same queries: interval, p-value and effect size."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics import exact
-from nextloc_metrics.checks import check_choice, check_positive, is_integer
+from nextloc_metrics.checks import as_int, check_choice, check_positive, is_integer
 from nextloc_metrics.families.per_query import PerQueryScores, QueryScores
-from nextloc_metrics.intervals import check_confidence, t_quantile
+from nextloc_metrics.intervals import check_confidence, cluster_variance, t_quantile
 from nextloc_metrics.messages import describe, got, short
 
 Test = Literal["permutation", "bootstrap"]
 
 # Up to this many differences all 2^n sign assignments are tried; beyond, random ones.
 _MOST_EXACT_SIGNS = 16
+
+# With fewer queries or groups, the bootstrap finds a difference too often.
+_FEWEST_FOR_BOOTSTRAP = 30
+
+# Rounding errors of a score or a sum, in units of the last place.
+_ROUNDED = 4
 
 # Random numbers drawn at once.
 _DRAWN = 1 << 22
@@ -31,7 +36,8 @@ class Comparison:
         difference: the mean score of the first model minus that of the second.
         low: the lower bound of the confidence interval.
         high: the upper bound of the confidence interval.
-        p_value: the probability of a difference at least as large between equal models.
+        p_value: the probability of a difference at least as large between equal models, not
+            corrected for several tests.
         effect_size: Cohen's d_z, the mean of the differences over their standard deviation.
         num_queries: the number of queries that both models scored.
         confidence: the confidence level of the interval.
@@ -75,7 +81,11 @@ def compare(
     mean: of all assignments for up to 16 nonzero differences, of random ones beyond. The interval
     is the paired t interval. `"bootstrap"`: queries are resampled with replacement. The interval
     is the percentile interval, and the p-value is twice the share of resamples in which the other
-    model is better.
+    model is better. With few queries it finds differences between equal models too often.
+
+    A single query, or a single group, has no interval and no p-value: they are NaN. A difference
+    within the rounding error of the two scores is 0. The p-value is of one test: if you compare
+    several models or metrics, correct the p-values, as `report.compare` does by Holm's method.
 
     Args:
         a: the scores of the first model: a `PerQueryScores`, the result of its `compute`, or a
@@ -91,8 +101,8 @@ def compare(
 
     Raises:
         TypeError: `a` or `b` has another type.
-        ValueError: the queries of `a` and `b` differ, there are none, or an option is out of
-            range.
+        ValueError: the queries of `a` and `b` differ, there are none, an option is out of range,
+            or there are fewer than 30 queries (or groups) for the bootstrap.
 
     Example:
         >>> from torch import tensor
@@ -108,10 +118,10 @@ def compare(
     """
     check_choice("test", test, Test)
     check_confidence(confidence)
-    check_positive("num_resamples", num_resamples)
+    num_resamples, seed = check_positive("num_resamples", num_resamples), as_int(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
-    difference = _paired_differences(a, b)
+    difference, rounding = _paired_differences(a, b)
     num_queries = len(difference)
     sums, sizes = difference, torch.ones_like(difference)
     if groups is not None:
@@ -119,13 +129,17 @@ def compare(
     mean = float(difference.mean())
     generator = torch.Generator().manual_seed(seed)
     if test == "permutation":
-        p_value = _permutation_p_value(sums, num_resamples, generator)
-        freedom = len(sums) - 1
-        off = sums - mean * sizes
-        variance = float((off * off).sum()) / num_queries**2 * len(sums) / (freedom or math.nan)
-        half = t_quantile(confidence, freedom) * math.sqrt(variance)
+        p_value = _permutation_p_value(sums, rounding, num_resamples, generator)
+        variance, freedom = cluster_variance(sums - mean * sizes, sizes)
+        half = float(t_quantile(confidence, freedom) * variance.sqrt())
         low, high = mean - half, mean + half
     else:
+        if len(sums) < _FEWEST_FOR_BOOTSTRAP:
+            raise ValueError(
+                f'`test="bootstrap"` needs at least {_FEWEST_FOR_BOOTSTRAP} '
+                f"{'queries' if groups is None else 'groups'}, got {len(sums)}; use "
+                '`test="permutation"`.'
+            )
         means = torch.cat(list(_bootstrap_means(sums, sizes, num_resamples, generator)))
         tails = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=torch.float64)
         low, high = torch.quantile(means, tails).tolist()
@@ -135,9 +149,32 @@ def compare(
     return Comparison(mean, low, high, p_value, effect_size, num_queries, confidence, test)
 
 
-def _paired_differences(a: Scores, b: Scores) -> Tensor:
-    """Return the differences of the scores of the same queries, float64 on the CPU."""
-    (ids, first), (other_ids, second) = _read_scores("a", a), _read_scores("b", b)
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p-values for several tests by Holm's method; NaN stays NaN and is no test.
+
+    Of m tests, the i-th smallest p-value becomes the largest of (m - j + 1) times the j-th
+    smallest for all j up to i, at most 1. The probability that any test of equal models has a
+    corrected p-value of at most 0.05 is then at most 0.05, whether or not tests depend on another.
+
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian
+    Journal of Statistics 6, 1979.
+    """
+    corrected = list(p_values)
+    order = sorted((p, i) for i, p in enumerate(p_values) if not math.isnan(p))
+    highest = 0.0
+    for rank, (p, i) in enumerate(order):
+        highest = max(highest, (len(order) - rank) * p)
+        corrected[i] = min(1.0, highest)
+    return corrected
+
+
+def _paired_differences(a: Scores, b: Scores) -> tuple[Tensor, float]:
+    """Return the differences of the scores of the same queries, and the error of their sum.
+
+    The differences are float64 on the CPU, and 0 within their rounding error.
+    """
+    ids, first, first_error = _read_scores("a", a)
+    other_ids, second, second_error = _read_scores("b", b)
     if (ids is None) != (other_ids is None):
         raise ValueError("`a` and `b` must both have ids of queries, or neither.")
     if first.shape != second.shape or (ids is not None and not torch.equal(ids, other_ids)):
@@ -153,10 +190,14 @@ def _paired_differences(a: Scores, b: Scores) -> Tensor:
             "`a` and `b` must be finite, got NaN or infinity for query "
             f"{int((~difference.isfinite()).nonzero()[0])}; leave it out of both."
         )
-    return difference
+    errors = _ROUNDED * (first_error + second_error)
+    difference = difference.masked_fill(difference.abs() <= errors, 0)
+    summing = _ROUNDED * len(difference) * torch.finfo(torch.float64).eps * difference.abs().sum()
+    return difference, float(errors.sum() + summing)
 
 
-def _read_scores(name: str, scores: object) -> tuple[Any, Tensor]:
+def _read_scores(name: str, scores: object) -> tuple[Any, Tensor, Tensor]:
+    """Return ids, if any, scores in float64, and their last places."""
     if isinstance(scores, PerQueryScores):
         scores = scores.compute()
     ids = None
@@ -167,7 +208,9 @@ def _read_scores(name: str, scores: object) -> tuple[Any, Tensor]:
             f"`{name}` must be a PerQueryScores, the result of its `compute`, or a tensor [N], "
             f"{got(name, scores)}."
         )
-    return ids, scores.detach().cpu().double()
+    last_place = torch.finfo(scores.dtype).eps if scores.is_floating_point() else 0.0
+    scores = scores.detach().cpu().double()
+    return ids, scores, scores.abs() * last_place
 
 
 def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,12 +224,14 @@ def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
     return torch.zeros(len(sizes)).double().index_add(0, group, difference), sizes.double()
 
 
-def _permutation_p_value(sums: Tensor, num_resamples: int, generator: torch.Generator) -> float:
-    # sums of integers are exact; each is rounded by up to 1/2, so equal sums of n numbers may
-    # differ by up to n
-    units = (sums * exact.ONE).round()
-    units = units[units != 0]
-    observed = units.sum().abs() - len(units)
+def _permutation_p_value(
+    sums: Tensor, rounding: float, num_resamples: int, generator: torch.Generator
+) -> float:
+    """Return the share of sign assignments whose sum is as far from 0, up to `rounding`."""
+    if len(sums) < 2:
+        return math.nan
+    units = sums[sums != 0]
+    observed = units.sum().abs() - rounding
     if len(units) <= _MOST_EXACT_SIGNS:
         totals = torch.zeros(1, dtype=torch.float64)
         for unit in units:

@@ -143,8 +143,15 @@ def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def comparable(scores: Tensor) -> Tensor:
-    """Return scores in plain memory; 8-bit floats, which PyTorch cannot compare, as float32."""
-    return (scores.float() if scores.element_size() == 1 else scores).detach().resolve_neg()
+    """Return scores in plain memory, without gradients."""
+    return scores.detach().resolve_neg()
+
+
+def flat_lists(preds: Tensor) -> Tensor:
+    """Return lists `[..., K]` as int64 `[N, max(K, 1)]`; -1 where all lists are empty."""
+    if not preds.shape[-1]:
+        return preds.new_full((preds.shape[:-1].numel(), 1), -1, dtype=torch.int64)
+    return preds.reshape(-1, preds.shape[-1]).long().contiguous()
 
 
 def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
@@ -185,12 +192,15 @@ def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
     if lists.shape[1] > _WIDEST_UNCHECKED_LIST:
         in_order, _ = by_id or lists.sort(dim=1)
         written = in_order >= 0
-        repeats = int(((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum())
-        entries = int(written.sum())
-        if 2 * repeats > entries:
+        repeats = ((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum(1)
+        entries = written.sum(1)
+        wrong_rows = (counted & (2 * repeats > entries)).nonzero()
+        if wrong_rows.numel():
+            row = int(wrong_rows[0])
             raise ValueError(
-                f"integer `preds` must be lists of ids, best first, but {repeats} of the {entries} "
-                "entries repeat an id of their list, as visit counts do; pass scores as `.float()`."
+                f"integer `preds` must be lists of ids, best first, but {int(repeats[row])} of the "
+                f"{int(entries[row])} entries of query {row} repeat an id, as visit counts do; "
+                "pass scores as `.float()`, or such lists with `validate_args=False`."
             )
 
 

@@ -20,7 +20,7 @@ import torch.distributed
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
 
-from nextloc_metrics.checks import check_positive
+from nextloc_metrics.checks import as_int, check_positive
 from nextloc_metrics.messages import short
 
 Row = TypeVar("Row")
@@ -47,7 +47,7 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
     def __init__(self, dataset: Dataset[Row], num_replicas: int | None = None) -> None:
         if num_replicas is not None:
-            check_positive("num_replicas", num_replicas)
+            num_replicas = check_positive("num_replicas", num_replicas)
         self.dataset = dataset
         self.num_replicas = num_replicas
         self._world_size = 1  # the last size read; a process may copy it before it has a group
@@ -96,7 +96,8 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
         >>> padding_mask(num_rows=5, num_replicas=2, rank=1)  # rows 1, 3, and row 0 again
         tensor([ True,  True, False])
     """
-    check_positive("num_replicas", num_replicas)
+    num_replicas = check_positive("num_replicas", num_replicas)
+    num_rows, rank = as_int(num_rows), as_int(rank)
     if isinstance(num_rows, bool) or not isinstance(num_rows, int) or num_rows < 0:
         raise ValueError(f"`num_rows` must be an integer of at least 0, got {short(num_rows)}.")
     if not isinstance(rank, int) or not 0 <= rank < num_replicas:

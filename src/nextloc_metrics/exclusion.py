@@ -47,7 +47,8 @@ def read_exclude(batch: Batch, relevant: Relevant, num_candidates: int | None) -
     exclude = exclude.detach().reshape(queries.numel(), width)
     ids = positive_columns(exclude, None)[0] if is_relevance else exclude.long()
     if validate_args and ids.numel():
-        lowest, highest = (int(bound) for bound in ids.aminmax())
+        of_counted = ids.masked_fill(~relevant.counted[:, None], -1)
+        lowest, highest = (int(bound) for bound in of_counted.aminmax())
         if lowest < -1 or (num_candidates is not None and highest >= num_candidates):
             bound = "" if num_candidates is None else f" and below the {num_candidates} candidates"
             raise ValueError(

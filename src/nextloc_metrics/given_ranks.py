@@ -5,7 +5,7 @@ from torch import Tensor
 
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.checks import check_positive, is_integer
+from nextloc_metrics.checks import as_int, check_positive, is_integer
 from nextloc_metrics.counting import Columns
 from nextloc_metrics.messages import describe, short
 
@@ -33,6 +33,7 @@ def read_ranks(
         )
     if num_candidates is not None:
         check_positive("num_candidates", num_candidates)
+    missing = as_int(missing)
     if type(missing) is not int or missing > 0:
         raise ValueError(f"`missing` must be an integer of at most 0, got {short(missing)}.")
     rows = ranks.long() if ranks.ndim == 2 else ranks.long()[:, None]

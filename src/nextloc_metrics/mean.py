@@ -205,8 +205,10 @@ class RecordMetric(SummedMetric):
         `Grouped(metric, num_groups, average="queries")`.
 
         For scores of 0 and 1 it is Wilson's interval. For scores between, it is Wilson's with the
-        effective sample size, the number of 0/1 scores that have the same standard error. The
-        interval contains the value, stays within the range of the metric, and is NaN without data.
+        effective sample size, the number of 0/1 scores that have the same standard error, and with
+        Student's t instead of the normal quantile. The interval contains the value, stays within
+        the range of the metric, is the whole range for a single score between, and is NaN without
+        data.
 
         Args:
             confidence: the confidence level, such as 0.95.

@@ -132,11 +132,13 @@ class RankingMetric(MeanMetric, RankingTally):
 
     @property
     def one_pass(self) -> scoring.Formula | None:
-        """The formula, if it alone determines the value of a metric of this library."""
-        plain = type(self).__module__.startswith("nextloc_metrics.") and not self.has_own_score
-        if plain and self.averages_scores and self.ties == "expected":
-            return self.formula
-        return None
+        """The formula, if it alone determines the value: a subclass overrides nothing else."""
+        known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
+        own = self.overrides(known, "tally", "score_many", "sum_many", "compute") or self.overrides(
+            RankingMetric, "score_queries", "check"
+        )
+        plain = self.averages_scores and self.ties == "expected"
+        return self.formula if plain and not own and not self.has_own_score else None
 
     def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""

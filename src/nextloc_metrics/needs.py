@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from nextloc_metrics.checks import check_bool
+from nextloc_metrics.checks import as_int, check_bool
 from nextloc_metrics.messages import short
 
 
@@ -35,7 +35,9 @@ class Needs:
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise if a value is wrong."""
+        """Raise if a value is wrong; NumPy integers become Python's."""
+        for name in ("top", "depth"):
+            object.__setattr__(self, name, as_int(getattr(self, name)))
         if type(self.top) is not int or self.top < 0:
             raise ValueError(f"`top` must be an integer of at least 0, got {short(self.top)}.")
         for name in ("best", "scores", "crossing"):
@@ -54,6 +56,11 @@ class Needs:
             self.crossing or other.crossing,
             None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
         )
+
+    @property
+    def only_ranks(self) -> bool:
+        """Whether nothing but ranks of relevant locations is read."""
+        return not (self.top or self.best or self.scores or self.crossing)
 
     @property
     def keeps_scores(self) -> bool:

@@ -128,12 +128,6 @@ class Plan:
         """Return the batch as tensors, those of arrays on the metrics' device."""
         if batch.target is None:
             raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
-        if (
-            type(batch.preds) in _PLAIN
-            and type(batch.target) in _PLAIN
-            and batch.mask is batch.exclude is None
-        ):
-            return batch
         return batch.read(self.members[0].state.device if self.members else None)
 
     def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
@@ -148,9 +142,9 @@ class Plan:
 
     def _with_groups(self, record: Any, groups: Any) -> Any:
         if isinstance(groups, Mapping):
-            groups = {name: self._number(name, x, record.device) for name, x in groups.items()}
+            groups = {name: self._number(name, x, record) for name, x in groups.items()}
         elif groups is not None:
-            groups = self._number(None, groups, record.device)
+            groups = self._number(None, groups, record)
         if groups is not None:
             record = record.with_groups(groups)
         if "" in record.groups and len(self._kinds_of_groups) > 1:
@@ -161,9 +155,9 @@ class Plan:
             )
         return record
 
-    def _number(self, name: str | None, groups: Array, device: torch.device) -> Tensor:
+    def _number(self, name: str | None, groups: Array, record: Record) -> Tensor:
         """Replace text labels by numbers, with the labels of the members grouped by them."""
-        text = as_tensor_or_text("groups", groups, device)
+        text = as_tensor_or_text("groups", groups, record.device)
         if isinstance(text, Tensor):
             return text
         found = [member.labels for member in self._grouped if name in (None, member.by)]
@@ -172,7 +166,11 @@ class Plan:
                 f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
                 "same `labels=GroupLabels.from_values(...)` to all members grouped by it."
             )
-        return found[0].number(text).to(device)  # type: ignore[no-any-return]
+        if len(text) == len(record):  # the text of a query that is left out is not read
+            counted = record.counted.tolist()
+            any_name = found[0].names[0]
+            text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
+        return found[0].number(text).to(record.device)  # type: ignore[no-any-return]
 
     def update(self, batch: Batch, *, count: bool) -> None:
         """Add a batch to all metrics, or raise and change none.
@@ -184,11 +182,10 @@ class Plan:
         if isinstance(batch.preds, Record | Records):
             self._add(self.tally(self.read(batch)), count)
             return
-        batch = self._convert(batch)
         found = self._tally_scores(batch) or {}
         kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
         if kinds:
-            found |= self._tally(self._read(batch, kinds))
+            found |= self._tally(self._read(self._convert(batch), kinds))
         self._add([found[number] for number in range(len(self.kinds))], count)
 
     def tally(self, records: Records) -> list[Tensor]:
@@ -246,7 +243,10 @@ class Plan:
             return None
         formulas, num_locations = self._formulas, self._num_locations
         if (
-            preds.ndim != 2
+            preds.layout != torch.strided
+            or preds.is_nested
+            or preds.ndim != 2
+            or preds.element_size() == 1
             or not preds.is_floating_point()
             or target.dtype != torch.int64
             or target.shape != preds.shape[:1]

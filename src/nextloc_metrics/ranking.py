@@ -11,8 +11,15 @@ from torch import Tensor
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
 from nextloc_metrics.batch import Batch
-from nextloc_metrics.checks import check_candidates, is_integer
-from nextloc_metrics.counting import Found, comparable, find_in_lists, find_ranks, order_columns
+from nextloc_metrics.checks import as_int, check_candidates, is_integer
+from nextloc_metrics.counting import (
+    Found,
+    comparable,
+    find_in_lists,
+    find_ranks,
+    flat_lists,
+    order_columns,
+)
 from nextloc_metrics.exclusion import (
     find_ranks_without,
     leave_out,
@@ -23,7 +30,7 @@ from nextloc_metrics.given_ranks import check_blocks, read_ranks
 from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.needs import Needs
 from nextloc_metrics.reading import Relevant, gain_dtype, read_target
-from nextloc_metrics.record import Queries, Record
+from nextloc_metrics.record import NotInRecordError, Queries, Record
 from nextloc_metrics.sources import check_embeddings, survey_products, survey_shards
 from nextloc_metrics.top_candidates import TopCandidates, candidates_of_lists, look_up
 
@@ -159,8 +166,7 @@ class Ranking(Record):
 
         Raises:
             TypeError: `preds` is not an integer tensor, or `target` is complex.
-            ValueError: shapes do not match, a value is out of range, or `preds` looks like visit
-                counts instead of ids.
+            ValueError: shapes do not match, a value is out of range, or a list holds visit counts.
 
         Example:
             >>> from torch import tensor
@@ -284,7 +290,7 @@ class Ranking(Record):
                 "`local_scores` must be a floating tensor of scores, "
                 f"{got('local_scores', local_scores)}."
             )
-        if type(offset) is not int or offset < 0:
+        if type(as_int(offset)) is not int or offset < 0:
             raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
         batch = Batch(
             local_scores, target, mask, None, exclude, exempt_target, ignore_index, validate_args
@@ -294,7 +300,7 @@ class Ranking(Record):
                 f"`target` must be an integer tensor of ids, {got('target', batch.target)}."
             )
         relevant = read_target(batch, None)
-        scores = comparable(local_scores).reshape(len(relevant.ids), local_scores.shape[-1])
+        scores = comparable(batch.preds).reshape(len(relevant.ids), batch.preds.shape[-1])
         excluded = read_exclude(batch, relevant, None)
         if excluded is not None:
             is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
@@ -402,7 +408,7 @@ class Ranking(Record):
             )
         check_candidates(batch.preds)
         relevant = read_target(batch, None)
-        lists = batch.preds.reshape(-1, batch.preds.shape[-1]).long().contiguous()
+        lists = flat_lists(batch.preds)
         excluded = read_exclude(batch, relevant, None)
         if excluded is not None:
             lists = remove_from_lists(lists, excluded)
@@ -609,7 +615,7 @@ class Ranking(Record):
 
     def _check_ids(self) -> None:
         if not self.has_ids:
-            raise ValueError(
+            raise NotInRecordError(
                 "ids of candidates are needed, but a Ranking from ranks has none; make it from "
                 "scores or lists."
             )

@@ -45,8 +45,6 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
         ids = target.reshape(queries.numel(), target.shape[-1] if padded else 1).long()
         if ids.shape[1] == 0:
             ids = torch.full_like(counted[:, None], -1, dtype=torch.int64)
-        if padded and validate_args:
-            _check_not_relevance(preds, target)
         if mask is not None:
             ids = torch.where(counted[:, None], ids, -1)
     else:
@@ -62,6 +60,8 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
         counted = counted & ((ids != -1).any(1) | ~ignored.any(1))
         grades = None if grades is None else grades.masked_fill(ignored, 0)
     if validate_args:
+        if is_integer(target):
+            _check_not_relevance(ids, num_candidates)
         _check_range(ids, counted, num_candidates, padded)
     in_order = not is_integer(target) and ignore_index is None
     if grades is None and not in_order:
@@ -162,16 +162,17 @@ def _check_form(preds: Tensor, target: Tensor, num_candidates: int | None) -> No
         )
 
 
-def _check_not_relevance(preds: Tensor, target: Tensor) -> None:
-    # As ids, rows of more than two zeros and ones would repeat the candidates 0 and 1.
-    narrow = 1 if preds.is_floating_point() and target.shape == preds.shape else 2
-    if target.shape[-1] > narrow and target.numel():
-        lowest, highest = target.aminmax()
-        if lowest >= 0 and highest <= 1:
-            raise ValueError(
-                "an integer `target` must hold ids, got only zeros and ones in the shape "
-                f"{short(target.shape)}; pass relevance of candidates as `.bool()`."
-            )
+def _check_not_relevance(ids: Tensor, num_candidates: int | None) -> None:
+    """Raise if a row as wide as the scores holds zeros and ones only: 0/1 relevance as integers."""
+    if num_candidates != ids.shape[1] or num_candidates == 1:
+        return
+    wrong_rows = ((ids == 0) | (ids == 1)).all(1).nonzero()
+    if wrong_rows.numel():
+        raise ValueError(
+            f"an integer `target` must hold ids, got {num_candidates} zeros and ones for the "
+            f"{num_candidates} candidates of query {int(wrong_rows[0])}; pass relevance of "
+            "candidates as `.bool()`, or pad ids with -1."
+        )
 
 
 def _check_relevance(relevance: Tensor, counted: Tensor) -> None:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 Data = TypeVar("Data")
 
 
+class NotInRecordError(ValueError):
+    """A score reads groups or ids that its record does not hold."""
+
+
 @dataclass(eq=False)
 class Queries:
     """The queries of a batch, whatever is predicted for them.
@@ -46,7 +50,9 @@ class Queries:
         if by == "step" and not self.groups.keys() & {"step", ""}:
             return self._steps()
         if not self.groups:
-            raise ValueError("`groups` must be given, one per query, to update a Grouped metric.")
+            raise NotInRecordError(
+                "`groups` must be given, one per query, to update a Grouped metric."
+            )
         if by is None and len(self.groups) > 1:
             raise ValueError(
                 f"`groups` has several kinds, {short(list(self.groups))}; choose one with "

@@ -14,7 +14,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from nextloc_metrics import backends
+from nextloc_metrics.arrays import as_tensor
 from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.checks import as_int
 from nextloc_metrics.counting import Found, find_in_lists, highest, survey
 from nextloc_metrics.messages import describe, got, short
 from nextloc_metrics.top_candidates import Highest, merge
@@ -206,6 +208,11 @@ def check_embeddings(
     for name, value in (("queries", queries), ("table", table)):
         if not isinstance(value, Tensor) or not value.is_floating_point():
             raise TypeError(f"`{name}` must be a floating tensor, {got(name, value)}.")
+        if as_tensor(name, value) is not value:
+            raise TypeError(
+                f"`{name}` must have at least 16 bits per number, got {describe(value)}; pass "
+                f"`{name}.to(torch.bfloat16)`."
+            )
     if table.ndim != 2 or queries.ndim == 0 or queries.shape[-1] != table.shape[1]:
         raise ValueError(
             "`queries` [..., D] and `table` [C, D] must have the same D, "
@@ -218,7 +225,7 @@ def check_embeddings(
         )
     if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
         raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
-    if chunk_size is not None and (type(chunk_size) is not int or chunk_size < 1):
+    if chunk_size is not None and (type(as_int(chunk_size)) is not int or chunk_size < 1):
         raise ValueError(f"`chunk_size` must be a positive integer, got {short(chunk_size)}.")
 
 

@@ -10,6 +10,7 @@ import torch.distributed
 from torch import Tensor
 
 from nextloc_metrics.base import BaseMetric
+from nextloc_metrics.checks import as_int
 from nextloc_metrics.messages import clip, describe, short
 from nextloc_metrics.options import describe_option, is_default
 
@@ -54,7 +55,7 @@ class SummedMetric(BaseMetric, ABC):
 
     def __init__(self, **options: Any) -> None:
         declared = self._declared_options()
-        own = {name: options.pop(name) for name in declared if name in options}
+        own = {name: as_int(options.pop(name)) for name in declared if name in options}
         super().__init__(**{"dist_sync_fn": all_reduce, **options})
         for name, value in own.items():
             setattr(self, name, value)
@@ -88,6 +89,10 @@ class SummedMetric(BaseMetric, ABC):
     def state(self) -> Tensor:
         """The integer tensor that this process has summed; every update makes a new tensor."""
         return vars(self)[self.state_name]  # type: ignore[no-any-return]
+
+    def overrides(self, base: type, *methods: str) -> bool:
+        """Return whether this class overrides one of these methods of a base class."""
+        return any(getattr(type(self), name) is not getattr(base, name) for name in methods)
 
     @abstractmethod
     def empty_tally(self) -> Tensor:

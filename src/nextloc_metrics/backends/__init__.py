@@ -1,7 +1,9 @@
 """Backends for counting: one interface, several implementations with bit-identical results.
 
 `reference` is the definition, in PyTorch operations. The others are faster for the tensors that
-they can read. Each call runs the first backend in `NAMES` that can read its tensor.
+they can read. Each call runs the first backend in `NAMES` that can read its tensor. At its first
+use in a process, a backend answers a small batch. If the answers differ from those of `reference`,
+a warning says so, and the backend is disabled in this process.
 
     backends.available()         # {"cuda": "needs Triton", "cpu": None, ...}: a reason, or None
     backends.use("reference")    # this backend, and `reference` for tensors it cannot read
@@ -17,6 +19,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.backends.reference import UNLISTED, UNRETRIEVED, Reference, must_not_sync
 from nextloc_metrics.messages import short
@@ -32,12 +35,13 @@ _chosen: list[Reference] = []
 
 
 def available() -> dict[str, str | None]:
-    """Return for each backend None, or the reason why this machine cannot run it."""
-    return {
+    """Return for each backend None, or the reason why this machine or process cannot run it."""
+    missing = {
         "cuda": _why_no_cuda(),
         "cpu": None if LIBRARY.exists() else _NO_LIBRARY,
         "reference": None,
     }
+    return missing | proof.disabled
 
 
 def _why_no_cuda() -> str | None:
@@ -69,7 +73,11 @@ def use(name: str | None) -> None:
 
 def choose(values: Tensor) -> Reference:
     """Return the first backend that can read this tensor."""
-    return next(backend for backend in _chosen if backend.unable(values) is None)
+    return next(
+        backend
+        for backend in _chosen
+        if backend.unable(values) is None and (backend.is_proven or proof.passes(backend))
+    )
 
 
 @cache

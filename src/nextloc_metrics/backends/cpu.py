@@ -63,14 +63,10 @@ class Cpu(Reference):
 
     name = "cpu"
     tallies_scores = True
+    is_proven = False
 
     def __init__(self) -> None:
-        library = ctypes.CDLL(str(LIBRARY))
-        # (parallel, threads, bytes of a score or rows, structure)
-        kinds = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
-        self._functions = {name: getattr(library, f"nextloc_{name}") for name in _FUNCTIONS}
-        for function in self._functions.values():
-            function.argtypes = kinds
+        self._functions: dict[str, Any] = {}  # loaded at the first call, which may fail
         self._parallel = _find_openmp()
         if hasattr(os, "register_at_fork"):  # Windows has no forks
             os.register_at_fork(after_in_child=self._use_one_thread)
@@ -112,7 +108,7 @@ class Cpu(Reference):
         addresses = lists.data_ptr(), ids.data_ptr(), length, width, found.data_ptr()
         threads = self._threads(rows * length * width)
         about = ctypes.byref(_Find(*addresses))
-        self._functions["find"](self._parallel, threads, rows, about)
+        self._function("find")(self._parallel, threads, rows, about)
         return found
 
     def tally_scores(
@@ -192,11 +188,26 @@ class Cpu(Reference):
         )
         threads = self._threads(rows * columns)
         size, about_all = scores.element_size(), ctypes.byref(about)
-        answer = self._functions[name](self._parallel, threads, size, about_all)
+        answer = self._function(name)(self._parallel, threads, size, about_all)
         return bool(answer != _MISPLACED)
+
+    def _function(self, name: str) -> Any:
+        """Return a C function; the first call loads the library."""
+        if not self._functions:
+            self._functions = _load()
+        return self._functions[name]
 
     def _threads(self, elements: int) -> int:
         return torch.get_num_threads() if elements > _SERIAL_ELEMENTS else 1
+
+
+def _load() -> dict[str, Any]:
+    library = ctypes.CDLL(str(LIBRARY))
+    functions = {name: getattr(library, f"nextloc_{name}") for name in _FUNCTIONS}
+    for function in functions.values():
+        # (parallel, threads, bytes of a score or rows, structure)
+        function.argtypes = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+    return functions
 
 
 def _find_openmp() -> ctypes.c_void_p | None:

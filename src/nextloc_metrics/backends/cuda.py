@@ -5,13 +5,12 @@ Every program writes its own counts, and PyTorch sums them: no atomics, no synch
 integers that do not depend on the order.
 """
 
-import warnings
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.reference import FEW_RELEVANT, Reference
 
 # Programs that fill any device; batches with more rows are not split.
@@ -26,7 +25,8 @@ _MOST_STEPS = (1 << 15) - 1
 
 _DTYPES = frozenset({torch.float64, torch.float32, torch.bfloat16, torch.float16})
 
-_unable: set[torch.device] = set()
+# Devices and dtypes for which the kernel has passed its check.
+_proven: set[tuple[torch.device, torch.dtype]] = set()
 
 
 @triton.jit
@@ -110,20 +110,27 @@ class Cuda(Reference):
 
 def _survey(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:
     few = 0 < own.shape[1] <= FEW_RELEVANT and scores.numel()
-    if few and scores.device not in _unable:
+    if few and "cuda" not in proof.disabled:
         try:
-            return _launch(scores, own.contiguous(), find_best)
+            if _is_proven(scores):
+                return _launch(scores, own.contiguous(), find_best)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # a compiler, a driver or a missing tool may raise anything
-            _unable.add(scores.device)
-            warnings.warn(
-                f"the Triton kernel does not run on {scores.device}; PyTorch operations replace "
-                f"it, with the same results but slower: {error!r}",
-                stacklevel=2,
-            )
+            proof.disable("cuda", f"does not run on {scores.device}, {error!r},")
     above, tied, best = Reference().survey(scores, own, find_best)
     return torch.stack([above, tied]), above.new_zeros(len(scores)) if best is None else best
+
+
+def _is_proven(scores: Tensor) -> bool:
+    """Check the kernel at its first use for this device and dtype; a dtype takes a compilation."""
+    kind = scores.device, scores.dtype
+    if kind not in _proven:
+        if scores.is_cuda and torch.cuda.is_current_stream_capturing():
+            return False  # nothing can be read now: use `reference`, and check at the next call
+        proof.check_survey(_launch, *kind)
+        _proven.add(kind)
+    return True
 
 
 def _launch(scores: Tensor, own: Tensor, find_best: bool) -> tuple[Tensor, Tensor]:

@@ -35,6 +35,7 @@ class Reference:
 
     name = "reference"
     tallies_scores = False  #: whether `tally_scores` is implemented
+    is_proven = True  #: whether `choose` may return this backend without the check in `proof`
 
     def unable(self, values: Tensor) -> str | None:
         """Return the reason why this backend cannot read the tensor, or None."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import exact, intervals
-from nextloc_metrics.checks import check_choice, check_positive
+from nextloc_metrics.checks import as_int, check_choice, check_positive
 from nextloc_metrics.labels import GroupLabels
 from nextloc_metrics.mean import MeanMetric, RecordMetric, check_mean
 from nextloc_metrics.messages import short
@@ -55,12 +55,13 @@ class Grouped(RecordMetric):
     With `average="queries"` the standard error is clustered: it comes from the spread of the
     groups' sums, as for a sample of groups. It needs about twenty groups. With
     `average="groups"` the standard error comes from the spread of the groups' means. Both intervals
-    use Student's t with G - 1 degrees of freedom for G groups with data. For one group with data,
-    standard error and interval are NaN. With `average=None` or `group`, the interval of a group
-    treats its queries as independent.
+    use Student's t with G - 1 degrees of freedom for G groups with data; with `average="queries"`
+    and unequal groups they are fewer. For one group with data, the standard error is NaN and the
+    interval is 0 to 1. With `average=None` or `group`, the interval of a group treats its queries
+    as independent.
 
-    Source: K.-Y. Liang and S. L. Zeger, "Longitudinal data analysis using generalized linear
-    models", Biometrika 73, 1986.
+    Source: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors for linear regression
+    with multi-stage samples", Survey Methodology 28, 2002.
     """
 
     plot_legend_name = "group"
@@ -92,6 +93,7 @@ class Grouped(RecordMetric):
             raise ValueError(f"`by` must be None or a name, got {short(by)}.")
         if average is not None:
             check_choice("average", average, Average)
+        group = as_int(group)
         if group is not None and (type(group) is not int or not 0 <= group < num_groups):
             raise ValueError(
                 f"`group` must be None or from 0 to {num_groups - 1}, got {short(group)}."

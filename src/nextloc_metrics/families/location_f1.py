@@ -105,8 +105,9 @@ class LocationTally(RankingTally):
 
     @property
     def one_pass(self) -> int | None:
-        """The number of locations, or None for a subclass outside this module."""
-        return self.num_locations if type(self).__module__ == __name__ else None
+        """The number of locations; None if a subclass overrides how a batch is tallied."""
+        own = self.overrides(LocationTally, "_decisions", "tally", "tallies", "check")
+        return None if own else self.num_locations
 
     def compute(self) -> Tensor:
         """Return the averaged score, or the score of each location; NaN without a query."""

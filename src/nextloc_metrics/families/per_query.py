@@ -9,7 +9,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from nextloc_metrics import exact
 from nextloc_metrics.arrays import Array, as_tensor
-from nextloc_metrics.base import BaseMetric
+from nextloc_metrics.base import BaseMetric, outside_graphs
 from nextloc_metrics.checks import is_integer
 from nextloc_metrics.mean import MeanMetric, check_mean
 from nextloc_metrics.messages import describe, short
@@ -101,6 +101,7 @@ class PerQueryScores(BaseMetric):
         getattr(self, self.state_name).append(rows)
 
     @torch.jit.unused
+    @outside_graphs
     def forward(
         self,
         preds: Array | Record,

@@ -56,7 +56,8 @@ class PopularityBins(torch.nn.Module):
         highest = int(table.max())
         if num_bins is None:
             num_bins = max(1, highest)
-        if highest > check_positive("num_bins", num_bins):
+        num_bins = check_positive("num_bins", num_bins)
+        if highest > num_bins:
             raise ValueError(f"`bin_of` must be at most `num_bins`, {num_bins}, got {highest}.")
         self.num_bins = num_bins
         self.by: By | None = None
@@ -86,7 +87,7 @@ class PopularityBins(torch.nn.Module):
             ValueError: a count is negative or not an integer, or an option is out of range.
         """
         check_choice("by", by, By)
-        check_positive("num_bins", num_bins)
+        num_bins = check_positive("num_bins", num_bins)
         counts = read_integers("train_counts", train_counts)
         if num_bins * float(counts.double().sum()) >= 2**62:
             raise ValueError("`train_counts` must add up to less than 2^62 / `num_bins`.")

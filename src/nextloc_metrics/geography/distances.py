@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -26,6 +26,8 @@ Undecided = Literal["largest", "skip"]
 _SMALLEST_KM = 1e-5
 _GROWTH = 1.01
 
+_LEAVE_OUT = "give this candidate the score -inf, or leave it out with `exclude`"
+
 # Scores that are searched for a crossing block at once.
 _AT_ONCE = 1 << 20
 
@@ -44,7 +46,7 @@ class _NearTarget(RankingMetric):
     locations: Locations
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if a location has no coordinates."""
+        """Raise if a target, or a candidate whose distance is computed, has no coordinates."""
         super().check(ranking)
         known = len(self.locations)
         if ranking.num_candidates is not None and ranking.num_candidates > known:
@@ -56,6 +58,15 @@ class _NearTarget(RankingMetric):
             highest = int(ranking.relevant.max())
             if highest >= known:
                 raise ValueError(f"`target` must be below the {known} locations, got {highest}.")
+        if self.validate_args and not self.locations.is_complete:
+            rows = ranking.answerable.nonzero()[:, 0]
+            targets = ranking.relevant[rows]
+            self.locations.check_known("target", targets, "leave it out with `mask`", rows)
+            self._check_candidates(ranking, rows)
+
+    def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
+        """Raise if, in one of the rows, a candidate whose distance is computed has none."""
+        raise NotImplementedError
 
     def _distances(self, ids: Tensor, relevant: Tensor) -> Tensor:
         """Return km from candidates `[N, T]` to the nearest of `[N, M]`; inf if there is none."""
@@ -63,8 +74,8 @@ class _NearTarget(RankingMetric):
         first = ids.masked_fill(outside, 0)
         nearest = torch.full(ids.shape, torch.inf, dtype=torch.float64, device=ids.device)
         for target in relevant.unbind(1):
-            missing = (target < 0)[:, None]
             distance = self.locations.distance(first, target.clamp(min=0)[:, None])
+            missing = (target < 0)[:, None] | distance.isnan()
             nearest = nearest.minimum(distance.masked_fill(missing, torch.inf))
         return nearest.masked_fill(outside, torch.inf)
 
@@ -95,7 +106,8 @@ class AccuracyWithin(_NearTarget):
     Raises:
         TypeError: `locations` is not of class `Locations`.
         ValueError: `km` or `k` is out of range; in `update`, there are more candidates than
-            locations, or a tied block crosses rank k in a `Ranking` without scores.
+            locations, a target or a candidate that may be among the first k has NaN as coordinates,
+            or a tied block crosses rank k in a `Ranking` without scores.
 
     Example:
         >>> from torch import tensor
@@ -140,6 +152,19 @@ class AccuracyWithin(_NearTarget):
                 "their scores; make it by `rank` of this metric, or of a collection with it."
             )
 
+    def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
+        """Check the first k candidates, and all of a tied block that crosses rank k."""
+        first = ranking.first
+        assert first is not None  # `rank` keeps the first candidates
+        ids = first.ids.masked_fill(~first.known | (first.above >= self.k), -1)
+        self.locations.check_known("preds", ids[rows], _LEAVE_OUT, rows)
+        if ranking.scores is None:
+            return  # `check` raises if a block crosses rank k
+        missing = self.locations.missing()[: ranking.num_candidates].nonzero()[:, 0]
+        for part, scores, _, block in self._crossing_blocks(ranking, self._crossing(ranking)):
+            ids = torch.where(scores[:, missing] == block, missing, -1)
+            self.locations.check_known("preds", ids, _LEAVE_OUT, part)
+
     def score(self, ranking: Ranking) -> Tensor:
         """Return the probability that one of the first k is near."""
         return self._score_block(self._first_near(ranking))
@@ -178,9 +203,12 @@ class AccuracyWithin(_NearTarget):
         tied, near = (in_block & (ids >= 0)).sum(1), (in_block & is_near).sum(1)
         rows = self._crossing(ranking)
         rows = rows[start[rows] == UNRETRIEVED]  # only queries without a near candidate so far
-        at_once = max(1, _AT_ONCE // (ranking.num_candidates or 1))
-        for part in torch.split(rows, at_once) if len(rows) else ():
-            start[part], tied[part], near[part] = self._block_that_crosses(ranking, part)
+        for part, scores, above, block in self._crossing_blocks(ranking, rows):
+            places = self.locations.within(self.km, ranking.relevant[part])
+            inside = (places >= 0) & (places < scores.shape[1])
+            own = scores.gather(1, places.masked_fill(~inside, 0))
+            start[part], tied[part] = above, (scores == block).sum(1)
+            near[part] = ((own == block) & inside).sum(1)
         return _Block(start, tied, near)
 
     def _crossing(self, ranking: Ranking) -> Tensor:
@@ -191,18 +219,19 @@ class AccuracyWithin(_NearTarget):
         crosses = (kept < self.k) & (kept < ranking.first.retrieved)
         return (crosses & ranking.answerable).nonzero()[:, 0]
 
-    def _block_that_crosses(self, ranking: Ranking, rows: Tensor) -> _Block:
-        """Find the block that crosses rank k, in some queries."""
+    @staticmethod
+    def _crossing_blocks(
+        ranking: Ranking, rows: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Yield parts of the rows: their scores, the candidates above the block, its score."""
         assert ranking.first is not None
-        assert ranking.scores is not None  # `check` has passed
-        scores = ranking.scores[rows]
-        start = (ranking.first.ids[rows] >= 0).sum(1)
-        first, _ = choose(scores).first(scores, int(start.max()) + 1)
-        block = first.gather(1, start[:, None])
-        near = self.locations.within(self.km, ranking.relevant[rows])
-        inside = (near >= 0) & (near < scores.shape[1])
-        own = scores.gather(1, near.masked_fill(~inside, 0))
-        return _Block(start, (scores == block).sum(1), ((own == block) & inside).sum(1))
+        for part in torch.split(rows, max(1, _AT_ONCE // (ranking.num_candidates or 1))):
+            if len(part):
+                assert ranking.scores is not None  # `check` has passed
+                scores = ranking.scores[part]
+                above = (ranking.first.ids[part] >= 0).sum(1)
+                first, _ = choose(scores).first(scores, int(above.max()) + 1)
+                yield part, scores, above, first.gather(1, above[:, None])
 
 
 class DistanceError(_NearTarget):
@@ -232,7 +261,7 @@ class DistanceError(_NearTarget):
     Raises:
         TypeError: `locations` is not of class `Locations`.
         ValueError: an option is out of range; in `update`, there are more candidates than
-            locations.
+            locations, or a target or a decision has NaN as coordinates.
 
     Example:
         >>> from torch import tensor
@@ -298,6 +327,10 @@ class DistanceError(_NearTarget):
         """The statistic and the unit."""
         name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
         return f"distance error, {name} (km)"
+
+    def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
+        """Check the decisions."""
+        self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)
 
     def score(self, ranking: Ranking) -> Tensor:
         """Return the distance as a fraction of the largest distance; 1 without a decision."""

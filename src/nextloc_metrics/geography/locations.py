@@ -34,20 +34,26 @@ class Locations(torch.nn.Module):
     on a sphere of radius 1. It differs by at most 0.6 % from the distance on the ellipsoid. The
     largest is 20,015.2 km. On a plane, distances are Euclidean.
 
-    The coordinates move with `.to(device)` and are not part of a `state_dict`.
+    The coordinates move with `.to(device)` and are not part of a `state_dict`. Longitudes that
+    differ by 360 degrees are equal, and at a pole all longitudes are equal: such points have the
+    distance 0.
+
+    An id that is no location, such as padding, has NaN as coordinates. It may not be a target of a
+    query, nor a candidate whose distance is computed.
 
     Args:
-        latitude: degrees `[C]`, -90 to 90.
-        longitude: degrees `[C]`, -180 to 360.
+        latitude: degrees `[C]`, -90 to 90, or NaN.
+        longitude: degrees `[C]`, -180 to 360, or NaN.
 
     Attributes:
         points: float64 `[C, D]`, in three dimensions on a sphere of radius 1, or in km on a plane.
+        is_complete: whether no coordinate is NaN.
         is_plane: whether distances are Euclidean.
         largest: the largest distance in km.
 
     Raises:
         TypeError: coordinates are not numbers.
-        ValueError: coordinates differ in length, are not finite, or are out of range.
+        ValueError: coordinates differ in length, are infinite or out of range, or all are NaN.
 
     Example:
         >>> from torch import tensor
@@ -68,18 +74,22 @@ class Locations(torch.nn.Module):
         degrees = _read_columns(latitude=latitude, longitude=longitude)
         _check_range("latitude", degrees[:, 0], -90, 90)
         _check_range("longitude", degrees[:, 1], -180, 360)
-        north, east = degrees.deg2rad().unbind(1)
+        north, east = _with_one_longitude(degrees).deg2rad().unbind(1)
         points = torch.stack(
             [north.cos() * east.cos(), north.cos() * east.sin(), north.sin()], dim=1
         )
         self._set(points, is_plane=False)
 
     def _set(self, points: Tensor, is_plane: bool) -> None:
+        missing = points.isnan().any(1)
+        points = points.masked_fill(missing[:, None], torch.nan)  # in all dimensions
         self.register_buffer("points", points, persistent=False)
+        self.is_complete = not missing.any()
         self.is_plane = is_plane
         self.largest = _LARGEST_ON_EARTH
         if is_plane:
-            extent = points.amax(0) - points.amin(0)
+            known = points[~missing]
+            extent = known.amax(0) - known.amin(0)
             self.largest = float(extent.norm()) or 1.0
         self._near: dict[float, tuple[Tensor, Tensor]] = {}
 
@@ -88,12 +98,12 @@ class Locations(torch.nn.Module):
         """Make locations from coordinates on a plane, such as UTM.
 
         Args:
-            x: metres `[C]`.
-            y: metres `[C]`.
+            x: metres `[C]`, or NaN.
+            y: metres `[C]`, or NaN.
 
         Raises:
             TypeError: coordinates are not numbers.
-            ValueError: coordinates differ in length or are not finite.
+            ValueError: coordinates differ in length, are infinite, or all are NaN.
 
         Example:
             >>> from torch import tensor
@@ -127,11 +137,16 @@ class Locations(torch.nn.Module):
 
         Raises:
             TypeError: coordinates are not numbers.
-            ValueError: coordinates differ in length or are not finite, or `size` is not positive.
+            ValueError: coordinates differ in length, are infinite or all NaN, or `size` is not
+                positive.
         """
         size = check_number("size", size)
         cells = _read_columns(column=column, row=row) * size
         return cls.from_metres(cells[:, 0], cells[:, 1])
+
+    def missing(self) -> Tensor:
+        """Return which ids have NaN as coordinates, bool `[C]`."""
+        return self.points.isnan().any(1)
 
     def project(self) -> Tensor:
         """Return coordinates in km on a plane, `[C, 2]`, which keep areas.
@@ -142,7 +157,7 @@ class Locations(torch.nn.Module):
         if self.is_plane:
             return self.points
         x, y, z = self.points.unbind(1)
-        middle = self.points.mean(0)
+        middle = self.points[~self.missing()].mean(0)
         north = math.asin(float(middle[2] / middle.norm().clamp(min=1e-9)))
         east = torch.atan2(y, x) - math.atan2(float(middle[1]), float(middle[0]))
         east = torch.remainder(east + math.pi, 2 * math.pi) - math.pi
@@ -174,7 +189,8 @@ class Locations(torch.nn.Module):
         Raises:
             ModuleNotFoundError: SciPy is not installed.
             TypeError: `target` holds no integers.
-            ValueError: `km` is not a number of at least 0, or a target is no location.
+            ValueError: `km` is not a number of at least 0, or a target is no location or has no
+                coordinates.
         """
         ids = as_tensor("target", target)
         if ids.is_floating_point() or ids.dtype == torch.bool:
@@ -185,6 +201,7 @@ class Locations(torch.nn.Module):
                 f"`target` must be below the {len(self)} locations, or -1, got "
                 f"{int(several.max() if several.min() >= -1 else several.min())}."
             )
+        self.check_known("target", several, "leave these queries out with `mask`")
         starts, near = self.neighbours(km)
         flat = several.flatten()
         first = starts[flat.clamp(min=0)]
@@ -211,7 +228,7 @@ class Locations(torch.nn.Module):
 
         Returns:
             The start of each location's row, int64 `[C + 1]`, and the rows, int64 `[L]`: ids in
-            rising order, with the location itself.
+            rising order, with the location itself. The row of an id without coordinates is empty.
 
         Raises:
             ModuleNotFoundError: SciPy is not installed.
@@ -234,19 +251,39 @@ class Locations(torch.nn.Module):
                 "neighbours need SciPy; install it with `pip install 'nextloc-metrics[analysis]'`."
             ) from error
         reach = km if self.is_plane else 2 * math.sin(min(km / EARTH_RADIUS, math.pi) / 2)
-        tree = cKDTree(self.points.cpu().numpy())
-        pairs = torch.from_numpy(
-            tree.query_pairs(reach * _MARGIN + 1e-15, output_type="ndarray").astype("int64")
-        ).to(self.points.device)
+        own = (~self.missing()).nonzero()[:, 0]
+        tree = cKDTree(self.points[own].cpu().numpy())
+        found = tree.query_pairs(reach * _MARGIN + 1e-15, output_type="ndarray").astype("int64")
+        pairs = own[torch.from_numpy(found).to(own.device)]
         kept = [self.distance(*part.unbind(1)) <= km for part in torch.split(pairs, _AT_ONCE)]
         pairs = pairs[torch.cat(kept)] if kept else pairs
-        own = torch.arange(len(self), device=pairs.device)
         first = torch.cat([own, pairs[:, 0], pairs[:, 1]])
         second = torch.cat([own, pairs[:, 1], pairs[:, 0]])
         order = (first * len(self) + second).argsort()
         starts = torch.zeros(len(self) + 1, dtype=torch.int64, device=own.device)
         starts[1:] = first.bincount(minlength=len(self)).cumsum(0)
         return starts, second[order]
+
+    def check_known(self, name: str, ids: Tensor, remedy: str, rows: Tensor | None = None) -> None:
+        """Raise if an id has no coordinates.
+
+        Args:
+            name: the argument that holds the ids.
+            ids: int64 `[N, M]`; those below 0 or without an entry are not checked.
+            remedy: the end of the message.
+            rows: the number of each row in the batch, `[N]`; None for 0 to N - 1.
+        """
+        if self.is_complete:
+            return
+        inside = (ids >= 0) & (ids < len(self))
+        wrong = (self.missing()[ids.masked_fill(~inside, 0)] & inside).nonzero()
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            query = row if rows is None else int(rows[row])
+            raise ValueError(
+                f"`{name}` must hold locations with coordinates, got {int(ids[row, column])} in "
+                f"query {query}, whose coordinates are NaN; {remedy}."
+            )
 
     def _apply(self, fn: Any, recurse: bool = True) -> Locations:
         """Move to a device; coordinates stay float64 if a module is converted to half precision."""
@@ -288,23 +325,33 @@ def _read_columns(**columns: Array) -> Tensor:
         if column.ndim != 1 or not column.numel() or column.is_complex():
             raise ValueError(f"`{name}` must be one row of numbers, [C], got {describe(column)}.")
         found[name] = column.double()
-        if not found[name].isfinite().all():
-            row = int((~found[name].isfinite()).nonzero()[0])
+        if (wrong := found[name].isinf()).any():
+            row = int(wrong.nonzero()[0])
             raise ValueError(
-                f"`{name}` must be finite, got {float(found[name][row])} for location {row}; give "
-                "an id that is no location, such as padding, coordinates more than `km` from all "
-                "others."
+                f"`{name}` must be finite, or NaN for an id that is no location, got "
+                f"{float(found[name][row])} for location {row}."
             )
     (first, x), (second, y) = found.items()
     if len(x) != len(y):
         raise ValueError(
             f"`{first}` and `{second}` must have one entry per location, got {len(x)} and {len(y)}."
         )
+    if (x + y).isnan().all():
+        raise ValueError(f"`{first}` and `{second}` must not all be NaN, got no coordinates.")
     return torch.stack([x, y], dim=1)
 
 
+def _with_one_longitude(degrees: Tensor) -> Tensor:
+    """Return latitude and longitude `[C, 2]` with one longitude, above -180, for each point."""
+    latitude, longitude = degrees.unbind(1)
+    longitude = torch.where(longitude > 180, longitude - 360, longitude)  # exact
+    longitude = torch.where(longitude == -180, 180, longitude)
+    longitude = torch.where(latitude.abs() == 90, 0 * longitude, longitude)
+    return torch.stack([latitude, longitude], dim=1)
+
+
 def _check_range(name: str, degrees: Tensor, lowest: float, highest: float) -> None:
-    low, high = (float(bound) for bound in degrees.aminmax())
+    low, high = (float(bound) for bound in degrees[~degrees.isnan()].aminmax())
     if low < lowest or high > highest:
         raise ValueError(
             f"`{name}` must be degrees from {lowest} to {highest}, got "

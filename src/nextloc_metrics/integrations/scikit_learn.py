@@ -10,8 +10,8 @@ from torch import Tensor
 
 from nextloc_metrics.arrays import Array, as_tensor
 from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.mean import RecordMetric
 from nextloc_metrics.messages import describe, short
-from nextloc_metrics.metric import RankingTally
 
 Score = float | dict[str, float]
 
@@ -20,7 +20,7 @@ def score(
     y_true: Any,
     y_score: Array,
     *,
-    metric: RankingCollection | RankingTally,
+    metric: RankingCollection | RecordMetric,
     labels: Sequence[Any],
     threshold: float = 0.5,
 ) -> Score:
@@ -120,15 +120,19 @@ class RankingScorer:
         0.5
     """
 
-    metric: RankingCollection | RankingTally
+    metric: RankingCollection | RecordMetric
 
     def __post_init__(self) -> None:
         """Raise for a metric that a search would maximize although smaller is better."""
-        if getattr(self.metric, "higher_is_better", None) is False:
-            raise ValueError(
-                f"`metric` must be better where it is higher, got {short(self.metric)}; use "
-                "`make_scorer(score, greater_is_better=False, metric=..., labels=...)`."
-            )
+        members: list[RecordMetric] = [self.metric]  # type: ignore[list-item]
+        if isinstance(self.metric, RankingCollection):
+            members = [member for _, member in self.metric.named_members()]
+        for member in members:
+            if member.higher_is_better is False:
+                raise ValueError(
+                    f"`metric` must be better where it is higher, got {short(member)}; use "
+                    "`make_scorer(score, greater_is_better=False, metric=..., labels=...)`."
+                )
 
     def __call__(self, estimator: Any, features: Any, y_true: Any) -> Score:
         """Return the metric of a fitted classifier on these samples.

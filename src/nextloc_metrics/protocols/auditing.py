@@ -13,6 +13,7 @@ import nextloc_metrics.protocols.further as further
 import nextloc_metrics.protocols.measures as measures
 import nextloc_metrics.protocols.profiles as profiles
 from nextloc_metrics.arrays import Array
+from nextloc_metrics.checks import cut_offs
 from nextloc_metrics.messages import short
 from nextloc_metrics.protocols.measures import Metric
 from nextloc_metrics.protocols.operations import NAMES, NAN
@@ -183,7 +184,7 @@ def audit(
         dchl      Recall@1  50.00  66.67      -16.67  last of each user
         values in percent
     """
-    cuts = (k,) if isinstance(k, int) else tuple(k)
+    cuts = tuple(cut_offs(k))
     chosen = every_protocol(cuts, seed) if protocols is None else protocols
     models = preds if isinstance(preds, Mapping) else {"": preds}
     if not models:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from nextloc_metrics.checks import cut_offs
 from nextloc_metrics.protocols.measures import Kind, Metric
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source
@@ -20,7 +21,7 @@ def at(
 
 
 def _cuts(k: int | Sequence[int]) -> tuple[int, ...]:
-    return (k,) if isinstance(k, int) else tuple(k)
+    return tuple(cut_offs(k))
 
 
 LIBCITY = Source(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,13 +12,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import numpy as np
 import torch
+from torch import Tensor
 
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.messages import short
 from nextloc_metrics.protocols import audit as audit_models
+from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.files import Predictions, read, suffix_of
+from nextloc_metrics.report.formats import one_line
+from nextloc_metrics.report.ids import Words, read_lists
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -64,13 +72,35 @@ _FILES = _options(
         help="Treat an unreadable answer as an error or as a miss.",
     ),
 )
-_READING = _options(
-    _FILES,
-    click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated."),
+_GROUPS = click.option(
+    "--group", "groups", multiple=True, help="Column of groups; may be repeated."
+)
+_SAMPLE = _options(
     click.option("--cluster", help="Column of groups; queries of one group are not independent."),
     click.option("--num-locations", type=int, help="Number of locations."),
     click.option(
         "--confidence", type=float, default=0.95, show_default=True, help="Level of the intervals."
+    ),
+)
+_READING = _options(_FILES, _GROUPS, _SAMPLE)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_EVALUATING = _options(
+    _READING,
+    click.option("--mask", help="Column of true or false; false leaves a query out."),
+    click.option("--exclude", help="Column of lists of ids that are not ranked."),
+    click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
+    click.option(
+        "--train-counts",
+        type=_FILE,
+        help="Training visits of each id: .npy, or text with a number per line.",
+    ),
+    click.option(
+        "--coordinates",
+        type=_FILE,
+        help="Latitude and longitude of each id: .npy [C, 2], or .csv with these columns.",
+    ),
+    click.option(
+        "--km", type=float, default=1.0, show_default=True, help="Largest distance of a hit."
     ),
 )
 _FORMAT = click.option(
@@ -96,7 +126,7 @@ def main() -> None:
     epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1 --k 5"
 )
 @click.argument("path")
-@_READING
+@_EVALUATING
 @_FORMAT
 @_INTERVALS
 @_OUT
@@ -122,7 +152,7 @@ def score(
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @click.argument("path")
-@_READING
+@_EVALUATING
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Output file.")
 @click.option("--title", help="Title of the page; by default the file name.")
 @_FORCE
@@ -152,12 +182,13 @@ def merge(
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
 @click.argument("paths", nargs=-1, required=True)
-@_READING
+@_FILES
+@_SAMPLE
 @_FORMAT
 def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
     """Compare the predictions in PATHS with the first file; all files have the same queries."""
     with _explained():
-        found = _read_same(paths, **reading)
+        found = _read_same(paths, groups=(), **reading)
         first = found[paths[0]]
         result = compare_models(
             {path: one.preds for path, one in found.items()},
@@ -168,16 +199,15 @@ def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
             num_locations=reading["num_locations"],
             confidence=reading["confidence"],
         )
-    if kind == "json":
-        differences = {
-            name: {key: asdict(one) for key, one in of_metrics.items()}
-            for name, of_metrics in result.comparisons.items()
-        }
-        click.echo(json.dumps({"values": result.values, "comparisons": differences}, indent=2))
-    else:
-        table = result.table
-        writers = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
-        click.echo(writers[kind]() if kind in writers else repr(result))
+    table = result.table
+    writers: dict[str, Callable[[], str]] = {
+        "text": table.__str__,
+        "markdown": table.to_markdown,
+        "latex": table.to_latex,
+        "csv": lambda: table.to_csv().rstrip("\n"),
+        "json": lambda: _comparisons_to_json(result),
+    }
+    click.echo(writers[kind]())
 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
@@ -221,13 +251,52 @@ def audit(
     click.echo(writers[kind]())
 
 
+def _comparisons_to_json(result: Comparisons) -> str:
+    """Write values, comparisons and corrected p-values; NaN is null."""
+    comparisons = {
+        name: {
+            key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
+            for key, found in of_metrics.items()
+        }
+        for name, of_metrics in result.comparisons.items()
+    }
+    return json.dumps(_without_nan({"values": result.values, "comparisons": comparisons}), indent=2)
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace NaN and infinity, which JSON lacks, by None."""
+    if isinstance(value, dict):
+        return {key: _without_nan(x) for key, x in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _read_same(paths: Sequence[str], **reading: Any) -> dict[str, Predictions]:
-    """Read predictions of the same queries."""
+    """Read predictions of the same queries, in the same order."""
     found = {path: _read(path, **reading) for path in paths}
     for path, one in found.items():
-        if not torch.equal(one.target, found[paths[0]].target):
-            raise ValueError(f"the targets in {path} must equal those in {paths[0]}.")
+        first = found[paths[0]]
+        _check_same("targets", path, one.target.numpy(), paths[0], first.target.numpy())
+        for name, values in one.groups.items():
+            texts = (np.asarray(x).astype(str) for x in (values, first.groups[name]))
+            _check_same(f"column {name!r}", path, next(texts), paths[0], next(texts))
     return found
+
+
+def _check_same(what: str, path: str, a: Any, of: str, b: Any) -> None:
+    """Raise if two arrays differ in any row."""
+    if a.shape != b.shape:
+        raise ValueError(
+            f"the {what} of {path} must equal the {what} of {of}, got the shapes {a.shape} and "
+            f"{b.shape}."
+        )
+    rows = (a != b).reshape(len(a), -1).any(1).nonzero()[0]
+    if len(rows):
+        row = rows[0]
+        raise ValueError(
+            f"the {what} of {path} must equal the {what} of {of}, row by row: {len(rows):,} of "
+            f"{len(a):,} rows differ, the first is row {row} with {short(a[row].tolist())} instead "
+            f"of {short(b[row].tolist())}."
+        )
 
 
 def _read(
@@ -257,19 +326,87 @@ def _read(
 
 def _evaluate(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
-    found = _read(path, **reading)
+    mask, exclude, groups = reading["mask"], reading["exclude"], reading["groups"]
+    named = [name for name in (mask, exclude) if name is not None]
+    found = _read(path, **{**reading, "groups": [*groups, *named]})
     words, size = reading["vocabulary"], reading["num_locations"]
+    counts, coordinates = reading["train_counts"], reading["coordinates"]
+    if found.vocabulary is not None and words is None and (counts or coordinates):
+        raise ValueError(
+            "`--vocabulary` must list the ids if they are text, in the order of `--train-counts` "
+            "and `--coordinates`, got no vocabulary."
+        )
+    kinds = dict.fromkeys([*groups, *([reading["cluster"]] if reading["cluster"] else [])])
     return evaluate(
         found.preds,
         found.target,
         k=reading["cuts"] or (1, 5, 10),
-        groups=found.groups,
+        mask=None if mask is None else _read_mask(path, found.groups[mask]),
+        groups={name: found.groups[name] for name in kinds},
         cluster=reading["cluster"],
+        train_counts=None if counts is None else _read_counts(counts),
+        exclude=None if exclude is None else _read_exclude(path, found, exclude, reading),
+        exempt_target=reading["exempt_target"],
         num_locations=len(words) if size is None and words is not None else size,
         vocabulary=words or found.vocabulary,
+        locations=None if coordinates is None else _read_coordinates(coordinates),
+        km=reading["km"],
         missed=found.missed if reading["on_error"] == "miss" else None,
         confidence=reading["confidence"],
     )
+
+
+def _read_mask(path: str, column: Any) -> Tensor:
+    """Read a column of true or false, bool `[N]`."""
+    values = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+    mask = []
+    for row, cell in enumerate(column):
+        if (value := values.get(str(cell).strip().lower())) is None:
+            raise ValueError(
+                f"row {row} of {path} must hold true, false, 1 or 0 as `--mask`, got {short(cell)}."
+            )
+        mask.append(value)
+    return torch.tensor(mask, dtype=torch.bool)
+
+
+def _read_exclude(path: str, found: Predictions, name: str, reading: Any) -> Any:
+    """Read a column of lists of ids, int64 `[N, E]`; an array of bools stays as it is."""
+    column = found.groups[name]
+    if getattr(column, "ndim", 1) == 2 and column.dtype == bool:
+        return column
+    words = None if found.vocabulary is None else Words(found.vocabulary, reading["padding"])
+    return read_lists(path, column, reading["padding"], words, "raise")[0]
+
+
+def _read_counts(path: Path) -> Any:
+    """Read the visits of each id, int64 `[C]`."""
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    lines = path.read_text(encoding="utf-8-sig").split()
+    wrong = next((line for line in lines if not line.isdecimal()), None)
+    if wrong is not None or not lines:
+        raise ValueError(f"{path} must hold one integer per line, got {short(wrong)}.")
+    return np.array(lines, dtype=np.int64)
+
+
+def _read_coordinates(path: Path) -> Locations:
+    """Read latitude and longitude of each id."""
+    if path.suffix == ".npy":
+        table = np.load(path, allow_pickle=False)
+        if table.ndim != 2 or table.shape[1] != 2:
+            raise ValueError(
+                f"{path} must hold latitude and longitude, [C, 2], got {short(table)}."
+            )
+        return Locations(table[:, 0], table[:, 1])
+    import pandas
+
+    frame = pandas.read_csv(path)
+    missing = {"latitude", "longitude"} - {*frame.columns}
+    if missing:
+        raise ValueError(
+            f"{path} must have the columns {short(sorted(missing))}, got {short([*frame.columns])}."
+        )
+    return Locations(frame["latitude"].to_numpy(), frame["longitude"].to_numpy())
 
 
 def _read_words(vocabulary: Path | None) -> list[str] | None:
@@ -288,9 +425,13 @@ def _check_new(force: bool, *paths: Path | None) -> None:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Print an error of the data or the options without a traceback, and exit with 1."""
+    """Print warnings, and an error of the data or the options without a traceback; then exit."""
     try:
-        yield
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            yield
+        for warning in caught:
+            click.echo(f"Warning: {warning.message}", err=True)
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -318,5 +459,8 @@ def _written(result: Evaluation, kind: str, intervals: bool) -> str:
         return result.table.to_latex()
     if kind == "csv":
         return result.table.to_csv().rstrip("\n")
-    parts = [str(result), *(f"by {name}\n{table}" for name, table in result.groups.items())]
+    parts = [
+        str(result),
+        *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
+    ]
     return "\n\n".join(parts)

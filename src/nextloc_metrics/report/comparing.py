@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from nextloc_metrics.arrays import Array
 from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.comparison import Comparison, Test
+from nextloc_metrics.comparison import Comparison, Test, holm
 from nextloc_metrics.comparison import compare as compare_scores
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric
@@ -21,7 +22,7 @@ from nextloc_metrics.report.data import (
     make_headline,
     read_data,
 )
-from nextloc_metrics.report.tables import Table, side_by_side
+from nextloc_metrics.report.tables import Table
 
 
 @dataclass(repr=False)
@@ -32,20 +33,19 @@ class Comparisons:
         values: the values of each model, as fractions.
         comparisons: for each model but the first, its comparison with the first, by metric; a
             positive difference is in favour of this model.
-        table: the values side by side, with marks of significance if there are two models.
+        corrected: the p-values of `comparisons`, corrected for their number by Holm's method: the
+            probability that one of them is at most 0.05 is at most 0.05 if all models are equal.
+        table: for each metric and model, both values, difference, interval, p-value and corrected
+            p-value.
     """
 
     values: dict[str, dict[str, float]]
     comparisons: dict[str, dict[str, Comparison]]
+    corrected: dict[str, dict[str, float]]
     table: Table
 
     def __repr__(self) -> str:
-        lines = [
-            f"{model}, {name}: {found!r}"
-            for model, of_metrics in self.comparisons.items()
-            for name, found in of_metrics.items()
-        ]
-        return "\n".join([str(self.table), *lines])
+        return str(self.table)
 
 
 def compare(
@@ -65,12 +65,15 @@ def compare(
 ) -> Comparisons:
     """Compare the predictions of several models for the same queries.
 
+    All comparisons of models and metrics are one family of tests, whose p-values are corrected by
+    Holm's method.
+
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
         target: as for `evaluate`.
         k: as for `evaluate`.
         mask: as for `evaluate`.
-        groups: as for `evaluate`.
+        groups: as for `evaluate`; only those of `cluster` matter.
         cluster: the key of the groups whose queries are not independent; test and intervals then
             take groups, not queries, as independent.
         exclude: as for `evaluate`.
@@ -92,15 +95,16 @@ def compare(
         >>> found = report.compare({"bad": bad, "good": good}, target, k=1)
         >>> found.comparisons["good"]["mrr"].difference
         0.5
-        >>> found.table
-        percent      bad     good
-        acc_at_1    0.00  100.00*
-        mrr        50.00  100.00*
-        ndcg_at_1   0.00  100.00*
-        f1          0.00  100.00
-        6 queries counted
-        * p < 0.05, ** p < 0.01, *** p < 0.001
+        >>> found
+        percent            bad   value  difference       95 % interval       p  corrected p
+        acc_at_1, good    0.00  100.00     +100.00  +100.00 to +100.00  0.0312       0.0938
+        mrr, good        50.00  100.00      +50.00    +50.00 to +50.00  0.0312       0.0938
+        ndcg_at_1, good   0.00  100.00     +100.00  +100.00 to +100.00  0.0312       0.0938
+        f1, good          0.00  100.00     +100.00                   -       -            -
+        6 queries, permutation test
+        corrected p: Holm's method for 3 tests
     """
+    models = {str(name): preds for name, preds in models.items()}
     if len(models) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(models))}.")
     first, *others = models
@@ -129,15 +133,75 @@ def compare(
     comparisons = {
         name: {key: against_first(name, key) for key in scores[first]} for name in others
     }
-    marks = comparisons[others[0]] if len(others) == 1 else None
+    values = {
+        name: {key: float(x) for key, x in c.compute().items()} for name, c in collections.items()
+    }
+    corrected = _correct(comparisons)
+    counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
+    units = f"{int(counted.sum()):,} queries, {test} test"
+    if clusters is not None:
+        units += f" clustered by {cluster} ({len(torch.unique(clusters[counted])):,} groups)"
+    notes = [
+        units,
+        f"corrected p: Holm's method for {sum(map(len, comparisons.values()))} tests",
+    ]
     return Comparisons(
-        {
-            name: {key: float(x) for key, x in c.compute().items()}
-            for name, c in collections.items()
-        },
-        comparisons,
-        side_by_side(collections, comparisons=marks),
+        values, comparisons, corrected, _tabulate(values, comparisons, corrected, confidence, notes)
     )
+
+
+def _correct(comparisons: Mapping[str, Mapping[str, Comparison]]) -> dict[str, dict[str, float]]:
+    """Correct the p-values of all comparisons together."""
+    p_values = [
+        found.p_value for of_metrics in comparisons.values() for found in of_metrics.values()
+    ]
+    corrected = iter(holm(p_values))
+    return {
+        name: {key: next(corrected) for key in of_metrics}
+        for name, of_metrics in comparisons.items()
+    }
+
+
+def _tabulate(
+    values: Mapping[str, Mapping[str, float]],
+    comparisons: Mapping[str, Mapping[str, Comparison]],
+    corrected: Mapping[str, Mapping[str, float]],
+    confidence: float,
+    notes: Sequence[str],
+) -> Table:
+    """Make a table with a row per metric and compared model."""
+    first = next(iter(values))
+    interval = f"{100 * confidence:g} % interval"
+    header = ["percent", first, "value", "difference", interval, "p", "corrected p"]
+    names = ["metric", "first", "value", "difference", "low", "high", "p", "corrected p"]
+    rows, records = [], []
+    for key, base in values[first].items():
+        for name, of_metrics in comparisons.items():
+            value = values[name][key]
+            change, *tested = value - base, math.nan, math.nan, math.nan, math.nan
+            if key in of_metrics:
+                one = of_metrics[key]
+                change, *tested = one.difference, one.low, one.high, one.p_value
+                tested.append(corrected[name][key])
+            low, high, *p_values = tested
+            title = f"{key}, {name}"
+            ends = "-" if math.isnan(low) else f"{_points(low)} to {_points(high)}"
+            texts = [_points(base, ""), _points(value, ""), _points(change), ends]
+            rows.append([title, *texts, *map(_p_value, p_values)])
+            numbers = [base, value, change, *tested]
+            records.append(dict(zip(names, [title, *numbers], strict=True)))
+    return Table(header, rows, notes, records)
+
+
+def _points(fraction: float, sign: str = "+") -> str:
+    """Write a fraction in percent, or a difference in percentage points."""
+    return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
+
+
+def _p_value(p: float) -> str:
+    if math.isnan(p):
+        return "-"
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def _score_queries(

@@ -6,12 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +20,8 @@ from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.families.grouped import Average, Grouped
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.geography.locations import check_locations
+from nextloc_metrics.intervals import check_confidence
 from nextloc_metrics.labels import GroupLabels
 from nextloc_metrics.messages import short
 from nextloc_metrics.metric import RankingMetric
@@ -28,13 +29,9 @@ from nextloc_metrics.metrics import AccuracyAtK
 from nextloc_metrics.plan import Plan
 from nextloc_metrics.presets import decile_metrics
 from nextloc_metrics.ranking import Ranking, Ties
+from nextloc_metrics.report import saved
+from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels
-
-# The name of the groups by target.
-_TARGET = "target location"
-
-# Version of the files that `Counted.save` writes.
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,8 @@ class Counted:
     Args:
         setting: the options of the evaluation.
         labels: the labels of the groups, by their name.
+        pairs: for each kind of groups but the clusters, its pairs with clusters; see
+            `ClusteredGroups.keys`. Empty without clusters.
         bins: the popularity bin of each location, or None.
         train_counts: the visits of each location in the training data, or None.
         locations: the coordinates, or None.
@@ -92,13 +91,15 @@ class Counted:
         self,
         setting: Setting,
         labels: Mapping[str, GroupLabels],
+        pairs: Mapping[str, Tensor],
         bins: PopularityBins | None,
         train_counts: Tensor | None,
         locations: Locations | None,
     ) -> None:
-        self.setting, self.labels = setting, dict(labels)
+        self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
         self.bins, self.train_counts, self.locations = bins, train_counts, locations
         self.card: Counter[str] = Counter()
+        self.longest = 0  # the length of the longest list that was counted
         self.shards: tuple[str, ...] = ()
         self._digest = blake2b(digest_size=16)
         self.headline = make_headline(setting.num_locations, setting.k, locations, setting.km)
@@ -108,10 +109,21 @@ class Counted:
             self._rows["most frequent"] = analysis.most_frequent(train_counts, 1)
         if setting.chance_varies and setting.candidates is not None:
             self._rows["chance"] = torch.zeros(1, setting.candidates)
+        if locations is not None:  # an id without coordinates, such as padding, is no candidate
+            for name, row in self._rows.items():
+                missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
+                self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
         self.parts = {"": self.headline, **_make_parts(self.headline, self.labels, setting.cluster)}
+        self.clustered = {
+            name: member
+            for name, member in self._members().items()
+            if isinstance(member, ClusteredGroups)
+        }
+        for member in self.clustered.values():
+            member.set_pairs(self.pairs[str(member.by)], len(self.labels[str(setting.cluster)]))
         if locations is not None and setting.num_locations is not None:
-            by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
+            by_location = Grouped(AccuracyAtK(1), len(locations))
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if bins is not None:
             self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
@@ -120,11 +132,13 @@ class Counted:
     def add(self, batch: Batch, exempt_target: bool) -> None:
         """Count the queries of one batch."""
         mask, exclude = (batch.options.get(name) for name in ("mask", "exclude"))
-        groups = self._groups(batch) or None
+        groups = batch.groups or None
         given = Given(batch.preds, batch.target, mask, groups, exclude, exempt_target)
         ranking: Ranking = self._plan.read(given)[Ranking]
-        for part in self.parts.values():
-            part.update(ranking)
+        for name, part in self.parts.items():
+            part.update(ranking.with_groups(batch.target) if name == "map" else ranking)
+        for member in self.clustered.values():
+            member.add_pairs(ranking, batch.groups[str(self.setting.cluster)])
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
             self.references[name].update(
@@ -140,10 +154,6 @@ class Counted:
             own = batch.preds.gather(1, target.clamp(min=0)).double()
             columns.append(own.view(torch.int64))
         self._digest.update(torch.cat([x.long() for x in columns], 1).numpy().tobytes())
-
-    def _groups(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the groups of the queries, with groups by target for the map."""
-        return {**batch.groups, **({_TARGET: batch.target} if "map" in self.parts else {})}
 
     def finish(self) -> None:
         """Store a digest of all queries, which identifies this shard."""
@@ -173,7 +183,9 @@ class Counted:
             in_order = preds.sort(dim=1).values
             repeated = (in_order[:, 1:] == in_order[:, :-1]) & (in_order[:, 1:] >= 0)
             found["lists_with_repeats"] = repeated.any(1) & counted
-            found["short_lists"] = (preds < 0).any(1) & counted
+            lengths = (preds >= 0).sum(1).masked_fill(~counted, 0)
+            found["short_lists"] = (lengths < max(self.setting.k)) & counted
+            self.longest = max([self.longest, *lengths.tolist()])
             if (size := self.setting.known_locations) is not None:
                 found["lists_with_other_ids"] = (preds >= size).any(1) & counted
         return {name: int(rows.sum()) for name, rows in found.items()}
@@ -198,57 +210,97 @@ class Counted:
             "ties": "expected value over random orders",
         }
 
+    def cuts_beyond_lists(self) -> list[int]:
+        """Return the cut-offs above the length of the longest list."""
+        is_list = self.setting.candidates is None and self.card["queries"] > self.card["left_out"]
+        return sorted(k for k in self.setting.k if is_list and k > self.longest)
+
+    def note_lists(self) -> list[str]:
+        """Return a note on the values that depend on the length of the lists."""
+        if self.setting.candidates is not None:
+            return []
+        cuts = ", ".join(map(str, self.cuts_beyond_lists()))
+        notes = [f"k = {cuts}: no list has more than {self.longest} ids"] if cuts else []
+        if "mrr" in self.headline:
+            notes.append(f"mrr: lists are cut at {self.longest}")
+        return notes
+
+    def note_intervals(self, kind: str = "") -> list[str]:
+        """Return a note on what the intervals of groups take as independent, with clusters."""
+        if self.setting.cluster is None:
+            return []
+        sample = f"clustered by {self.setting.cluster}"
+        return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
+
     def save(self, path: Path) -> None:
-        """Write integers and names only; the file holds no pickled code."""
+        """Write the counts to a file; see `saved`."""
         header = {
-            "version": _VERSION,
             "setting": asdict(self.setting),
             "labels": {kind: names.names for kind, names in self.labels.items()},
             "card": self.card,
+            "longest": self.longest,
             "shards": self.shards,
-            "by": self.bins and self.bins.by,
         }
-        arrays = {name: x.state.numpy() for name, x in self._members().items()}
+        arrays = {name: member.state for name, member in self._members().items()}
+        arrays |= {f"pairs of {kind}": keys for kind, keys in self.pairs.items()}
+        arrays |= {f"sums {name}": member.sums for name, member in self.clustered.items()}
         if self.bins is not None:
-            arrays["bin_of"] = self.bins.bin_of.numpy()
-            arrays["num_bins"] = np.array(self.bins.num_bins)
+            arrays["bin_of"] = self.bins.bin_of
+            arrays["num_bins"] = torch.tensor(self.bins.num_bins)
         if self.train_counts is not None:
-            arrays["train_counts"] = self.train_counts.numpy()
+            arrays["train_counts"] = self.train_counts
         if self.locations is not None:
-            arrays["points"] = self.locations.points.numpy()
-        # an interrupted process leaves no partial file at `path`
-        part = path.with_name(f".{path.name}.part")
-        with part.open("wb") as file:
-            np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
-        part.replace(path)
+            arrays["points"] = self.locations.points
+        saved.write(path, header, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Counted:
-        """Read a file that `save` wrote."""
-        try:
-            with np.load(path, allow_pickle=False) as packed:
-                header = json.loads(str(packed["header"]))
-                if header["version"] != _VERSION:
-                    raise ValueError(f"version {header['version']} of the file is unknown")
-                arrays = {name: torch.from_numpy(packed[name]) for name in packed.files[1:]}
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            raise ValueError(
-                f"{path} must be a file that `Evaluation.save` wrote; reading it failed: {error}."
-            ) from error
-        setting: dict[str, Any] = header["setting"]
-        setting |= {name: tuple(setting[name]) for name in ("k", "groups")}
+        """Read a file that `save` wrote.
+
+        Raises:
+            OSError: the file cannot be opened.
+            ValueError: the file is cut, was changed, or is another file.
+        """
+        header, arrays = saved.read(path)
+        with saved.refused(path):
+            return cls._of_saved(header, arrays)
+
+    @classmethod
+    def _of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor]) -> Counted:
+        """Make an object from the content of a file, or raise if parts of it do not fit."""
+        setting = Setting(
+            **{**header["setting"], **{x: tuple(header["setting"][x]) for x in ("k", "groups")}}
+        )
+        check_confidence(setting.confidence)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
-        bins = None
-        if "bin_of" in arrays:
-            bins = PopularityBins(arrays["bin_of"], int(arrays["num_bins"]))
-        points = arrays.get("points")
+        if "/f1" in arrays and arrays["/f1"].shape[1] - 1 != setting.num_locations:
+            raise ValueError("its number of locations does not fit")  # before memory is allocated
+        if tuple(labels) != setting.groups:
+            raise ValueError("its labels are not those of its groups")
+        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
+        bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
-        found = cls(Setting(**setting), labels, bins, arrays.get("train_counts"), locations)
-        for name, member in found._members().items():
+        pairs = {kind: arrays.pop(f"pairs of {kind}") for kind in _paired(setting.cluster, labels)}
+        if replace(setting, **digest_data(bins, counts, locations)) != setting:
+            raise ValueError("its data are not those of its options")
+        found = cls(setting, labels, pairs, bins, counts, locations)
+        members = found._members()
+        sums = {name: arrays.pop(f"sums {name}") for name in found.clustered}
+        if members.keys() != arrays.keys():
+            raise ValueError("its counts are not those of its options")
+        found.card, found.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
+        saved.check_card(found.card)
+        found.longest = saved.check_length(header["longest"])
+        for name, member in members.items():
+            saved.check_state(name, member, arrays[name], found.card["queries"])
             _add(member, arrays[name])
-        found.card, found.shards = Counter(header["card"]), tuple(header["shards"])
+        for kind in {f"by {kind}" for kind in setting.groups} & found.parts.keys():
+            for name, member in found.parts[kind].named_members():
+                if not torch.equal(member.state.sum(0), members[f"/{name}"].state[:3]):
+                    raise ValueError(f"the counts {kind} do not add up to all")
+        for name, paired in found.clustered.items():
+            saved.check_pairs(name, paired, sums[name])
+            paired.sums += sums[name]
         return found
 
     def _members(self) -> dict[str, Any]:
@@ -285,9 +337,12 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
         kind: sort_labels(name for _, one in shards for name in one.labels[kind].names)
         for kind in first.labels
     }
-    merged = Counted(first.setting, labels, first.bins, first.train_counts, first.locations)
-    for _, one in shards:
+    paired = {kind: [_renumber(one, kind, labels) for _, one in shards] for kind in first.pairs}
+    pairs = {kind: torch.unique(torch.cat(found)) for kind, found in paired.items()}
+    merged = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
+    for number, (_, one) in enumerate(shards):
         merged.card.update(one.card)
+        merged.longest = max(merged.longest, one.longest)
         members = one._members()
         for name, member in merged._members().items():
             state = members[name].state
@@ -296,8 +351,20 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
                 wide[labels[str(member.by)].number(members[name].group_names)] = state
                 state = wide
             _add(member, state)
+        for name, member in merged.clustered.items():
+            at = torch.searchsorted(member.keys, paired[str(member.by)][number])
+            member.sums[at] += one.clustered[name].sums
     merged.shards = tuple(digest for _, one in shards for digest in one.shards)
     return merged
+
+
+def _renumber(counted: Counted, kind: str, labels: Mapping[str, GroupLabels]) -> Tensor:
+    """Return the pairs of one kind of groups by the numbers that other labels give."""
+    cluster = str(counted.setting.cluster)
+    numbers = {x: labels[x].number(list(counted.labels[x].names)) for x in (kind, cluster)}
+    old, width = counted.pairs[kind], len(counted.labels[cluster])
+    groups, clusters = numbers[kind][old // width], numbers[cluster][old % width]
+    return groups * len(labels[cluster]) + clusters
 
 
 def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
@@ -314,6 +381,17 @@ def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> 
                 f"shards must agree on `{field.name}`, got {short(a)} in {first_name} and "
                 f"{short(b)} in {name}{remedy}."
             )
+
+
+def digest_data(
+    bins: PopularityBins | None, train_counts: Tensor | None, locations: Locations | None
+) -> dict[str, Any]:
+    """Return the digests of the data of an evaluation, by the attribute of `Setting`."""
+    return {
+        "bins": "" if bins is None else digest(bins.state_key()),
+        "train_counts": "" if train_counts is None else digest(train_counts.tolist()),
+        "locations": "" if locations is None else digest(check_locations(locations).state_key()),
+    }
 
 
 def digest(*values: Any) -> str:
@@ -334,9 +412,12 @@ def _make_parts(
         if isinstance(member, RankingMetric) and member.averages_scores
     }
 
+    paired = _paired(cluster, labels)
+
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
         options: dict[str, Any] = {"average": average, "by": kind, "labels": labels[kind]}
-        return RankingCollection({key: Grouped(x, **options) for key, x in means.items()})
+        make = ClusteredGroups if average is None and kind in paired else Grouped
+        return RankingCollection({key: make(x, **options) for key, x in means.items()})
 
     parts = {
         ties: RankingCollection(
@@ -349,6 +430,11 @@ def _make_parts(
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
+
+
+def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]:
+    """Return the kinds of groups that have clustered intervals: all but the clusters."""
+    return [kind for kind, names in labels.items() if cluster not in (None, kind) and len(names)]
 
 
 def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:

@@ -118,6 +118,18 @@ def _read_kind(name: str, values: Array, number: int) -> Kind:
     return Kind(numbers, labels)
 
 
+def pair_with_clusters(data: Data, cluster: str | None) -> dict[str, Tensor]:
+    """Return the pairs of a group and a cluster in the data; see `ClusteredGroups.keys`."""
+    if cluster is None:
+        return {}
+    clusters, labels = data.kinds[cluster]
+    return {
+        name: torch.unique(kind.numbers * len(labels) + clusters)
+        for name, kind in data.kinds.items()
+        if name != cluster and len(labels)
+    }
+
+
 def check_cluster(cluster: str | None, data: Data) -> None:
     """Raise if `cluster` is not a key of `groups`."""
     if cluster is not None and cluster not in data.kinds:

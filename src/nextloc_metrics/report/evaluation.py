@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,17 +10,23 @@ from typing import Any
 
 from nextloc_metrics import analysis
 from nextloc_metrics.arrays import Array, as_tensor
+from nextloc_metrics.checks import as_int, cut_offs
 from nextloc_metrics.families.popularity import PopularityBins
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.messages import describe
+from nextloc_metrics.messages import describe, short
 from nextloc_metrics.protocols import Audit
-from nextloc_metrics.report.counted import Counted, Setting, digest, merge_counted
-from nextloc_metrics.report.data import check_cluster, count_locations, read_data
+from nextloc_metrics.report.counted import Counted, Setting, digest, digest_data, merge_counted
+from nextloc_metrics.report.data import (
+    check_cluster,
+    count_locations,
+    pair_with_clusters,
+    read_data,
+)
+from nextloc_metrics.report.formats import one_line
 from nextloc_metrics.report.page import write_cell, write_page
 from nextloc_metrics.report.readings import Reading, read_results
-from nextloc_metrics.report.tables import Table, of_readings
+from nextloc_metrics.report.tables import Table, of_collection, of_readings
 
 Interval = tuple[float, float]
 
@@ -79,7 +86,9 @@ class Evaluation:
     def to_markdown(self) -> str:
         """Return the headline, all tables and the card as Markdown."""
         parts = [self.table.to_markdown()]
-        parts += [f"By {name}:\n\n{table.to_markdown()}" for name, table in self.groups.items()]
+        parts += [
+            f"By {one_line(name)}:\n\n{table.to_markdown()}" for name, table in self.groups.items()
+        ]
         if self.deciles is not None:
             parts.append(f"By popularity of the target:\n\n{self.deciles.to_markdown()}")
         rows = [[name.replace("_", " "), write_cell(value)] for name, value in self.card.items()]
@@ -135,7 +144,8 @@ def evaluate(
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
         cluster: the name of the groups whose queries are not independent, such as `"user"`;
-            intervals then take groups, not queries, as independent.
+            intervals then take users, not queries, as independent, also those of other groups.
+            The intervals of each user and of the deciles take queries as independent.
         bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
             `train_counts`, if given.
         train_counts: integer `[C]`, the visits of each location in the training data.
@@ -157,6 +167,10 @@ def evaluate(
         ValueError: shapes do not fit, a value is out of range, or `cluster` is not a key of
             `groups`.
 
+    Warns:
+        UserWarning: no list has as many ids as the largest `k`. A dagger in the table marks the
+            values at such a `k`.
+
     Example:
         >>> import numpy as np
         >>> from nextloc_metrics import report
@@ -168,13 +182,14 @@ def evaluate(
         percent        value    95 % interval  queries
         acc_at_1, a    50.00    9.45 -  90.55        2
         acc_at_1, b   100.00   34.24 - 100.00        2
-        mrr, a         70.83   20.27 -  95.87        2
+        mrr, a         70.83    0.74 -  99.87        2
         mrr, b        100.00   34.24 - 100.00        2
         ndcg_at_1, a   50.00    9.45 -  90.55        2
         ndcg_at_1, b  100.00   34.24 - 100.00        2
         4 queries counted
     """
     check_confidence(confidence)
+    num_locations, missed = as_int(num_locations), as_int(missed)
     data = read_data(preds, target, groups, {"mask": mask, "exclude": exclude})
     check_cluster(cluster, data)
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
@@ -187,7 +202,7 @@ def evaluate(
         )
     targets_too = "given ids" if not exempt_target else "given ids, but not the targets"
     setting = Setting(
-        k=(k,) if isinstance(k, int) else tuple(k),
+        k=tuple(cut_offs(k)),
         num_locations=count_locations(data, num_locations, counts),
         known_locations=num_locations,
         candidates=data.width if data.is_scores else None,
@@ -195,19 +210,24 @@ def evaluate(
         cluster=cluster,
         confidence=confidence,
         exclude="none" if exclude is None else targets_too,
-        bins="" if bins is None else digest(bins.state_key()),
-        train_counts="" if counts is None else digest(counts.tolist()),
         vocabulary="" if vocabulary is None else digest(*vocabulary),
-        locations="" if locations is None else digest(check_locations(locations).state_key()),
         km=km,
+        **digest_data(bins, counts, locations),
     )
     labels = {name: kind.labels for name, kind in data.kinds.items()}
-    counted = Counted(setting, labels, bins, counts, locations)
+    pairs = pair_with_clusters(data, cluster)
+    counted = Counted(setting, labels, pairs, bins, counts, locations)
     for batch in data.chunks():
         counted.add(batch, exempt_target)
     if missed is not None:
         counted.card["broken_answers"] = missed
     counted.finish()
+    if cuts := counted.cuts_beyond_lists():
+        warnings.warn(
+            f"`k` should be at most {counted.longest}, the length of the longest list in `preds`, "
+            f"got {short(cuts)}: what the lists do not hold counts as a miss; pass longer lists.",
+            stacklevel=2,
+        )
     return _evaluation(counted)
 
 
@@ -220,7 +240,8 @@ def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = Fals
 
     Raises:
         FileNotFoundError: a file does not exist.
-        ValueError: there is no shard, a shard is repeated, or shards have different settings.
+        ValueError: there is no shard, a shard is repeated, or shards have different settings; or a
+            file is cut, was changed, or is not one that `Evaluation.save` wrote.
 
     Example:
         >>> from nextloc_metrics import report
@@ -265,9 +286,9 @@ def _evaluation(counted: Counted) -> Evaluation:
             columns[title] = _column(columns["value"], references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
-        name.removeprefix("by "): part.table(intervals=True, confidence=confidence)
-        for name, part in parts.items()
-        if name.startswith("by ")
+        kind: _table_of_groups(counted, f"by {kind}", kind)
+        for kind in setting.groups
+        if f"by {kind}" in parts
     }
     baseline = references.get("most frequent", {})
     return Evaluation(
@@ -276,7 +297,7 @@ def _evaluation(counted: Counted) -> Evaluation:
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
         card=counted.describe(),
-        table=of_readings(columns, confidence),
+        table=_table_of_headline(counted, columns),
         chance=references.get("chance", {}),
         baseline=baseline,
         skill={
@@ -286,12 +307,26 @@ def _evaluation(counted: Counted) -> Evaluation:
         },
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
-        deciles=parts["deciles"].table(intervals=True, confidence=confidence)
-        if "deciles" in parts
-        else None,
+        deciles=_table_of_groups(counted, "deciles") if "deciles" in parts else None,
         columns=columns,
         _counted=counted,
     )
+
+
+def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Reading]]) -> Table:
+    """Make the table of all queries; a dagger marks values at k beyond the longest list."""
+    cuts = counted.cuts_beyond_lists()
+    members = counted.headline.named_members()
+    marks = {name: "†" for name, member in members if getattr(member, "k", None) in cuts}
+    first, *others = counted.note_lists() or [""]
+    notes = [f"† {first}" if cuts else first, *others] if first else []
+    return of_readings(columns, counted.setting.confidence, notes, {"value": marks})
+
+
+def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:
+    """Make the table of a part of the counts, with a note on its intervals."""
+    notes = [*counted.note_lists(), *counted.note_intervals(kind)]
+    return of_collection(counted.parts[part], True, counted.setting.confidence, notes)
 
 
 def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:

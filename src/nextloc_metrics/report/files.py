@@ -16,8 +16,8 @@ import numpy as np
 from torch import Tensor
 
 from nextloc_metrics.arrays import as_tensor
-from nextloc_metrics.checks import check_choice
-from nextloc_metrics.messages import short
+from nextloc_metrics.checks import check_choice, is_integer
+from nextloc_metrics.messages import clip, describe, short
 from nextloc_metrics.report.ids import OnError, Words, check_ids, read_lists, read_targets
 from nextloc_metrics.report.trec import open_text, read_trec, write_trec
 
@@ -120,7 +120,7 @@ def read(
     if files[0].suffix in (".npy", ".npz"):
         if len(files) > 1 or (groups and files[0].suffix == ".npy"):
             raise ValueError(f"`path` must be one NumPy file without groups, got {short(path)}.")
-        found = _read_numpy(files[0], preds, target, groups, targets)
+        found = _check_arrays(files[0], _read_numpy(files[0], preds, target, groups, targets))
         if found.preds.dtype.kind in "iu":
             checked = check_ids(str(files[0]), found.preds, padding, on_error)
             found.preds, found.missed = checked
@@ -186,6 +186,30 @@ def _read_numpy(
         _check_columns(file, packed.files, [preds, target, *groups])
         kept = {group: packed[group] for group in groups}
         return Predictions(packed[preds], as_tensor(target, packed[target]), kept)
+
+
+def _check_arrays(file: Path, found: Predictions) -> Predictions:
+    """Check shapes and dtypes; integers `[N]` are lists of one id each."""
+    answers, relevant, name = found.preds, found.target, clip(str(file))
+    if answers.ndim == 1 and answers.dtype.kind in "iu":
+        found.preds = answers = answers[:, None]
+    if answers.ndim != 2 or answers.dtype.kind not in "iuf":
+        raise ValueError(
+            f"the predictions in {name} must be scores [N, C] or lists of ids [N, K], got "
+            f"{describe(answers)}."
+        )
+    if relevant.ndim not in (1, 2) or not is_integer(relevant) or len(relevant) != len(answers):
+        raise ValueError(
+            f"the targets of {name} must be ids [N] or [N, M], one row for each of the "
+            f"{len(answers)} predictions, got {describe(relevant)}."
+        )
+    for group, values in found.groups.items():
+        if values.shape != answers.shape[:1]:
+            raise ValueError(
+                f"`{group}` in {name} must have one group for each of the {len(answers)} "
+                f"predictions, got {describe(values)}."
+            )
+    return found
 
 
 def _read_tables(files: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:

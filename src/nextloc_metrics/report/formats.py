@@ -19,8 +19,18 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "†": r"\textdagger{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
+
+
+# Characters that end a line, or that a terminal does not print.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    r"""Return the text with escapes such as `\n` for line breaks and control characters."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:

@@ -51,7 +51,8 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
-        ValueError: the numbers of groups and of locations differ, or there is no query.
+        ValueError: the numbers of groups and of locations differ, there is no query, or a
+            location with a query has NaN as coordinates.
 
     Example:
         >>> from torch import tensor
@@ -72,6 +73,11 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     seen = numbers > 0
     if not seen.any():
         raise ValueError("`by_location` must have counted a query, got none.")
+    if (wrong := seen & locations.missing().cpu()).any():
+        raise ValueError(
+            "`locations` must have coordinates for each location with a query, got NaN for "
+            f"location {int(wrong.nonzero()[0])}."
+        )
     values = by_location.compute().double().cpu()
     points = locations.project().cpu()[seen]
     figure, axes = make_axes(ax, 5.2, 4.4)

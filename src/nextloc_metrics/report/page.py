@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Mapping
+from functools import partial
 from html import escape
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from nextloc_metrics.collection import RankingCollection
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.bars import Groups, draw_groups
 from nextloc_metrics.report.drawing import draw_readings
+from nextloc_metrics.report.formats import one_line
 from nextloc_metrics.report.maps import distance_errors, error_map
-from nextloc_metrics.report.plotting import plot_metric
+from nextloc_metrics.report.plotting import by_group
 from nextloc_metrics.report.style import Scale, import_pyplot
 from nextloc_metrics.report.tables import Table
 
@@ -57,13 +58,13 @@ def write_page(evaluation: Evaluation, title: str, audit: Audit | None = None) -
     counted = evaluation._counted
     sections = [_section("Result", _headline(evaluation))]
     sections += [
-        _section(f"By {kind}", _by_group(kind, table, counted.parts.get(f"by {kind}")))
+        _section(f"By {kind}", _by_group(kind, table, counted))
         for kind, table in evaluation.groups.items()
     ]
     if counted.locations is not None:
         sections.append(_section("Distance", _distance(counted)))
     if evaluation.deciles is not None:
-        content = _by_decile(counted.parts["deciles"]) + _table(evaluation.deciles)
+        content = _by_decile(counted) + _table(evaluation.deciles)
         sections.append(_section("By popularity of the target", content))
     sections.append(_section("Ties", _ties(evaluation)))
     sections.append(_section("Protocol", _card(evaluation.card)))
@@ -107,12 +108,12 @@ def _headline(evaluation: Evaluation) -> str:
     return picture + _table(evaluation.table) + skill
 
 
-def _by_group(kind: str, table: Table, members: RankingCollection | None) -> str:
+def _by_group(kind: str, table: Table, counted: Counted) -> str:
     """Draw the first metric for each group, and show the table of all metrics."""
-    if members is None:
-        return _table(table)
-    name, member = next(iter(members.named_members()))
-    return _picture(f"{name} by {kind}", plot_metric, member) + _table(table)
+    name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
+    caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
+    draw = partial(by_group, confidence=counted.setting.confidence)
+    return _picture(caption, draw, member) + _table(table)
 
 
 def _distance(counted: Counted) -> str:
@@ -127,9 +128,10 @@ def _distance(counted: Counted) -> str:
     ) + _picture("Distance from decision to target", distance_errors, counted.headline)
 
 
-def _by_decile(members: RankingCollection) -> str:
+def _by_decile(counted: Counted) -> str:
     """Draw precision and NDCG for each decile of the target."""
-    values = members.compute_with_intervals()
+    members, confidence = counted.parts["deciles"], counted.setting.confidence
+    values = members.compute_with_intervals(confidence)
     pictures = ""
     for title in ("precision", "ndcg"):
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
@@ -140,9 +142,10 @@ def _by_decile(members: RankingCollection) -> str:
         labels = [name.rpartition("_")[2].lstrip("0") for name in names]
         shared = names[0].partition("_decile_")[0]
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
-        caption = f"{shared} by popularity of the target"
+        caption = "; ".join([f"{shared} by popularity of the target", *counted.note_intervals()])
         scale = Scale(shared, 0, 1)
-        pictures += _picture(caption, draw_groups, {"": found}, labels, scale, decile, None)
+        draw = partial(draw_groups, confidence=confidence)
+        pictures += _picture(caption, draw, {"": found}, labels, scale, decile, None)
     return pictures
 
 
@@ -196,4 +199,6 @@ def _picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
 
 def write_cell(value: Any) -> str:
     """Return a value of the card as text."""
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        "-" if value is None else f"{value:,}" if isinstance(value, int) else one_line(str(value))
+    )

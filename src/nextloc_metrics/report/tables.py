@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -52,11 +53,11 @@ class Table:
         records: Sequence[Mapping[str, Any]] | None = None,
         bold: Sequence[tuple[int, int]] = (),
     ) -> None:
-        self.header = tuple(header)
-        self.rows = tuple(tuple(row) for row in rows)
-        self.notes = tuple(notes)
+        self.header = tuple(map(formats.one_line, header))
+        self.rows = tuple(tuple(map(formats.one_line, row)) for row in rows)
+        self.notes = tuple(map(formats.one_line, notes))
         self.bold = frozenset(bold)
-        texts = [dict(zip(self.header, row, strict=True)) for row in self.rows]
+        texts = [dict(zip(header, row, strict=True)) for row in rows]
         self.records = texts if records is None else [dict(record) for record in records]
 
     def __str__(self) -> str:
@@ -123,7 +124,8 @@ def side_by_side(
             the values of the last model by significance.
 
     Raises:
-        ValueError: there are comparisons and not two models, or a comparison has no row.
+        ValueError: there are comparisons and not two models, a comparison has no row, or a model
+            has the name of another column, such as `"metric"`.
 
     Example:
         >>> from torch import tensor
@@ -151,19 +153,35 @@ def side_by_side(
             "`comparisons` must name rows of a table of two models, got "
             f"{short(sorted(set(marks) - rows) or list(models))}."
         )
-    return _lay_out(readings, percent, known, _notes(found, marks), marks)
+    last = list(models)[-1] if marks else ""
+    return _lay_out(readings, percent, known, _notes(found, marks), {last: marks})
 
 
-def of_collection(collection: SummedCollection, percent: bool, confidence: float | None) -> Table:
-    """Make a table of one collection; see `RankingCollection.table`."""
+def of_collection(
+    collection: SummedCollection,
+    percent: bool,
+    confidence: float | None,
+    notes: Sequence[str] = (),
+) -> Table:
+    """Make a table of one collection, with further notes; see `RankingCollection.table`."""
     results = collection.results(confidence)
     readings = read_results(collection, results, keep_base=False, by_group=True)
-    return _lay_out({"value": readings}, percent, confidence, _notes({"": results}, {}), {})
+    below = [*_notes({"": results}, {}), *notes]
+    return _lay_out({"value": readings}, percent, confidence, below, {})
 
 
-def of_readings(columns: Models, confidence: float) -> Table:
-    """Make a table of the values of one model with intervals, and of reference values."""
-    return _lay_out(columns, True, confidence, (), {})
+def of_readings(
+    columns: Models, confidence: float, notes: Sequence[str], marks: Mapping[str, Mapping[str, str]]
+) -> Table:
+    """Make a table of the values of one model with intervals, and of reference values.
+
+    Args:
+        columns: the values, by the title of the column and the name of the row.
+        confidence: the confidence level of the intervals.
+        notes: lines below the rows.
+        marks: text after values, by the title of the column and the name of the row.
+    """
+    return _lay_out(columns, True, confidence, notes, marks)
 
 
 def _lay_out(
@@ -171,7 +189,7 @@ def _lay_out(
     percent: bool,
     confidence: float | None,
     notes: Sequence[str],
-    marks: Mapping[str, str],
+    marks: Mapping[str, Mapping[str, str]],
 ) -> Table:
     """Make a table of readings, one row per name and one column per model."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
@@ -182,14 +200,13 @@ def _lay_out(
         + [titles[name] + _unit(reading, percent) for name, reading in first.items()]
     ]
     bold: list[tuple[int, int]] = []
-    for number, (model, readings) in enumerate(models.items()):
+    for model, readings in models.items():
         found = [readings.get(name) for name in names]
-        is_last = number == len(models) - 1
-        ends = [marks.get(name, "") if is_last else "" for name in names]
+        ends = [marks.get(model, {}).get(name, "") for name in names]
         texts = ["" if x is None else _number(x, x.value, percent) for x in found]
         width = max(map(len, ends), default=0)
         columns.append(
-            [model, *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
+            [str(model), *(text + end.ljust(width) for text, end in zip(texts, ends, strict=True))]
         )
         best = [i for i, name in enumerate(names) if _is_best(model, name, models)]
         bold += [(i, len(columns) - 1) for i in best]
@@ -204,17 +221,28 @@ def _lay_out(
 
 
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
-    """Return the numbers of each row."""
+    """Return the numbers of each row, by the names of columns, which must differ."""
     records = []
     measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
     alone = len(models) == 1 or len(measured) == 1
+    columns = ["metric"]
+    for model, readings in models.items():
+        of, ones = "" if alone else f"{model} ", readings.values()
+        columns.append(str(model))
+        columns += [f"{of}{end}" for end in ("low", "high") if any(x.bounds for x in ones)]
+        columns += [f"{of}queries"] * any(x.number is not None for x in ones)
+    if twice := [column for column, number in Counter(columns).items() if number > 1]:
+        raise ValueError(
+            f"`models` must not have the name of another column of the table, got {short(twice[0])}"
+            "; rename the model."
+        )
     for name in names:
         record: dict[str, Any] = {"metric": titles[name]}
         for model, readings in models.items():
             if (one := readings.get(name)) is None:
-                record[model] = math.nan
+                record[str(model)] = math.nan
                 continue
-            record[model] = one.value
+            record[str(model)] = one.value
             of = "" if alone else f"{model} "
             if one.bounds is not None:
                 record |= dict(zip((f"{of}low", f"{of}high"), one.bounds, strict=True))

@@ -1,0 +1,206 @@
+"""The check of a backend at its first use in a process, so that it may be slow but never wrong.
+
+The backend answers a small fixed batch: ties, NaN, -0.0 and infinities, in four dtypes. If an
+answer differs from that of `reference`, or raises, the process uses `reference` instead.
+
+There is no lock, which a forked process would inherit: threads that meet here all make the check.
+"""
+
+import platform
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.backends.reference import UNRETRIEVED, Reference
+
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+#: the reasons why backends are disabled in this process, by name
+disabled: dict[str, str] = {}
+
+# More columns than one block of any backend, and not a multiple of one.
+_COLUMNS = 523
+
+
+def passes(backend: Reference) -> bool:
+    """Return whether a backend answers the batch as `reference` does; else warn and disable it."""
+    if backend.name in disabled:
+        return False
+    try:
+        wrong = next(_differences(backend), None)
+    except Exception as error:  # a library, a compiler or a driver may raise anything
+        wrong = f"raises {error!r}"
+    if wrong is None:
+        backend.is_proven = True
+        return True
+    disable(backend.name, wrong)
+    return False
+
+
+def disable(name: str, reason: str) -> None:
+    """Disable a backend in this process, and warn once."""
+    reason = f"{reason} on {platform.system()} {platform.machine()}"
+    if disabled.setdefault(name, reason) is reason:  # also if two threads meet here
+        warnings.warn(
+            f"the backend {name!r} {reason}. It is disabled in this process: `reference` replaces "
+            "it, with the same results but slower. Reinstall nextloc-metrics (for 'cpu') or "
+            "PyTorch (for 'cuda') for this machine, or set NEXTLOC_BACKEND=reference.",
+            stacklevel=2,
+        )
+
+
+def make_scores() -> Tensor:
+    """Return the scores of the batch, float64 `[N, C]`; every dtype holds the same numbers."""
+    row, column = np.arange(8)[:, None], np.arange(_COLUMNS)
+    scores = ((row * 41 + column * 97) % 61 - 30) / 4
+    scores[1, 3::100] = np.nan
+    scores[1, 5::200] = -np.nan
+    scores[2, ::2], scores[2, 1::4] = -0.0, 0.0
+    scores[3, ::7], scores[3, 3::7] = -np.inf, np.inf
+    scores[4], scores[5] = -np.inf, 1.0
+    scores[6, 8::9] = 8.0
+    scores[7, 20] = np.nan
+    return torch.from_numpy(scores)  # unlike `torch.tensor`, never on a default device
+
+
+def _differences(backend: Reference) -> Iterator[str]:
+    """Yield how the answers differ from those of `reference`."""
+    tally = backend.tallies_scores
+    with torch.no_grad():
+        scores = make_scores()
+        expected = _answers(Reference(), scores, tally)
+        for dtype in DTYPES:
+            for name, found in _answers(backend, _rows(scores, dtype), tally).items():
+                if not _are_equal(found, expected[name]):
+                    yield f"differs from `reference` in `{name}` of {dtype}"
+        for name, arguments in _INTEGERS.items():
+            found, wanted = (getattr(one, name)(*arguments) for one in (backend, Reference()))
+            if not torch.equal(found, wanted):
+                yield f"differs from `reference` in `{name}`"
+
+
+def check_survey(
+    survey: Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]],
+    device: torch.device,
+    dtype: torch.dtype,
+) -> None:
+    """Raise if a kernel for one device and dtype answers the batch otherwise than `reference`.
+
+    Args:
+        survey: returns `above` and `tied` in one tensor `[2, N, M]`, and `best`.
+        device: the device.
+        dtype: the dtype of the scores.
+    """
+    scores = make_scores()
+    rows = _rows(scores, dtype, device)
+    for width in (1, 3):
+        own = scores.gather(1, _RELEVANT[:, :width])
+        counts, best = survey(rows, own.to(device, dtype), True)
+        found = *counts.cpu().masked_fill(own.isnan(), 0), best.cpu()  # a NaN counts nothing
+        above, tied, first = Reference().survey(scores, own, True)
+        expected = above.masked_fill(own.isnan(), 0), tied, first
+        if not _are_equal(found, expected):
+            raise RuntimeError(f"it differs from `reference` in {dtype}")
+
+
+def _rows(scores: Tensor, dtype: torch.dtype, device: torch.device | str = "cpu") -> Tensor:
+    """Return the scores in rows that are not adjacent in memory."""
+    wide = torch.nn.functional.pad(scores, (1, 2), value=9.0)
+    return wide.to(device, dtype)[:, 1:-2]
+
+
+def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
+    return len(found) == len(expected) and all(map(torch.equal, found, expected))
+
+
+def _answers(backend: Reference, scores: Tensor, tally: bool) -> dict[str, Sequence[Tensor]]:
+    """Return the answers to the batch of scores; NaN as infinity, which equals itself."""
+    own = scores.gather(1, _RELEVANT)
+    values, ids = backend.first(scores, 9)
+    # tied candidates may come in any order, but each of them once
+    repeats = (ids.sort(1).values.diff(dim=1) == 0).sum()
+    of_ids = scores.gather(1, ids)
+    answers: dict[str, Any] = {
+        "survey": [*backend.survey(scores, own, True), *backend.survey(scores, own[:, :1], True)],
+        "first": [
+            *(x.double().nan_to_num(torch.inf, torch.inf) for x in (values, of_ids)),
+            repeats,
+        ],
+    }
+    if tally:
+        target, ignored = _RELEVANT[:, 0].contiguous(), int(_RELEVANT[0, 0])
+        if backend.tallies_scores:
+            found = backend.tally_scores(scores, target, ignored, _FORMULAS, _COLUMNS)
+            answers["tally_scores"] = found or ()
+        else:
+            answers["tally_scores"] = _tally(scores, target, ignored)
+    return answers
+
+
+def _discounts() -> Any:
+    """Return the sums of 1 / rank, and then of 1 / log2(rank + 1), over the first ranks."""
+    rank = np.arange(1, _COLUMNS + 1)
+    weights = 1 / rank, 1 / np.log2(rank + 1)
+    return np.concatenate([np.concatenate([[0], np.cumsum(weight)]) for weight in weights])
+
+
+# The table, the last rank of each formula, the start of its weight, and its divisor.
+_FORMULAS = (
+    _discounts(),
+    np.array([_COLUMNS, 10, 300]),
+    np.array([0, 0, _COLUMNS + 1]),
+    np.array([1.0, 3.0, 77.0]),
+)
+
+
+def _tally(scores: Tensor, target: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+    """Return the answer of `tally_scores` by its definition."""
+    kept = target != ignored
+    scores, target = scores[kept], target[kept]
+    own = scores.gather(1, target[:, None])
+    above, tied, best = Reference().survey(scores, own, True)
+    assert best is not None
+    lost = ~(own > -torch.inf)
+    above, tied = above.masked_fill(lost, UNRETRIEVED), tied.masked_fill(lost, 1)
+    table, last, start, divisor = map(torch.from_numpy, _FORMULAS)
+    first, end = above.minimum(last) + start, (above + tied).minimum(last) + start
+    values = (table[end] - table[first]) / tied.double() / divisor
+    fixed = [(one * 2**32 + 0.5).long().sum(0) for one in (values, values * values)]
+    sums = torch.stack([*fixed, torch.full_like(fixed[0], len(values))], dim=1)
+    decided = ~(scores.amax(1) == -torch.inf) & ~scores.isnan().any(1)
+    kinds = best[decided & (best == target)], best[decided], target
+    return sums, torch.stack([ids.bincount(minlength=_COLUMNS + 1) for ids in kinds])
+
+
+def _ids(rows: int, columns: int) -> Tensor:
+    return torch.from_numpy(np.arange(rows * columns).reshape(rows, columns) * 37 % 29 - 1)
+
+
+#: relevant ids `[N, 3]`; the first id of the first query is in no other query
+_RELEVANT = torch.from_numpy(
+    np.array(
+        [
+            [511, 0, 522],
+            [4, 303, 5],  # beside a NaN, and two of them
+            [0, 1, 3],  # -0.0, 0.0 and another
+            [7, 10, 12],  # -inf, inf and another
+            [0, 1, 2],
+            [1, 510, 522],
+            [8, 9, 522],
+            [20, 21, 22],  # a NaN
+        ]
+    )
+)
+
+#: arguments for the functions of integers
+_INTEGERS: dict[str, Any] = {
+    "find": (_ids(5, 9), _ids(4, 5).T),
+    "find_true": (_ids(5, 13) > 20,),
+    "sort": (_ids(5, 40) << 31,),
+    "argsort": (_ids(5, 40) + 1,),
+    "histogram": (_ids(5, 40).flatten() + 1, 40),
+}

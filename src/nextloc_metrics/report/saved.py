@@ -1,0 +1,163 @@
+"""Files of counts: text and integers with a checksum; they hold no pickled code."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics import exact
+from nextloc_metrics.families.deciles import DecileKForRecall, DecileScore
+from nextloc_metrics.families.location_f1 import LocationF1
+from nextloc_metrics.geography import DistanceError
+from nextloc_metrics.messages import clip, describe
+from nextloc_metrics.report.clustered import ClusteredGroups
+
+# Version of the files that `write` makes.
+_VERSION = 2
+
+
+def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
+    """Write a header and arrays; an interrupted process leaves no partial file at `path`."""
+    text = json.dumps({"version": _VERSION, **header})
+    values: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        np.savez_compressed(
+            file, header=np.array(text), checksum=np.array(checksum(text, values)), **values
+        )
+    part.replace(path)
+
+
+def checksum(header: str, arrays: Mapping[str, Any]) -> str:
+    """Return a hash of the header and of the arrays with their names, dtypes and shapes."""
+    found = blake2b(header.encode(), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        found.update(repr((name, array.dtype.str, array.shape)).encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what `write` wrote.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ValueError: the file is cut, was changed, or is another file.
+    """
+    with path.open("rb") as file, refused(path):
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is cut, or no .npz file")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as packed:
+            if "header" not in packed.files:
+                raise ValueError("it has no header")
+            text = str(packed["header"])
+            header = json.loads(text)
+            if header["version"] != _VERSION:
+                raise ValueError(
+                    f"it has version {header['version']} and this release reads {_VERSION}"
+                )
+            known = str(packed["checksum"])
+            names = [name for name in packed.files if name not in ("header", "checksum")]
+            arrays = {name: packed[name] for name in names}
+        if checksum(text, arrays) != known:
+            raise ValueError("its checksum shows that it was changed")
+        return header, {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+@contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """Raise a ValueError that names the file if reading its content fails in any way."""
+    try:
+        yield
+    except Exception as error:
+        own = isinstance(error, ValueError) and "pickle" not in str(error)
+        reason = str(error) if own else f"reading it failed with {type(error).__name__}"
+        raise ValueError(
+            f"{path} must be a file that `Evaluation.save` wrote, but {clip(reason)}; "
+            "save the evaluation again."
+        ) from error
+
+
+def check_card(card: Mapping[str, int]) -> None:
+    """Raise if the numbers of the card are no numbers of queries."""
+    queries = card["queries"]
+    for name, number in card.items():
+        most = exact.MOST_QUERIES if name in ("queries", "broken_answers") else queries
+        if type(number) is not int or not 0 <= number <= most:
+            raise ValueError(f"`{clip(name)}` of its card is {clip(repr(number))}")
+
+
+def check_length(longest: Any) -> int:
+    """Return the length of the longest list, or raise if it is none."""
+    if type(longest) is not int or longest < 0:
+        raise ValueError(f"its longest list is {clip(repr(longest))}")
+    return longest
+
+
+def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
+    """Raise if a state cannot come from `queries` queries.
+
+    Args:
+        name: the name of the state, for the message.
+        member: the metric of the state.
+        state: the state.
+        queries: the number of queries that were added.
+    """
+    expected = member.state
+    if state.dtype != expected.dtype or state.shape != expected.shape:
+        raise ValueError(f"{clip(name)} is {describe(state)} and not {describe(expected)}")
+    counts, most, fits = state, queries, True
+    if isinstance(member, LocationF1):
+        hits, decisions, support = state.unbind()
+        totals = int(decisions.sum()), int(support.sum())
+        fits = bool((hits <= decisions.minimum(support)).all())
+        fits = fits and totals[0] <= totals[1] <= queries
+    elif isinstance(member, DistanceError):
+        counts = state[2:]
+        fits = check_sums(state[:3], queries) and bool(state[5:].sum() == state[2])
+    elif isinstance(member, DecileKForRecall):
+        fits = bool((state.sum(1) <= queries).all())
+    elif isinstance(member, DecileScore) or member.averages_scores:
+        counts = state[..., 2]
+        fits = check_sums(state, queries)
+    else:  # counts of predictions, of which a query has many
+        most = int(state.max())
+    if not fits or bool((counts < 0).any()) or bool((counts > most).any()):
+        raise ValueError(f"the counts of {clip(name)} are out of bounds")
+
+
+def check_sums(state: Tensor, queries: int) -> bool:
+    """Return whether sums of scores in [0, 1], of squares, and counts `[..., 3]` fit together."""
+    total, squares, count = state.unbind(-1)
+    return bool(
+        ((squares >= 0) & (squares <= total) & (count >= 0) & (count <= queries)).all()
+        and (total <= count * exact.ONE).all()
+    )
+
+
+def check_pairs(name: str, member: ClusteredGroups, sums: Tensor) -> None:
+    """Raise if pairs, or their sums, do not fit the state of their metric."""
+    keys, most = member.keys, member.num_groups * member.num_clusters
+    in_order = keys.ndim == 1 and bool((keys.diff() > 0).all())
+    if (
+        keys.dtype != torch.int64
+        or not in_order
+        or (len(keys) and not 0 <= keys[0] <= keys[-1] < most)
+    ):
+        raise ValueError(f"the pairs of {clip(name)} are out of bounds")
+    if sums.dtype != torch.int64 or sums.shape != member.sums.shape:
+        raise ValueError(f"{clip(name)} is {describe(sums)} and not {describe(member.sums)}")
+    groups = keys // member.num_clusters
+    totals = torch.zeros_like(member.state).index_add_(0, groups, sums)
+    if not check_sums(sums, int(member.state[:, 2].sum())) or not torch.equal(totals, member.state):
+        raise ValueError(f"the pairs of {clip(name)} do not add up to its groups")

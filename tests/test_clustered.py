@@ -1,0 +1,181 @@
+"""With clusters, the intervals of groups come from the clusters within each group."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nextloc_metrics import AccuracyAtK, Grouped, report
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.report import page
+from nextloc_metrics.report.evaluation import Evaluation
+
+NUMBER = 240
+
+
+def batch() -> dict[str, Any]:
+    """Queries of users who differ, at hours; hour 9 is that of one user only."""
+    generator = np.random.default_rng(0)
+    user = generator.integers(0, 12, NUMBER)
+    hour = generator.integers(0, 3, NUMBER)
+    hour[user == 5] = 9
+    target = generator.integers(0, 9, NUMBER)
+    hit = generator.random(NUMBER) < user / 12
+    return {
+        "preds": np.where(hit, target, (target + 1) % 9)[:, None],
+        "target": target,
+        "groups": {"user": np.array([f"user {x}" for x in user]), "hour": hour},
+        "mask": np.arange(NUMBER) % 7 > 0,
+    }
+
+
+def evaluate(rows: Any = slice(None), **options: Any) -> Evaluation:
+    """Evaluate some rows."""
+    data = batch()
+    return report.evaluate(
+        data["preds"][rows],
+        data["target"][rows],
+        mask=data["mask"][rows],
+        groups={name: x[rows] for name, x in data["groups"].items()},
+        **{"k": 1, "cluster": "user", "num_locations": 9, **options},
+    )
+
+
+def clustered(hits: Any, users: Any, confidence: float) -> tuple[float, float]:
+    """The interval of these queries alone, clustered; tests of intervals have its definition."""
+    number = np.unique(users, return_inverse=True)[1]
+    metric = Grouped(AccuracyAtK(1), int(number.max()) + 1, average="queries")
+    metric.update(torch.tensor(hits)[:, None].long(), torch.ones(len(hits)).long(), groups=number)
+    low, high = metric.interval(confidence)
+    return float(low), float(high)
+
+
+def rows_of(e: Evaluation, kind: str) -> dict[str, Any]:
+    """The accuracies of a table by group, by the group's name."""
+    rows = {str(record["metric"]): record for record in e.groups[kind].records}
+    return {name.removeprefix("acc_at_1, "): x for name, x in rows.items() if "acc_at" in name}
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_the_interval_of_a_group_is_that_of_its_clusters(confidence: float) -> None:
+    """By the definition; the value and the number of queries do not depend on the clusters."""
+    data = batch()
+    e, alone = evaluate(confidence=confidence), evaluate(confidence=confidence, cluster=None)
+    hits = (data["preds"][:, 0] == data["target"]).astype(float)
+    for hour in (0, 1, 2):
+        found, plain = rows_of(e, "hour")[str(hour)], rows_of(alone, "hour")[str(hour)]
+        rows = data["mask"] & (data["groups"]["hour"] == hour)
+        expected = clustered(hits[rows], data["groups"]["user"][rows], confidence)
+        assert (found["low"], found["high"]) == pytest.approx(expected, abs=1e-6)
+        assert found["value"] == plain["value"] == pytest.approx(hits[rows].mean())
+        assert found["queries"] == plain["queries"] == rows.sum()
+        assert found["low"] < plain["low"] < plain["high"] < found["high"]  # users differ
+    alone_at_nine = rows_of(e, "hour")["9"]
+    assert (alone_at_nine["low"], alone_at_nine["high"]) == (0, 1)  # one user tells nothing
+    assert rows_of(e, "hour")["9"]["value"] == rows_of(alone, "hour")["9"]["value"]
+
+
+def test_one_group_has_the_interval_of_all() -> None:
+    """A group of all queries has the interval of the headline, of distances too."""
+    generator = np.random.default_rng(1)
+    users = generator.integers(0, 30, 300)
+    e = report.evaluate(
+        (generator.normal(size=(300, 9)) + 3 * np.eye(9)[users % 9]).astype(np.float32),
+        users % 9,
+        groups={"user": users, "all": ["all"] * 300},
+        cluster="user",
+        locations=Locations.from_metres(range(0, 9000, 1000), range(9)),
+    )
+    records = {record["metric"]: record for record in e.groups["all"].records}
+    assert set(e.intervals) == {str(name).removesuffix(", all") for name in records}
+    for name, (low, high) in e.intervals.items():
+        record = records[f"{name}, all"]
+        assert (record["low"], record["high"]) == pytest.approx((low, high), rel=1e-6)
+
+
+def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() -> None:
+    """Of one user there are only queries; a note says so, and which intervals are clustered."""
+    e, alone = evaluate(train_counts=range(9)), evaluate(cluster=None, train_counts=range(9))
+    assert rows_of(e, "user") == rows_of(alone, "user")
+    assert e.groups["user"].notes[-1] == "intervals: queries independent"
+    assert e.groups["hour"].notes[-1] == "intervals: clustered by user"
+    assert e.deciles is not None
+    assert e.deciles.notes[-1] == "intervals: queries independent"
+    assert not any("intervals" in note for note in alone.groups["hour"].notes)
+    html = e.to_html()
+    assert "acc_at_1 by hour; intervals: clustered by user" in html
+    assert "acc_at_1 by user; intervals: queries independent" in html
+    assert "by popularity of the target; intervals: queries independent" in html
+    assert "intervals:" not in alone.to_html().replace("<dt>intervals", "")
+
+
+def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the confidence of the evaluation, of groups and deciles."""
+    pytest.importorskip("matplotlib")
+    e = evaluate(confidence=0.8, train_counts=range(1, 10))
+    drawn: dict[str, Any] = {}
+
+    def draw(caption: str, draw: Any, *arguments: Any) -> str:
+        figure, axes = draw(*arguments)
+        bars = [x for x in axes.containers if type(x).__name__ == "ErrorbarContainer"]
+        if bars and len(bars) == 1:
+            drawn[caption] = bars[0].lines[2][0].get_segments()
+        import matplotlib.pyplot as plt
+
+        plt.close(figure)
+        return ""
+
+    monkeypatch.setattr(page, "_picture", draw)
+    e.to_html()
+    found = drawn["acc_at_1 by hour; intervals: clustered by user"]
+    for segment, record in zip(found, rows_of(e, "hour").values(), strict=False):
+        if not math.isnan(record["low"]):
+            assert segment[:, 1] == pytest.approx([record["low"], record["high"]], abs=1e-6)
+    assert e.deciles is not None
+    records = {record["metric"]: record for record in e.deciles.records}
+    found = drawn["ndcg_at_1 by popularity of the target; intervals: queries independent"]
+    lows = [x["low"] for name, x in records.items() if str(name).startswith("ndcg")]
+    lowest = sorted(segment[0, 1] for segment in found if len(segment))
+    assert lowest == pytest.approx(sorted(x for x in lows if not math.isnan(x)), abs=1e-6)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.permutations(range(NUMBER)), st.lists(st.integers(0, NUMBER), max_size=3))
+def test_parts_add_up(order: list[int], cuts: list[int]) -> None:
+    """Any split of the queries gives equal tables, with users and hours in some parts only."""
+    parts = np.split(np.array(order), sorted(cuts))
+    merged = report.merge([evaluate(part) for part in parts if len(part)])
+    assert str(merged.groups) == str(evaluate().groups)
+
+
+def test_files_hold_the_pairs(tmp_path: Path) -> None:
+    """Also of merged parts."""
+    halves = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for path, rows in zip(halves, (slice(0, 100), slice(100, NUMBER)), strict=True):
+        evaluate(rows).save(path)
+    report.merge(halves).save(tmp_path / "both.npz")
+    assert str(report.merge([tmp_path / "both.npz"]).groups) == str(evaluate().groups)
+
+
+def test_many_pairs_take_no_more_memory_than_queries() -> None:
+    """A thousand users at a thousand places: a row for each pair that occurs."""
+    users, places = np.arange(2000) % 1000, np.arange(2000) // 2 % 1000
+    e = report.evaluate(
+        np.zeros((2000, 1), int),
+        np.arange(2000) % 2,
+        groups={"user": users, "place": places},
+        cluster="user",
+        k=1,
+    )
+    (member, *_) = e._counted.clustered.values()
+    assert len(member.sums) == len(set(zip(users.tolist(), places.tolist(), strict=True))) == 2000
+    by_place = Grouped(AccuracyAtK(1), 1000)
+    by_place.update(np.zeros((2000, 1), int), np.arange(2000) % 2, groups=places)
+    assert torch.equal(member.compute(), by_place.compute())

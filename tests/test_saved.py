@@ -1,0 +1,223 @@
+"""A file of counts is read as it was written, or it is an error that names the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nextloc_metrics import report
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.report import saved
+from nextloc_metrics.report.evaluation import Evaluation
+
+REFUSED = "counts.npz must be a file that `Evaluation.save` wrote"
+
+
+def evaluation() -> Evaluation:
+    """An evaluation with a state of every kind."""
+    generator = np.random.default_rng(0)
+    return report.evaluate(
+        generator.integers(0, 6, (40, 9)).astype(np.float32),
+        generator.integers(0, 9, 40),
+        k=(1, 3),
+        groups={"user": [f"user {x % 7}" for x in range(40)], "hour": [x % 3 for x in range(40)]},
+        cluster="user",
+        train_counts=[5, 0, 3, 1, 1, 0, 9, 2, 4],
+        locations=Locations.from_metres(range(9), range(9)),
+        exclude=[[8]] * 40,
+        exempt_target=True,
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of counts of the evaluation."""
+    path = tmp_path / "counts.npz"
+    evaluation().save(path)
+    return path
+
+
+def contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header and the arrays of a file."""
+    with np.load(path) as packed:
+        arrays = {name: packed[name] for name in packed.files}
+    del arrays["checksum"]
+    return json.loads(str(arrays.pop("header"))), arrays
+
+
+def rewrite(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write another content, with its right checksum."""
+    text = json.dumps(header)
+    check = saved.checksum(text, arrays)
+    np.savez(path, header=np.array(text), checksum=np.array(check), **arrays)
+
+
+def test_what_was_saved_is_read(path: Path) -> None:
+    """All numbers and tables are those of the evaluation."""
+    whole = evaluation()
+    for _ in range(2):
+        read = report.merge([path])
+        assert str(read) == str(whole)
+        assert read.to_markdown() == whole.to_markdown()
+        rewrite(path, *contents(path))  # as the changes below, but without a change
+
+
+def test_a_changed_byte_is_an_error_or_changes_nothing(tmp_path: Path) -> None:
+    """Whichever byte is changed; a few, such as the time of writing, are not read."""
+    path = tmp_path / "counts.npz"
+    report.evaluate([[3, 5], [4, 2]], [3, 2], k=1, num_locations=9).save(path)
+    written = path.read_bytes()
+    expected = str(report.merge([path]))
+    refused = unchanged = 0
+    places = range(0, len(written), 7)
+    for at in places:
+        changed = bytearray(written)
+        changed[at] ^= 1 << at % 8
+        path.write_bytes(changed)
+        try:
+            found = report.merge([path])
+        except ValueError as error:
+            refused += REFUSED in str(error) and len(str(error)) < 300 + len(str(path))
+        else:
+            unchanged += str(found) == expected
+    assert refused + unchanged == len(places)
+    assert refused > unchanged
+
+
+def test_a_cut_file_is_an_error(path: Path) -> None:
+    """Wherever it is cut."""
+    written = path.read_bytes()
+    for size in {*range(0, len(written), 997), len(written) - 1}:
+        path.write_bytes(written[:size])
+        with pytest.raises(ValueError, match=REFUSED):
+            report.merge([path])
+
+
+def negate(name: str) -> Callable[[Any, Any], None]:
+    """Negate one array."""
+
+    def change(_header: Any, arrays: Any) -> None:
+        arrays[name] = -arrays[name]
+
+    return change
+
+
+def put(name: str, at: Any, value: int) -> Callable[[Any, Any], None]:
+    """Set one number of an array."""
+
+    def change(_header: Any, arrays: Any) -> None:
+        arrays[name][at] = value
+
+    return change
+
+
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "a key is missing": lambda _, arrays: arrays.pop("/mrr"),
+    "a key too many": lambda _, arrays: arrays.update(more=np.zeros(3, np.int64)),
+    "a wrong shape": lambda _, arrays: arrays.update({"/mrr": np.zeros(4, np.int64)}),
+    "a wrong dtype": lambda _, arrays: arrays.update({"/mrr": np.zeros(3)}),
+    "negated sums": negate("/mrr"),
+    "negated sums of groups": negate("by user/mrr"),
+    "negated counts": negate("/f1"),
+    "negated distances": negate("/mean_distance"),
+    "negated deciles": negate("deciles/ndcg_at_3_decile_01"),
+    "negated k of deciles": negate("deciles/k_for_recall_50_decile_01"),
+    "negated shares": negate("deciles/prediction_share_at_3_decile_01"),
+    "negated references": negate("most frequent/mrr"),
+    "negated visits": negate("train_counts"),
+    "negated pairs": negate("sums by hour/mrr"),
+    "pairs that do not add up": put("sums by hour/mrr", (0, 2), 0),
+    "pairs in another order": lambda _, x: x.update({"pairs of hour": x["pairs of hour"][::-1]}),
+    "a pair of no group": put("pairs of hour", -1, 21),
+    "pairs in a wrong shape": lambda _, x: x.update({"pairs of hour": x["pairs of hour"][None]}),
+    "too few pairs": lambda _, x: x.update({"pairs of hour": x["pairs of hour"][:-1]}),
+    "no pairs": lambda _, arrays: arrays.pop("pairs of hour"),
+    "more than one for each query": put("optimistic/mrr", 0, 41 << 32),
+    "squares above scores": put("optimistic/mrr", 1, 1 << 40),
+    "more scores than queries": put("optimistic/mrr", 2, 41),
+    "groups that do not add up": put("by user/mrr", (0, 2), 30),
+    "more hits than decisions": put("/f1", (0, 8), 30),
+    "more targets than queries": put("/f1", (2, 8), 50),
+    "more k than queries": put("deciles/k_for_recall_50_decile_01", (1, 1), 41),
+    "distances in no bin": put("/median_distance", 5, 41),
+    "another bin": put("bin_of", 0, 2),
+    "other coordinates": put("points", (0, 0), 7),
+    "k": lambda header, _: header["setting"].update(k=[1, 5]),
+    "a negative k": lambda header, _: header["setting"].update(k=[-3]),
+    "no k": lambda header, _: header["setting"].pop("k"),
+    "a k of text": lambda header, _: header["setting"].update(k="abc"),
+    "a number as k": lambda header, _: header["setting"].update(k=3),
+    "huge k": lambda header, _: header["setting"].update(k=[1, 10**30]),
+    "many locations": lambda header, _: header["setting"].update(num_locations=10**12),
+    "confidence": lambda header, _: header["setting"].update(confidence=95),
+    "a cluster of no group": lambda header, _: header["setting"].update(cluster="city"),
+    "groups": lambda header, _: header["setting"].update(groups=["user"]),
+    "labels": lambda header, _: header["labels"].update(user=["ann"]),
+    "labels twice": lambda header, _: header["labels"].update(hour=["1", "1", "2"]),
+    "no labels": lambda header, _: header.pop("labels"),
+    "no queries": lambda header, _: header["card"].pop("queries"),
+    "fewer queries": lambda header, _: header["card"].update(queries=39),
+    "text on the card": lambda header, _: header["card"].update(tied="many"),
+    "a negative number on the card": lambda header, _: header["card"].update(tied=-1),
+    "more tied than queries": lambda header, _: header["card"].update(tied=41),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_content_is_an_error(name: str, path: Path) -> None:
+    """With the old checksum always, and with a new one if the numbers do not fit."""
+    header, arrays = contents(path)
+    CHANGES[name](header, arrays)
+    rewrite(path, header, arrays)
+    with pytest.raises(ValueError, match=REFUSED):
+        report.merge([path])
+
+
+def test_a_plausible_change_is_found_by_the_checksum(path: Path) -> None:
+    """One hit more is within all bounds."""
+    header, arrays = contents(path)
+    with np.load(path) as packed:
+        check = packed["checksum"]
+    arrays["optimistic/mrr"][:2] += 1
+    np.savez(path, header=np.array(json.dumps(header)), checksum=check, **arrays)
+    with pytest.raises(ValueError, match=r"its checksum shows that it was changed; save the"):
+        report.merge([path])
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    """Another .npz, an .npy, a file of Parquet, pickled objects: not with NumPy's advice."""
+    path = tmp_path / "counts.npz"
+    with path.open("wb") as file:
+        np.savez(file, preds=np.zeros((2, 3)), target=np.zeros(2))
+    with pytest.raises(ValueError, match=rf"{REFUSED}, but it has no header"):
+        report.merge([path])
+    for objects in (np.array("{}"), np.array({}, dtype=object), np.zeros(2)):
+        with path.open("wb") as file:
+            np.savez(file, header=objects)
+        with pytest.raises(ValueError, match=REFUSED) as found:
+            report.merge([path])
+        assert "pickle" not in str(found.value)
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ValueError, match=rf"{REFUSED}, but it is cut, or no .npz file"):
+        report.merge([path])
+
+
+def test_the_command_names_another_file(tmp_path: Path) -> None:
+    """`merge gru.parquet` says what the file must be."""
+    runner = pytest.importorskip("click.testing").CliRunner()
+    frame = pytest.importorskip("pandas").DataFrame
+    pytest.importorskip("pyarrow")
+    from nextloc_metrics.report.command import main
+
+    path = tmp_path / "gru.parquet"
+    frame({"preds": [[1, 2]], "target": [1]}).to_parquet(path)
+    done = runner.invoke(main, ["merge", str(path)])
+    assert done.exit_code == 1
+    assert "gru.parquet must be a file that `Evaluation.save` wrote" in done.output
+    assert "pickle" not in done.output
