@@ -16,13 +16,8 @@ import torch
 from harness import Contestants, report, write
 from torch import Tensor
 
-from nextloc_metrics import (
-    Ranking,
-    backends,
-    counting,
-    next_location_metrics,
-    recommendation_metrics,
-)
+from nextloc_metrics import Ranking, backends, next_location_metrics, recommendation_metrics
+from nextloc_metrics.ranking import counting
 
 Run = Callable[[], object]
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from check_ins import CheckIns, read_or_simulate, score_test_part
 from models import Markov, MostVisited
 from nextloc_metrics import DecileNDCG, PopularityBins, RankingCollection, decile_metrics, plotting
-from nextloc_metrics.families.popularity import By
+from nextloc_metrics.metrics.bins import By
 
 K = 5
 COLUMNS = {

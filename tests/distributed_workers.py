@@ -54,16 +54,16 @@ from nextloc_metrics import (
     RecallAtK,
     SequenceAccuracy,
     decile_metrics,
-    exact,
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.base.summed import all_reduce
 from nextloc_metrics.distributed import PaddedDataset
-from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
-from nextloc_metrics.families.location_f1 import LocationTally
-from nextloc_metrics.mean import RecordMetric
-from nextloc_metrics.state import all_reduce
+from nextloc_metrics.means import exact
+from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
+from nextloc_metrics.metrics.location_f1 import LocationTally
 
 TIME_OUT = timedelta(seconds=60)
 

@@ -22,7 +22,7 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
-from nextloc_metrics.arrays import as_tensor
+from nextloc_metrics.arguments.arrays import as_tensor
 
 pd = pytest.importorskip("pandas")
 

@@ -20,7 +20,7 @@ from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, BinaryMatth
 
 import distributed_workers as work
 from nextloc_metrics import click_through_metrics
-from nextloc_metrics.families.click_through import LogLoss
+from nextloc_metrics.metrics.click_through import LogLoss
 from strategies import same, split, updated
 
 KEYS = ["log_loss", "auc", "pr_auc", "accuracy", "precision", "recall", "f1", "mcc"]

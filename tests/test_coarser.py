@@ -74,7 +74,7 @@ def test_sums_are_rounded_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPat
         )
         assert same(coarser.scores(preds)[:, parent], preds[:, parents == parent].amax(1))
     for at_once in (1, 17_000):
-        monkeypatch.setattr("nextloc_metrics.families.coarser._AT_ONCE", at_once)
+        monkeypatch.setattr("nextloc_metrics.metrics.coarser._AT_ONCE", at_once)
         assert same(coarser.scores(preds, by="sum"), found)
     assert same(torch.cat([coarser.scores(row[None], by="sum") for row in preds]), found)
 

@@ -41,8 +41,8 @@ from nextloc_metrics import (
     next_location_metrics,
 )
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.families.click_through import LogLoss
-from nextloc_metrics.options import describe_option
+from nextloc_metrics.base.options import describe_option
+from nextloc_metrics.metrics.click_through import LogLoss
 from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
 
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)

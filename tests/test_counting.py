@@ -25,14 +25,14 @@ from nextloc_metrics import (
     Ranking,
     RecallAtK,
     backends,
-    counting,
     functional,
     next_location_metrics,
     recommendation_metrics,
     scoring,
-    weights,
 )
 from nextloc_metrics.backends import UNRETRIEVED, cpu, reference
+from nextloc_metrics.ranking import counting
+from nextloc_metrics.scoring import weights
 from strategies import SCORES, dirty_scores
 
 #: some tests are of the backend in C alone

@@ -31,8 +31,8 @@ from nextloc_metrics import (
     recommendation_metrics,
     scoring,
 )
-from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
-from nextloc_metrics.mean import RecordMetric
+from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import CASES, Case, named, state
 
 NEEDS_DEVICE = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -33,7 +33,7 @@ from nextloc_metrics import (
     RankingCollection,
     decile_metrics,
 )
-from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
+from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import examples
 
 Options = dict[str, Any]

@@ -196,14 +196,14 @@ INNER_NAMES = {
 
 # Classes of other modules that a user meets.
 MET = {
-    "nextloc_metrics.families.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
-    "nextloc_metrics.families.recommended.RecommendedTally": "has members of `Coverage`",
-    "nextloc_metrics.families.visits.GroupShare": "is in `exploration_metrics`",
-    "nextloc_metrics.families.visits.NewDecision": "is in `exploration_metrics`",
-    "nextloc_metrics.metric.RankingTally": "is the base of metrics that are no mean",
-    "nextloc_metrics.record.Ranks": "has the members of `Ranking`",
-    "nextloc_metrics.record.TopCandidates": "is returned by `Ranking.top_candidates`",
-    "nextloc_metrics.state.SummedMetric": "has hooks of metrics that are no mean",
+    "nextloc_metrics.metrics.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
+    "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
+    "nextloc_metrics.metrics.visits.GroupShare": "is in `exploration_metrics`",
+    "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
+    "nextloc_metrics.base.ranking_metric.RankingTally": "is the base of metrics that are no mean",
+    "nextloc_metrics.arguments.record.Ranks": "has the members of `Ranking`",
+    "nextloc_metrics.arguments.record.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 
 

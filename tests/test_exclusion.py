@@ -85,7 +85,7 @@ def test_the_first_candidates_are_those_of_the_candidates_that_are_left() -> Non
 
 def test_rows_are_copied_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result does not depend on the number of rows that are copied at once."""
-    from nextloc_metrics import exclusion
+    from nextloc_metrics.ranking import exclude as exclusion
 
     scores, target, excluded = batch(torch.float32)
     expected = Ranking.from_scores(scores, target, exclude=excluded, top=3)

@@ -22,7 +22,7 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
-from nextloc_metrics.metric import score_together
+from nextloc_metrics.base.ranking_metric import score_together
 from strategies import RANKING_CASES, Case
 
 WITH_FORMULA = [

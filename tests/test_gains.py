@@ -22,9 +22,9 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     RankingMetric,
-    exact,
     scoring,
 )
+from nextloc_metrics.means import exact
 from strategies import RANKING_CASES, Case
 
 Grades = list[float]

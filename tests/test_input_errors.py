@@ -38,7 +38,7 @@ from nextloc_metrics import (
     report,
 )
 from nextloc_metrics.distributed import padding_mask
-from nextloc_metrics.families.visits import GroupShare
+from nextloc_metrics.metrics.visits import GroupShare
 from strategies import CASES, LOCATIONS, Case, batch, same, state, updated
 
 WITH_K: list[Any] = [AccuracyAtK, MRR, NDCGAtK, MAPAtK, PrecisionAtK, RecallAtK, F1AtK]

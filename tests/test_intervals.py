@@ -32,7 +32,7 @@ from nextloc_metrics import (
     functional,
     next_location_metrics,
 )
-from nextloc_metrics.intervals import Estimate, of_clusters, t_quantile
+from nextloc_metrics.means.intervals import Estimate, of_clusters, t_quantile
 from strategies import batch, same, updated
 
 

@@ -18,7 +18,7 @@ from nextloc_metrics import (
     RankingCollection,
     Record,
 )
-from nextloc_metrics.batch import Batch
+from nextloc_metrics.arguments.batch import Batch
 
 SCORES = tensor([[0.75, 0.25, 0.0], [0.5, 0.5, 0.0], [0.25, 0.75, 0.0], [1.0, 0.0, 0.0]])
 TARGET, USER = tensor([0, 0, 0, 0]), tensor([0, 0, 1, 1])

@@ -33,7 +33,7 @@ from nextloc_metrics import (
     plotting,
     recommendation_metrics,
 )
-from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
+from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from strategies import CASES, LOCATIONS, Case, batch, updated
 
 matplotlib = pytest.importorskip("matplotlib", reason="pictures need matplotlib")

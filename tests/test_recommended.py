@@ -112,11 +112,11 @@ def test_many_candidates_with_ties_in_every_dtype(
     preds, target = dirty_scores(30, 50, dtype), torch.arange(30)
     expected = counts_of([first_of_scores(row, k) for row in preds.tolist()], 50)
     for at_once in (1, 120, 1 << 20):
-        monkeypatch.setattr("nextloc_metrics.families.recommended._AT_ONCE", at_once)
+        monkeypatch.setattr("nextloc_metrics.metrics.recommended._AT_ONCE", at_once)
         metric = Coverage(50, k)
         metric.update(preds, target)
         assert metric.counts.tolist() == expected
-    monkeypatch.setattr("nextloc_metrics.families.recommended.must_not_sync", lambda values: True)
+    monkeypatch.setattr("nextloc_metrics.metrics.recommended.must_not_sync", lambda values: True)
     metric.reset()
     metric.update(preds, target)
     assert metric.counts.tolist() == expected

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, scoring
-from nextloc_metrics.record import Queries
+from nextloc_metrics.arguments.record import Queries
 
 Score = Callable[[Ranking], Tensor]
 

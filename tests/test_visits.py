@@ -17,7 +17,7 @@ from nextloc_metrics import (
     exploration_metrics,
     previously_visited,
 )
-from nextloc_metrics.families.visits import GroupShare, NewDecision
+from nextloc_metrics.metrics.visits import GroupShare, NewDecision
 
 CHECK_INS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=30)
 

@@ -14,21 +14,12 @@ from nextloc_metrics import (
     report,
     scoring,
 )
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.families.coarser import Coarser
-from nextloc_metrics.families.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
-from nextloc_metrics.families.exposure import DecileCoverage, DecilePredictionShare
-from nextloc_metrics.families.grouped import Grouped
-from nextloc_metrics.families.location_f1 import LocationF1, LocationPrecision, LocationRecall
-from nextloc_metrics.families.per_query import PerQueryScores
-from nextloc_metrics.families.popularity import PopularityBins
-from nextloc_metrics.families.recommended import AveragePopularity, Coverage, Gini
-from nextloc_metrics.families.sequences import SequenceAccuracy
-from nextloc_metrics.families.visits import Visits, exploration_metrics, previously_visited
-from nextloc_metrics.labels import GroupLabels
-from nextloc_metrics.mean import MeanMetric
-from nextloc_metrics.metric import RankingMetric
-from nextloc_metrics.metrics import (
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.record import Queries, Record
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.metrics.at_k import (
     MRR,
     AccuracyAtK,
     F1AtK,
@@ -38,16 +29,25 @@ from nextloc_metrics.metrics import (
     PrecisionAtK,
     RecallAtK,
 )
-from nextloc_metrics.needs import Needs
-from nextloc_metrics.presets import (
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.coarser import Coarser
+from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
+from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
+from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.metrics.location_f1 import LocationF1, LocationPrecision, LocationRecall
+from nextloc_metrics.metrics.per_query import PerQueryScores
+from nextloc_metrics.metrics.presets import (
     click_through_metrics,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
 )
-from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.record import Queries, Record
+from nextloc_metrics.metrics.recommended import AveragePopularity, Coverage, Gini
+from nextloc_metrics.metrics.sequences import SequenceAccuracy
+from nextloc_metrics.metrics.visits import Visits, exploration_metrics, previously_visited
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report import plotting, tables
 
 __all__ = [

@@ -20,8 +20,8 @@ import torch.distributed
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
 
-from nextloc_metrics.checks import as_int, check_positive
-from nextloc_metrics.messages import short
+from nextloc_metrics.arguments.checks import as_int, check_positive
+from nextloc_metrics.arguments.messages import short
 
 Row = TypeVar("Row")
 

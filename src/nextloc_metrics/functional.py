@@ -19,16 +19,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arrays import Array
-from nextloc_metrics.checks import check_choice
-from nextloc_metrics.families.location_f1 import (
-    Average,
-    LocationF1,
-    LocationPrecision,
-    LocationRecall,
-)
-from nextloc_metrics.metric import RankingMetric, RankingTally
-from nextloc_metrics.metrics import (
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.base.ranking_metric import RankingMetric, RankingTally
+from nextloc_metrics.metrics.at_k import (
     MRR,
     AccuracyAtK,
     F1AtK,
@@ -37,7 +31,13 @@ from nextloc_metrics.metrics import (
     PrecisionAtK,
     RecallAtK,
 )
-from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.metrics.location_f1 import (
+    Average,
+    LocationF1,
+    LocationPrecision,
+    LocationRecall,
+)
+from nextloc_metrics.ranking.ranking import Ranking
 
 Reduction = Literal["mean", "none"]
 

@@ -19,10 +19,10 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.backends.reference import UNLISTED, UNRETRIEVED, Reference, must_not_sync
-from nextloc_metrics.messages import short
 
 __all__ = ["UNLISTED", "UNRETRIEVED", "Reference", "available", "choose", "must_not_sync", "use"]
 

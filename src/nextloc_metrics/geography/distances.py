@@ -9,16 +9,16 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics import exact, intervals
+from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, choose
-from nextloc_metrics.checks import check_choice, check_number, check_positive
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries, finish_scores
 from nextloc_metrics.geography.locations import Locations, check_locations
-from nextloc_metrics.mean import MeanMetric
-from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingMetric, counted_queries, finish_scores
-from nextloc_metrics.needs import Needs
-from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.scoring import any_of_block
+from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.scoring.formulas import any_of_block
 
 Undecided = Literal["largest", "skip"]
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arrays import Array, as_tensor
-from nextloc_metrics.checks import check_number
-from nextloc_metrics.messages import describe, short
-from nextloc_metrics.options import describe_option
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import check_number
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.options import describe_option
 
 #: mean radius of the Earth in km
 EARTH_RADIUS = 6371.0088

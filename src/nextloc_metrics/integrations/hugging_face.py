@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from nextloc_metrics.arrays import as_tensor
-from nextloc_metrics.checks import is_integer
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.messages import describe
-from nextloc_metrics.metric import RankingTally
+from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.ranking_metric import RankingTally
 
 #: the value with which the Trainer pads labels, logits and ids, and which losses ignore
 PADDING = -100

@@ -12,14 +12,16 @@ from torch import Tensor
 import nextloc_metrics.protocols.further as further
 import nextloc_metrics.protocols.measures as measures
 import nextloc_metrics.protocols.profiles as profiles
-from nextloc_metrics.arrays import Array
-from nextloc_metrics.checks import cut_offs
-from nextloc_metrics.messages import short
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.checks import cut_offs
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.display.lines import draw_audit
+from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.measures import Metric
 from nextloc_metrics.protocols.operations import NAMES, NAN
 from nextloc_metrics.protocols.protocol import Protocol
 from nextloc_metrics.protocols.queries import Given
-from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.ranking.ranking import Ranking
 
 # Scores that are ranked at once.
 _NUMBERS = 1 << 22
@@ -72,8 +74,6 @@ class Audit:
     @property
     def table(self) -> Any:
         """The findings as a `report.tables.Table`, in percent; its records are fractions."""
-        from nextloc_metrics.report.tables import Table
-
         several = any(one.model for one in self.findings)
         names = ["model"] * several
         names += ["protocol", "metric", "value", "exact", "difference", "why"]
@@ -125,8 +125,6 @@ class Audit:
             ModuleNotFoundError: matplotlib is not installed.
             ValueError: no finding is the accuracy at `k`.
         """
-        from nextloc_metrics.report.drawing import draw_audit
-
         kept = [one for one in self.findings if (one.metric.kind, one.metric.k) == ("hit", k)]
         if not kept:
             raise ValueError(f"`k` must be a cut-off of an accuracy in the audit, got {k}.")
@@ -239,7 +237,7 @@ class _Exact:
         step = max(1, _NUMBERS // given.preds.shape[1])
         parts = [
             Ranking.from_predictions(
-                given.preds[at : at + step], given.target[at : at + step], top=1, best_only=True
+                given.preds[at : at + step], given.target[at : at + step], best=True
             )
             for at in range(0, len(given.target), step)
         ]

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.protocols.operations import Blocks, Order, find_blocks, find_ranks
-from nextloc_metrics.ranking import Ranking, Ties
-from nextloc_metrics.weights import Weight
+from nextloc_metrics.ranking.ranking import Ranking, Ties
+from nextloc_metrics.scoring.weights import Weight
 
 Kind = Literal["hit", "precision", "f1", "reciprocal", "ndcg", "weighted f1", "count"]
 

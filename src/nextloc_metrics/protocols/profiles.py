@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nextloc_metrics.checks import cut_offs
+from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.protocols.measures import Kind, Metric
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source

@@ -11,11 +11,11 @@ from torch import Tensor
 
 import nextloc_metrics.protocols.measures as measures
 import nextloc_metrics.protocols.queries as queries
-from nextloc_metrics.arrays import Array
+from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.protocols.measures import Case, Metric
 from nextloc_metrics.protocols.operations import Blocks, Order
 from nextloc_metrics.protocols.queries import Given
-from nextloc_metrics.ranking import Ranking, Ties
+from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
-from nextloc_metrics.checks import is_integer
-from nextloc_metrics.messages import describe, short
+from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.messages import describe, short
 
 
 @dataclass(eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nextloc_metrics import exact, intervals
-from nextloc_metrics.families.grouped import Grouped
-from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.ranking.ranking import Ranking
 
 
 class ClusteredGroups(Grouped):

@@ -16,16 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.files.ids import Words, read_lists
+from nextloc_metrics.files.predictions import Predictions, read, suffix_of
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.messages import short
 from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation, evaluate
 from nextloc_metrics.report.evaluation import merge as merge_shards
-from nextloc_metrics.report.files import Predictions, read, suffix_of
-from nextloc_metrics.report.formats import one_line
-from nextloc_metrics.report.ids import Words, read_lists
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 

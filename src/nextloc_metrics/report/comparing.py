@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arrays import Array
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.comparison import Comparison, Test, holm
-from nextloc_metrics.comparison import compare as compare_scores
-from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingMetric
+from nextloc_metrics.analysis.comparison import Comparison, Test, holm
+from nextloc_metrics.analysis.comparison import compare as compare_scores
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.display.table import Table
 from nextloc_metrics.report.data import (
     Data,
     check_cluster,
@@ -22,7 +23,6 @@ from nextloc_metrics.report.data import (
     make_headline,
     read_data,
 )
-from nextloc_metrics.report.tables import Table
 
 
 @dataclass(repr=False)

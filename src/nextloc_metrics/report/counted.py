@@ -15,20 +15,20 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
-from nextloc_metrics.batch import Batch as Given
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.families.grouped import Average, Grouped
-from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.arguments.batch import Batch as Given
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.plan import Plan
+from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
-from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.labels import GroupLabels
-from nextloc_metrics.messages import short
-from nextloc_metrics.metric import RankingMetric
-from nextloc_metrics.metrics import AccuracyAtK
-from nextloc_metrics.plan import Plan
-from nextloc_metrics.presets import decile_metrics
-from nextloc_metrics.ranking import Ranking, Ties
+from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.grouped import Average, Grouped
+from nextloc_metrics.metrics.presets import decile_metrics
+from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.data import Batch, make_headline, sort_labels

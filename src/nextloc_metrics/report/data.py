@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arrays import Array, as_tensor, as_tensor_or_text
-from nextloc_metrics.checks import is_integer
-from nextloc_metrics.collection import RankingCollection
+from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.labels import GroupLabels
-from nextloc_metrics.messages import describe, short
-from nextloc_metrics.presets import next_location_metrics, recommendation_metrics
+from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 
 # Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20

@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from nextloc_metrics import analysis
-from nextloc_metrics.arrays import Array, as_tensor
-from nextloc_metrics.checks import as_int, cut_offs
-from nextloc_metrics.families.popularity import PopularityBins
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import as_int, cut_offs
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.readings import read_results
+from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.intervals import check_confidence
-from nextloc_metrics.messages import describe, short
+from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.protocols import Audit
+from nextloc_metrics.report import page
 from nextloc_metrics.report.counted import Counted, Setting, digest, digest_data, merge_counted
 from nextloc_metrics.report.data import (
     check_cluster,
@@ -23,10 +28,7 @@ from nextloc_metrics.report.data import (
     pair_with_clusters,
     read_data,
 )
-from nextloc_metrics.report.formats import one_line
-from nextloc_metrics.report.page import write_cell, write_page
-from nextloc_metrics.report.readings import Reading, read_results
-from nextloc_metrics.report.tables import Table, of_collection, of_readings
+from nextloc_metrics.report.page import write_cell
 
 Interval = tuple[float, float]
 
@@ -104,7 +106,25 @@ class Evaluation:
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
         """
-        return write_page(self, title, audit)
+        counted = self._counted
+        confidence = counted.setting.confidence
+        sections = {
+            "Result": page.show_headline(self.columns, self.table, self.skill, confidence),
+            **{
+                f"By {kind}": page.show_groups(kind, table, counted)
+                for kind, table in self.groups.items()
+            },
+        }
+        if counted.locations is not None:
+            sections["Distance"] = page.show_distances(counted)
+        if self.deciles is not None:
+            content = page.show_deciles(counted) + page.show_table(self.deciles)
+            sections["By popularity of the target"] = content
+        sections["Ties"] = page.show_ties(self.values, self.ties)
+        sections["Protocol"] = page.show_card(self.card)
+        if audit is not None:
+            sections["Under the protocols of other codebases"] = page.show_audit(audit)
+        return page.write_page(title, sections)
 
     def __repr__(self) -> str:
         lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]
@@ -326,7 +346,8 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
 def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:
     """Make the table of a part of the counts, with a note on its intervals."""
     notes = [*counted.note_lists(), *counted.note_intervals(kind)]
-    return of_collection(counted.parts[part], True, counted.setting.confidence, notes)
+    confidence = counted.setting.confidence
+    return counted.parts[part].table(intervals=True, confidence=confidence, notes=notes)
 
 
 def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:

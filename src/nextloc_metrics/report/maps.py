@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.collection import RankingCollection
-from nextloc_metrics.families.grouped import Grouped
-from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
-from nextloc_metrics.messages import short
-from nextloc_metrics.report.drawing import draw_bands
-from nextloc_metrics.report.readings import Reading, read
-from nextloc_metrics.report.style import (
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.readings import read
+from nextloc_metrics.display.lines import draw_bands
+from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.style import (
     Scale,
     add_grid,
     add_legend,
@@ -23,6 +22,8 @@ from nextloc_metrics.report.style import (
     make_axes,
     styled,
 )
+from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
+from nextloc_metrics.metrics.grouped import Grouped
 
 # More locations than this are drawn as hexagons.
 MOST_DOTS = 1000

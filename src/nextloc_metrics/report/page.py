@@ -8,22 +8,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from html import escape
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from nextloc_metrics.display.bars import Groups, draw_groups
+from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.lines import draw_readings
+from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.style import Scale, import_pyplot
+from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols import Audit
-from nextloc_metrics.report.bars import Groups, draw_groups
-from nextloc_metrics.report.drawing import draw_readings
-from nextloc_metrics.report.formats import one_line
+from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import by_group
-from nextloc_metrics.report.style import Scale, import_pyplot
-from nextloc_metrics.report.tables import Table
-
-if TYPE_CHECKING:
-    from nextloc_metrics.report.counted import Counted
-    from nextloc_metrics.report.evaluation import Evaluation
 
 # Tables with more rows are folded.
 _LONG = 12
@@ -53,70 +51,58 @@ footer { margin-top: 3rem; font-size: .8rem; }
 """
 
 
-def write_page(evaluation: Evaluation, title: str, audit: Audit | None = None) -> str:
-    """Return the page; see `Evaluation.to_html`."""
-    counted = evaluation._counted
-    sections = [_section("Result", _headline(evaluation))]
-    sections += [
-        _section(f"By {kind}", _by_group(kind, table, counted))
-        for kind, table in evaluation.groups.items()
-    ]
-    if counted.locations is not None:
-        sections.append(_section("Distance", _distance(counted)))
-    if evaluation.deciles is not None:
-        content = _by_decile(counted) + _table(evaluation.deciles)
-        sections.append(_section("By popularity of the target", content))
-    sections.append(_section("Ties", _ties(evaluation)))
-    sections.append(_section("Protocol", _card(evaluation.card)))
-    if audit is not None:
-        sections.append(_section("Under the protocols of other codebases", _audit(audit)))
+def write_page(title: str, sections: Mapping[str, str]) -> str:
+    """Return a page of sections, HTML by title."""
+    body = "".join(
+        f"<section>\n<h2>{escape(name)}</h2>\n{content}</section>\n"
+        for name, content in sections.items()
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"<h1>{escape(title)}</h1>\n{''.join(sections)}"
+        f"<h1>{escape(title)}</h1>\n{body}"
         f"<footer>nextloc-metrics {version('nextloc-metrics')}</footer>\n</body>\n</html>\n"
     )
 
 
-def _audit(audit: Audit) -> str:
+def show_audit(audit: Audit) -> str:
     """Show the values that other codebases would report, and draw the first accuracy."""
     cuts = [one.metric.k for one in audit.findings if one.metric.kind == "hit" and one.metric.k]
     if not cuts:
-        return _table(audit.table)
+        return show_table(audit.table)
     caption = f"Accuracy@{min(cuts)} under each protocol; the line is the exact value"
-    return _picture(caption, audit.plot, min(cuts)) + _table(audit.table)
+    return _picture(caption, audit.plot, min(cuts)) + show_table(audit.table)
 
 
-def _headline(evaluation: Evaluation) -> str:
+def show_headline(
+    columns: Mapping[str, Mapping[str, Reading]],
+    table: Table,
+    skill: Mapping[str, float],
+    confidence: float,
+) -> str:
     """Show the values as a picture and as a table."""
-    confidence = evaluation._counted.setting.confidence
-    columns = dict(evaluation.columns)
-    columns["model"] = columns.pop("value")
-    picture = _picture(
-        f"Values with {100 * confidence:g} % confidence intervals",
-        draw_readings,
-        {name: columns[name] for name in ("model", *columns)},
-        confidence,
-        None,
-    )
-    skill = ""
-    if evaluation.skill:
-        rows = [[name, f"{100 * x:.2f}"] for name, x in evaluation.skill.items()]
+    named = {"model": columns["value"], **columns}
+    del named["value"]
+    caption = f"Values with {100 * confidence:g} % confidence intervals"
+    picture = _picture(caption, draw_readings, named, confidence, None)
+    below = ""
+    if skill:
+        rows = [[name, f"{100 * x:.2f}"] for name, x in skill.items()]
         note = "0: ranking by visits in the training data; 100: perfect ranking"
-        skill = _table(Table(["skill, percent", "value"], rows, [note]))
-    return picture + _table(evaluation.table) + skill
+        below = show_table(Table(["skill, percent", "value"], rows, [note]))
+    return picture + show_table(table) + below
 
 
-def _by_group(kind: str, table: Table, counted: Counted) -> str:
+def show_groups(kind: str, table: Table, counted: Counted) -> str:
     """Draw the first metric for each group, and show the table of all metrics."""
     name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
     caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
     draw = partial(by_group, confidence=counted.setting.confidence)
-    return _picture(caption, draw, member) + _table(table)
+    return _picture(caption, draw, member) + show_table(table)
 
 
-def _distance(counted: Counted) -> str:
+def show_distances(counted: Counted) -> str:
     """Draw a map of the accuracy, and the distribution of the distance errors."""
     if "map" not in counted.parts:
         return ""
@@ -128,7 +114,7 @@ def _distance(counted: Counted) -> str:
     ) + _picture("Distance from decision to target", distance_errors, counted.headline)
 
 
-def _by_decile(counted: Counted) -> str:
+def show_deciles(counted: Counted) -> str:
     """Draw precision and NDCG for each decile of the target."""
     members, confidence = counted.parts["deciles"], counted.setting.confidence
     values = members.compute_with_intervals(confidence)
@@ -149,18 +135,19 @@ def _by_decile(counted: Counted) -> str:
     return pictures
 
 
-def _ties(evaluation: Evaluation) -> str:
+def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:
     """Show the range of values over the orders of tied candidates."""
     rows = [
-        [name, *(f"{100 * x:.2f}" for x in (low, evaluation.values[name], high))]
-        for name, (low, high) in evaluation.ties.items()
+        [name, *(f"{100 * x:.2f}" for x in (low, values[name], high))]
+        for name, (low, high) in ties.items()
     ]
     header = ["percent", "relevant last", "expected", "relevant first"]
     note = "relevant last (first): the relevant location after (before) others with the same score"
-    return _table(Table(header, rows, [note]))
+    return show_table(Table(header, rows, [note]))
 
 
-def _card(card: Mapping[str, Any]) -> str:
+def show_card(card: Mapping[str, Any]) -> str:
+    """Show the protocol card."""
     rows = "".join(
         f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(write_cell(value))}</dd>"
         for name, value in card.items()
@@ -168,11 +155,7 @@ def _card(card: Mapping[str, Any]) -> str:
     return f"<dl>{rows}</dl>"
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}</section>\n"
-
-
-def _table(table: Table) -> str:
+def show_table(table: Table) -> str:
     """Return a table that scrolls sideways, folded if it is long."""
     html = f'<div class="wide">{table._repr_html_()}</div>\n'
     if len(table.rows) <= _LONG:

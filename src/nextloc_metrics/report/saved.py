@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics import exact
-from nextloc_metrics.families.deciles import DecileKForRecall, DecileScore
-from nextloc_metrics.families.location_f1 import LocationF1
+from nextloc_metrics.arguments.messages import clip, describe
 from nextloc_metrics.geography import DistanceError
-from nextloc_metrics.messages import clip, describe
+from nextloc_metrics.means import exact
+from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
+from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report.clustered import ClusteredGroups
 
 # Version of the files that `write` makes.

@@ -1,0 +1,25 @@
+"""Compare a value with chance, with a simple baseline, and with another model.
+
+    chance          the expected value of every metric for a random ranking
+    most_frequent   the baseline that ranks by the visits in the training data
+    skill           the fraction of the way from chance (0) to a perfect value (1)
+    compare         two models on the same queries
+    summarize       several runs of several models
+
+The confidence interval of a single value is `metric.interval()`.
+"""
+
+from nextloc_metrics.analysis.chance import chance, most_frequent, skill
+from nextloc_metrics.analysis.comparison import Comparison, compare
+from nextloc_metrics.analysis.runs import Runs, Summary, summarize
+
+__all__ = [
+    "Comparison",
+    "Runs",
+    "Summary",
+    "chance",
+    "compare",
+    "most_frequent",
+    "skill",
+    "summarize",
+]

@@ -1,0 +1,299 @@
+"""The chance level of metrics, the most frequent baseline, and the skill between them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import as_int, check_positive, is_integer
+from nextloc_metrics.arguments.messages import describe, read_row, short
+from nextloc_metrics.arguments.record import NotInRecordError, Queries
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric, RankingTally
+from nextloc_metrics.metrics.at_k import F1AtK
+from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.ranking.top import TopCandidates
+
+Value = TypeVar("Value", float, Tensor)
+
+# Ranks that are scored at once for a metric with a score of its own.
+_CHUNK = 1 << 20
+
+
+# Chance ------------------------------------------------------------------------------------------
+
+
+@overload
+def chance(
+    metrics: RankingTally,
+    num_candidates: int,
+    *,
+    num_relevant: int = 1,
+    exclude: Array | None = None,
+) -> float: ...
+@overload
+def chance(
+    metrics: Mapping[str, RankingTally] | RankingCollection,
+    num_candidates: int,
+    *,
+    num_relevant: int = 1,
+    exclude: Array | None = None,
+) -> dict[str, float]: ...
+def chance(
+    metrics: RankingTally | Mapping[str, RankingTally] | RankingCollection,
+    num_candidates: int,
+    *,
+    num_relevant: int = 1,
+    exclude: Array | None = None,
+) -> float | dict[str, float]:
+    r"""Return the exact expected value of metrics for a random ranking.
+
+    A random order of C candidates is one tied block of C, and the scores of this library are
+    expectations over the orders of tied candidates. So Acc@k is k / C, and MRR is H(C) / C with
+    H(C) = 1 + 1/2 + ... + 1/C, without any sampling. A `score` of your own metric is averaged over
+    the C ranks of the relevant location.
+
+    The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
+    metrics have no chance level, because it depends on how often each location is visited. Metrics
+    in km have none, because it depends on the coordinates, nor do scores that read groups. A dict
+    or a collection omits them.
+
+    Args:
+        metrics: a metric, a dict of metrics, or a collection; they are not updated.
+        num_candidates: C, the number of ranked candidates.
+        num_relevant: the number of relevant candidates; 1 for a `score` of your own.
+        exclude: for each query, candidates that are not ranked: ids `[N, E]`, padded with -1, or
+            bool `[N, C]`. The value is the mean over the queries, each with its own number of
+            candidates. Relevant locations must not be among them.
+
+    Returns:
+        The value, or a dict of values under the keys of `compute`.
+
+    Raises:
+        TypeError: a single metric has no chance level, or `exclude` holds no ids or bools.
+        ValueError: a number is not positive, there are more relevant locations than candidates,
+            `exclude` is out of range, or it is passed with an average over groups.
+
+    Example:
+        >>> from nextloc_metrics import MRR, next_location_metrics
+        >>> chance(MRR(), num_candidates=4)  # (1 + 1/2 + 1/3 + 1/4) / 4
+        0.5208333333333333
+        >>> for name, value in chance(next_location_metrics(1187), num_candidates=1187).items():
+        ...     print(f"{name:10} {value:.4%}")
+        acc_at_1   0.0842%
+        acc_at_5   0.4212%
+        acc_at_10  0.8425%
+        mrr        0.6451%
+        ndcg_at_10 0.3828%
+    """
+    num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
+    num_relevant = check_positive("num_relevant", num_relevant, LARGEST_STATE)
+    sizes = {num_candidates: 1.0} if exclude is None else _ranked(exclude, num_candidates)
+    if num_relevant > min(sizes):
+        ranked = "`num_candidates`" if exclude is None else "the candidates that are not excluded"
+        raise ValueError(
+            f"`num_relevant` must be at most {ranked}, {min(sizes)}, got {num_relevant}."
+        )
+    if isinstance(metrics, RankingTally):
+        return _mean_chance(metrics, sizes, num_relevant)
+    if isinstance(metrics, RankingCollection):
+        metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
+    found = {}
+    for name, metric in metrics.items():
+        with suppress(_NoChanceError):
+            found[name] = _mean_chance(metric, sizes, num_relevant)
+    return found
+
+
+class _NoChanceError(TypeError):
+    """A metric has no chance level."""
+
+
+def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
+    """Return the numbers of ranked candidates, and the share of queries with each."""
+    ids = as_tensor("exclude", exclude).cpu()
+    is_bool = ids.dtype == torch.bool
+    if not (is_bool or is_integer(ids)):
+        raise TypeError(f"`exclude` must hold ids or bools, got {describe(ids)}.")
+    if ids.ndim != 2 or not len(ids) or (is_bool and ids.shape[1] != num_candidates):
+        raise ValueError(
+            "`exclude` must have a row per query, with ids or a bool for each of the "
+            f"{num_candidates} candidates, got {describe(ids)}."
+        )
+    ids = ids if is_bool else ids.long()
+    wrong = ids[(ids < -1) | (ids >= num_candidates)] if not is_bool else ids[:0]
+    if wrong.numel():
+        raise ValueError(
+            f"`exclude` must hold ids of at least 0 (-1 pads) and below the {num_candidates} "
+            f"candidates, got {int(wrong[0])}."
+        )
+    if not is_bool:  # an id may be repeated
+        ids = torch.nn.functional.pad(ids.sort(dim=1).values, (1, 0), value=-1)
+        ids = ids[:, 1:] != ids[:, :-1]
+    sizes, queries = torch.unique(num_candidates - ids.sum(1), return_counts=True)
+    return dict(zip(sizes.tolist(), (queries.double() / len(ids)).tolist(), strict=True))
+
+
+def _mean_chance(tally: RankingTally, sizes: Mapping[int, float], num_relevant: int) -> float:
+    """Return the mean over queries, by the share of queries with each number of candidates."""
+    levels = {size: _chance_of(tally, size, num_relevant) for size in sizes}
+    if len(sizes) > 1 and isinstance(tally, Grouped) and tally.average != "queries":
+        raise ValueError(
+            f"`exclude` must be None for {short(tally)}, an average over groups: call `chance` for "
+            "its `metric` with the rows of each group, or leave it out."
+        )
+    return math.fsum(share * levels[size] for size, share in sizes.items())
+
+
+def _scored_metric(metric: RankingTally) -> RankingMetric | None:
+    """Return the metric whose scores the value averages, or None."""
+    if isinstance(metric, Grouped):
+        return metric.metric
+    # if all queries have equally many relevant locations, the pooled F1 is the mean F1
+    is_mean = metric.averages_scores or isinstance(metric, F1AtK)
+    return metric if isinstance(metric, RankingMetric) and is_mean else None
+
+
+def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> float:
+    metric = _scored_metric(tally)
+    if metric is None:
+        raise _NoChanceError(
+            f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
+            "out."
+        )
+    if not metric.has_own_score:
+        block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
+        return float(metric.score(block))
+    if not metric.needs.only_ranks:
+        raise _NoChanceError(
+            f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
+            "which depend on the candidates and not only on ranks."
+        )
+    if num_relevant > 1:
+        raise ValueError(
+            f"`num_relevant` must be 1 for {short(metric)}, got {num_relevant}: a score of your "
+            "own is averaged over the ranks of one relevant location."
+        )
+    total = 0.0
+    for start in range(0, num_candidates, _CHUNK):
+        above = torch.arange(start, min(start + _CHUNK, num_candidates))
+        try:
+            ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+            scores = metric.score(ranks_only)
+        except NotInRecordError as error:
+            raise _NoChanceError(
+                f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
+            ) from error
+        total += float(scores.double().sum())
+    return total / num_candidates
+
+
+def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
+    """Make one query per entry of `above`, with all relevant locations in one tied block."""
+    above = above.long()[:, None].expand(-1, num_relevant)
+    ids = torch.arange(num_relevant).expand_as(above)
+    return Ranking(
+        above,
+        torch.full_like(above, tied),
+        relevant_above=torch.zeros_like(above),
+        relevant_tied=torch.full_like(above, num_relevant),
+        relevant=ids,
+        num_relevant=torch.full_like(above[:, 0], num_relevant),
+        queries=Queries(above.shape[:1], torch.ones(len(above), dtype=torch.bool)),
+        num_candidates=num_candidates,
+        first=TopCandidates(
+            UNRETRIEVED,
+            retrieved=torch.full_like(above[:, 0], num_candidates),
+            best=torch.full_like(above[:, 0], -1),
+            ids=ids[:, :0],
+            above=ids[:, :0],
+        ),
+    )
+
+
+@overload
+def skill(value: Value, chance: float) -> Value: ...
+@overload
+def skill(value: Mapping[str, Value], chance: Mapping[str, float]) -> dict[str, Value]: ...
+def skill(value: Any, chance: Any) -> Any:
+    """Rescale values so that chance is 0 and perfect is 1.
+
+    (value - chance) / (1 - chance), for metrics whose perfect value is 1. It is negative below
+    chance, and NaN if the chance level is 1, such as for accuracy with k = C.
+
+    Args:
+        value: a number, a tensor, or a dict of them, as a collection's `compute` returns.
+        chance: the chance level, or for a dict the chance levels by name, as `chance` returns
+            them. Names that only one dict has are left out.
+
+    Raises:
+        ValueError: two dicts have no name in common.
+
+    Example:
+        >>> skill(0.75, 0.5)
+        0.5
+        >>> skill({"acc_at_1": 0.75, "f1": 0.4}, {"acc_at_1": 0.5})
+        {'acc_at_1': 0.5}
+    """
+    if isinstance(value, Mapping):
+        found = {name: skill(value[name], chance[name]) for name in value if name in chance}
+        if not found:
+            raise ValueError(
+                "`value` and `chance` must have names in common, got "
+                f"{short(list(value))} and {short(list(chance))}."
+            )
+        return found
+    return (value - chance) / (1 - chance) if chance != 1 else value * math.nan
+
+
+# Baseline ----------------------------------------------------------------------------------------
+
+
+def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
+    """Score every location by its visits in the training data, equally for all queries.
+
+    A model that is not better than this baseline has learnt only which locations are popular.
+    Locations with equally many visits are tied; locations without a visit are last.
+
+    Args:
+        counts: integer or floating `[C]`, the visits of every location in the training data.
+        num_queries: the number of rows.
+
+    Returns:
+        float64 `[num_queries, C]` (float32 on MPS). All rows are views of one row in memory.
+
+    Raises:
+        ValueError: `counts` is not one row of finite numbers of at least 0.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR
+        >>> target = tensor([2, 1, 2])
+        >>> mrr = MRR()
+        >>> mrr(most_frequent([5, 20, 10], len(target)), target)  # (1/2 + 1 + 1/2) / 3
+        tensor(0.6667)
+    """
+    scores = read_row("counts", counts)
+    if scores.ndim != 1 or not scores.numel() or scores.is_complex():
+        raise ValueError(f"`counts` must be one row of numbers, [C], got {describe(scores)}.")
+    num_queries = as_int(num_queries)
+    if type(num_queries) is not int or not 0 <= num_queries <= LARGEST_STATE:
+        raise ValueError(
+            f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."
+        )
+    # float64 holds counts up to 2^53 exactly; MPS devices have no float64
+    scores = scores.float() if scores.device.type == "mps" else scores.double()
+    lowest, highest = (float(bound) for bound in scores.aminmax())
+    if not (lowest >= 0 and highest < torch.inf):
+        raise ValueError(
+            "`counts` must hold finite numbers of at least 0, got "
+            f"{lowest if lowest < 0 else highest}."
+        )
+    return scores.expand(num_queries, -1)

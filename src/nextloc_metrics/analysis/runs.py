@@ -1,0 +1,114 @@
+"""Several runs of several models."""
+
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from nextloc_metrics.arguments.messages import short
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one model.
+
+    Attributes:
+        mean: the mean of their values.
+        std: the standard deviation (n - 1), NaN for a single run.
+        num_runs: the number of runs.
+    """
+
+    mean: float
+    std: float
+    num_runs: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Several runs of several models; see `summarize`.
+
+    Attributes:
+        models: the runs of every model, by name.
+        p_values: the p-values of Welch's t-test, by pair of names.
+    """
+
+    models: dict[str, Runs]
+    p_values: dict[tuple[str, str], float]
+
+    def __repr__(self) -> str:
+        width = max(len(str(name)) for name in self.models)
+        lines = [
+            f"{name!s:{width}}  {runs.mean:.4g} +- {runs.std:.2g} ({runs.num_runs} runs)"
+            for name, runs in self.models.items()
+        ]
+        for (first, second), p_value in self.p_values.items():
+            difference = self.models[first].mean - self.models[second].mean
+            lines.append(f"{first} - {second}: {difference:+.4g}, p = {p_value:.3f}")
+        return "\n".join(lines)
+
+
+def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
+    """Summarize the runs of models with several seeds, and compare every pair.
+
+    The standard deviation of the runs divides by n - 1. The p-values are those of Welch's t-test,
+    which does not assume equal variances. They are NaN if a model has a single run, or if both
+    models have no variance. With m pairs, require p < 0.05 / m (Bonferroni).
+
+    Needs the extra `nextloc-metrics[analysis]`.
+
+    Args:
+        runs: the value of a metric in every run, by the model's name.
+
+    Raises:
+        ModuleNotFoundError: SciPy is not installed.
+        ValueError: there is no model, a model has no run, or a value is NaN or infinite.
+
+    Example:
+        >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
+        GRU          30.2 +- 0.8 (3 runs)
+        Transformer  31.5 +- 0.6 (3 runs)
+        GRU - Transformer: -1.3, p = 0.093
+
+    Source: B. L. Welch, "The generalization of 'Student's' problem when several different
+    population variances are involved", Biometrika 34, 1947.
+    """
+    values = {name: [float(value) for value in of_model] for name, of_model in runs.items()}
+    if not values or not all(values.values()):
+        raise ValueError(f"`runs` must hold at least one run per model, got {short(dict(runs))}.")
+    for name, of_model in values.items():
+        for run, value in enumerate(of_model):
+            if not math.isfinite(value):
+                raise ValueError(
+                    f"`runs` must hold finite numbers, got {value} in run {run} of {short(name)}; "
+                    "leave out runs that failed."
+                )
+    models = {
+        name: Runs(
+            statistics.fmean(of_model),
+            statistics.stdev(of_model) if len(of_model) > 1 else math.nan,
+            len(of_model),
+        )
+        for name, of_model in values.items()
+    }
+    p_values = {
+        (first, second): _welch(models[first], models[second])
+        for first, second in itertools.combinations(models, 2)
+    }
+    return Summary(models, p_values)
+
+
+def _welch(a: Runs, b: Runs) -> float:
+    try:
+        from scipy.stats import ttest_ind_from_stats
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "`summarize` needs SciPy to compare models; install it with "
+            "`pip install 'nextloc-metrics[analysis]'`."
+        ) from error
+    if min(a.num_runs, b.num_runs) < 2 or a.std == b.std == 0:
+        return math.nan
+    stats = (a.mean, a.std, a.num_runs, b.mean, b.std, b.num_runs)
+    return float(ttest_ind_from_stats(*stats, equal_var=False).pvalue)

@@ -1,0 +1,244 @@
+"""Conversion to tensors: NumPy arrays, pandas and polars columns, Arrow, nested lists.
+
+Rows of ids may have different lengths and are padded with -1. Scores are not copied: the tensor
+shares the array's memory.
+"""
+
+import warnings
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.messages import describe, short
+
+
+class Column(Protocol):
+    """A column or table of data, such as a `pandas.Series`."""
+
+    def to_numpy(self, *args: Any, **kwargs: Any) -> Any:
+        """Return its values."""
+
+
+#: the types that are converted to a tensor
+Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
+
+# Kinds of dtypes that are numbers: bool, integers, floats, complex.
+_NUMBERS = "biufc"
+
+
+def _dense(name: str, tensor: Tensor) -> Tensor:
+    """Return a dense tensor unchanged, but floats of 8 bits, which have few operations, as float32.
+
+    Raises:
+        TypeError: the tensor is sparse or nested, or has less than 8 bits per number.
+    """
+    if tensor.layout != torch.strided or tensor.is_nested:
+        dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
+        raise TypeError(
+            f"`{name}` must be a dense tensor, got layout {tensor.layout}; use `{dense}`."
+        )
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        try:
+            return tensor.float()
+        except NotImplementedError as error:
+            raise TypeError(
+                f"`{name}` must have at least 8 bits per number, got {describe(tensor)}; unpack "
+                "it to float32."
+            ) from error
+    return tensor
+
+
+def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
+    """Return a dense tensor unchanged, and convert other rows of numbers to a tensor.
+
+    Floats of 8 bits become float32.
+
+    Args:
+        name: the name of the argument, for messages.
+        value: a tensor; a NumPy array; a column or table of pandas, polars or Arrow; or nested
+            lists. Rows of ids may have different lengths, rows of scores may not.
+        device: the device of a new tensor.
+
+    Raises:
+        TypeError: the values are not numbers, or a tensor is sparse.
+        ValueError: a value is missing, or rows of scores have different lengths.
+    """
+    if isinstance(value, Tensor):
+        return _dense(name, value)
+    tensor = _of_array(name, value, _array(name, value))
+    return tensor if device is None else tensor.to(device)
+
+
+def as_tensor_or_text(
+    name: str, value: Array, device: torch.device | None = None
+) -> Tensor | list[str]:
+    """Return text as a flat list of strings, and other values as a tensor."""
+    if isinstance(value, Tensor):
+        return _dense(name, value)
+    array = _array(name, value)
+    if array.dtype.kind in "UT":
+        return [str(one) for one in array.ravel()]
+    if array.dtype.hasobject and array.size and any(isinstance(x, str) for x in array.flat):
+        return _text(name, list(array.ravel()))
+    tensor = _of_array(name, value, array)
+    return tensor if device is None else tensor.to(device)
+
+
+def _text(name: str, values: list[Any]) -> list[str]:
+    """Return the strings, or raise if a value is missing or not a string."""
+    for row, value in enumerate(values):
+        if _is_missing(value):
+            raise _missing(name, row)
+        if not isinstance(value, str):
+            raise TypeError(
+                f"`{name}` must be all text or all numbers, got {short(value)} in row {row}; "
+                "convert all values with `str`."
+            )
+    return values
+
+
+def _of_array(name: str, value: Any, array: Any) -> Tensor:
+    """Convert an array to a tensor, without a copy where possible."""
+    if array.dtype.hasobject:
+        array = _of_objects(name, value, array)
+    if array.dtype.kind not in _NUMBERS:
+        raise _unreadable(name, value)
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        if array.size and array.max() >= 1 << 63:
+            raise ValueError(f"`{name}` must hold integers of 64 bits, got {array.max()}.")
+        array = array.astype(np.int64)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    native = array.dtype.newbyteorder("=")
+    if any(stride < 0 for stride in array.strides) or native != array.dtype:
+        array = np.ascontiguousarray(array, native)
+    with warnings.catch_warnings():
+        # a read-only array is safe: nothing here writes to it
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def read_batch(
+    preds: Array, target: Array, mask: Array | None, name: str = "preds"
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Convert arrays to tensors on the device of `preds`, an argument of the given name."""
+    preds = as_tensor(name, preds)
+    target = as_tensor("target", target, preds.device)
+    return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
+
+
+def _array(name: str, value: Any) -> Any:
+    """Convert a value to a NumPy array of numbers, strings or objects."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"`{name}` must not be a masked array, got {describe(value)}; "
+            "pass its `.data`, and exclude queries with `mask`."
+        )
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "to_numpy"):
+        _check_missing(name, value)
+        # Arrow copies only with `zero_copy_only=False`
+        is_array = type(value).__module__.startswith("pyarrow") and hasattr(value, "buffers")
+        return np.asarray(value.to_numpy(zero_copy_only=False) if is_array else value.to_numpy())
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise _unreadable(name, value)
+    rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
+    try:
+        array = np.asarray(rows)
+        if array.dtype.kind == "U" and not all(isinstance(row, str) for row in rows):
+            array = np.array(rows, object)  # numbers and missing values stay what they are
+    except (ValueError, OverflowError):  # rows of different lengths
+        array = np.empty(len(rows), object)
+        array[:] = rows
+    return array if array.size else array.astype(np.int64)  # empty lists are lists of ids
+
+
+def _check_missing(name: str, column: Any) -> None:
+    """Raise if an integer is missing: NumPy would convert the column to floats."""
+    kind = str(getattr(column, "dtype", getattr(column, "type", ""))).lower()
+    if not kind.startswith(("int", "uint", "bool")):
+        return
+    is_missing = getattr(column, "isna", getattr(column, "is_null", None))
+    if is_missing is not None:
+        rows = np.flatnonzero(np.asarray(is_missing()))
+        if len(rows):
+            raise _missing(name, rows[0])
+
+
+def _of_objects(name: str, value: Any, array: Any) -> Any:
+    """Convert an array of objects, numbers or rows of numbers, to an array of numbers."""
+    objects = list(array.ravel())
+    for number, one in enumerate(objects):
+        if _is_missing(one):
+            raise _missing(name, number // max(1, array[:1].size))
+    are_rows = [hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in objects]
+    if array.ndim == 1 and all(are_rows):
+        return _of_rows(name, value, objects)
+    if any(are_rows):
+        raise ValueError(f"`{name}` must hold numbers or rows, not both, got {describe(value)}.")
+    return _numbers(name, value, objects).reshape(array.shape)
+
+
+def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
+    """Stack rows of numbers, and pad rows of ids with -1."""
+    lengths = np.array([len(row) for row in rows])
+    arrays = [row for row in rows if isinstance(row, np.ndarray) and not row.dtype.hasobject]
+    if len(arrays) == len(rows) and lengths.any():
+        flat = np.concatenate([row for row in arrays if len(row)])
+    else:
+        try:
+            flat = _numbers(name, value, list(chain.from_iterable(rows)))
+        except TypeError:
+            for number, row in enumerate(rows):
+                if any(map(_is_missing, row)):
+                    raise _missing(name, number) from None
+            raise
+    if not flat.size:
+        flat = flat.astype(np.int64)
+    if (lengths == lengths[0]).all():
+        return flat.reshape(len(rows), lengths[0], *flat.shape[1:])
+    if flat.dtype.kind in "iu" and flat.ndim == 1:
+        slots = np.arange(lengths.max()) < lengths[:, None]
+        padded = np.full(slots.shape, -1, np.int64)
+        padded[slots] = flat
+        return padded
+    other = int(np.flatnonzero(lengths != lengths[0])[0])
+    raise ValueError(
+        f"`{name}` must have rows of one length unless they are lists of ids, got row {other} of "
+        f"length {lengths[other]} after rows of {lengths[0]}."
+    )
+
+
+def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
+    try:
+        array = np.asarray(objects)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _unreadable(name, value) from error
+    if array.dtype.kind not in _NUMBERS:
+        raise _unreadable(name, value)
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or pandas' `NA` or `NaT`, which it does not import."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _missing(name: str, row: int) -> ValueError:
+    fill = "set the value to `ignore_index`" if name == "target" else "fill the value"
+    return ValueError(
+        f"`{name}` must have no missing value, got one in row {row}; drop the row, or {fill}."
+    )
+
+
+def _unreadable(name: str, value: Any) -> TypeError:
+    return TypeError(
+        f"`{name}` must be a tensor, an array, a column or nested lists of numbers, got "
+        f"{describe(value)}; text needs a vocabulary of ids."
+    )

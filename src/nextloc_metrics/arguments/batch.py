@@ -1,0 +1,46 @@
+"""A batch as the user passed it: read once, when it comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+
+
+@dataclass(eq=False)
+class Batch:
+    """The arguments of an update; `RankingMetric.update` describes them.
+
+    Attributes:
+        preds: scores or lists of ids, or a record that was read before.
+        target: the relevant locations; None with a record.
+        mask: which queries count, or None.
+        groups: the groups of the queries, or None.
+        exclude: the candidates that are not ranked, or None.
+        exempt_target: whether a relevant location in `exclude` is ranked.
+        ignore_index: an id that is never relevant.
+        validate_args: whether values are read and checked.
+    """
+
+    preds: Any
+    target: Any
+    mask: Any = None
+    groups: Array | Mapping[str, Array] | None = None
+    exclude: Any = None
+    exempt_target: bool = False
+    ignore_index: int | None = None
+    validate_args: bool = True
+
+    def read(self, device: torch.device | None = None) -> Batch:
+        """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""
+        preds = as_tensor("preds", self.preds, device)
+        mask, exclude = (
+            None if value is None else as_tensor(name, value, preds.device)
+            for name, value in (("mask", self.mask), ("exclude", self.exclude))
+        )
+        target = as_tensor("target", self.target, preds.device)
+        return replace(self, preds=preds, target=target, mask=mask, exclude=exclude)

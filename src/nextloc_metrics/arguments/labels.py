@@ -1,0 +1,91 @@
+"""The names of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
+from nextloc_metrics.arguments.messages import describe, short
+
+
+class GroupLabels:
+    """The names of groups, in the order of their numbers.
+
+    Args:
+        labels: distinct strings; the position of a name is the number of its group.
+
+    Raises:
+        ValueError: a name is not text, or occurs twice.
+
+    Example:
+        >>> labels = GroupLabels.from_values(["bob", "alice", "bob"])
+        >>> labels, labels.number(["alice", "bob"])
+        (GroupLabels(['alice', 'bob']), tensor([0, 1]))
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        is_row = isinstance(labels, Sequence) and not isinstance(labels, str)
+        if not is_row or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"`labels` must be a sequence of text, got {describe(labels)}.")
+        self.names = tuple(labels)
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        if len(self._numbers) < len(self.names):
+            twice = next(name for i, name in enumerate(self.names) if self._numbers[name] != i)
+            raise ValueError(f"`labels` must be distinct, got {short(twice)} twice.")
+
+    @classmethod
+    def from_values(cls, values: Array) -> GroupLabels:
+        """Make labels from the distinct values of a column of text, in alphabetical order.
+
+        Raises:
+            TypeError: the values are not text.
+        """
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
+            raise TypeError(
+                f"`values` must be text, got {describe(values)}; convert numbers to `str`, or pass "
+                "numbers from 0 as `groups` without labels."
+            )
+        return cls(sorted(set(text)))
+
+    def number(self, values: Array) -> Tensor:
+        """Return the number of the group for each name, int64 `[N]`.
+
+        Raises:
+            TypeError: the values are not text.
+            ValueError: a value is not one of the names.
+        """
+        text = as_tensor_or_text("values", values)
+        if isinstance(text, Tensor):
+            if text.numel():
+                raise TypeError(f"`values` must be names of groups, got {describe(values)}.")
+            text = []
+        wrong = next((i for i, value in enumerate(text) if value not in self._numbers), None)
+        if wrong is not None:
+            raise ValueError(
+                f"`groups` must be among the {len(self)} labels, got {short(text[wrong])} in row "
+                f"{wrong}; make labels of all data with `GroupLabels.from_values(...)`."
+            )
+        return torch.tensor([self._numbers[value] for value in text], dtype=torch.int64)
+
+    def state_key(self) -> str:
+        """Return the content as text, for the names of states."""
+        return repr(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, number: int) -> str:
+        return self.names[number]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupLabels) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"GroupLabels({short(list(self.names))})"

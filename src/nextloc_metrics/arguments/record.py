@@ -1,0 +1,193 @@
+"""A record: what metrics read of a batch, and the queries that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.messages import describe, short
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Data = TypeVar("Data")
+
+
+class NotInRecordError(ValueError):
+    """A score reads groups or ids that its record does not hold."""
+
+
+@dataclass(eq=False)
+class Queries:
+    """The queries of a batch, whatever is predicted for them.
+
+    Attributes:
+        shape: the shape of the queries, such as `[N]` or `[N, T]`.
+        counted: bool `[N]` (flat), False for queries skipped by `mask` or `ignore_index`.
+        groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
+            without a name.
+    """
+
+    shape: torch.Size
+    counted: Tensor
+    groups: dict[str, Tensor] = field(default_factory=dict)
+
+    def with_groups(self, groups: Array | Mapping[str, Array] | None) -> Queries:
+        """Return the queries with a group for each; see `Record.with_groups`."""
+        if groups is None:
+            return self
+        named = groups if isinstance(groups, Mapping) else {"": groups}
+        return replace(self, groups={name: self._read_groups(x) for name, x in named.items()})
+
+    def group_of(self, by: str | None) -> Tensor:
+        """Return the group of every query for one kind of groups; see `Record.group_of`."""
+        if by == "step" and not self.groups.keys() & {"step", ""}:
+            return self._steps()
+        if not self.groups:
+            raise NotInRecordError(
+                "`groups` must be given, one per query, to update a Grouped metric."
+            )
+        if by is None and len(self.groups) > 1:
+            raise ValueError(
+                f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
+                "`Grouped(..., by=...)`."
+            )
+        found = self.groups.get(by or "", self.groups.get(""))
+        if found is None and by is None:
+            (found,) = self.groups.values()
+        if found is None:
+            raise ValueError(
+                f"`groups` must hold the key {by!r} for `Grouped(..., by={by!r})`, got "
+                f"{short(list(self.groups))}."
+            )
+        return found
+
+    def _steps(self) -> Tensor:
+        """Return every query's index in the last dimension of the queries, int64 `[N]`."""
+        if len(self.shape) < 2:
+            raise ValueError(
+                "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, got "
+                f"queries of shape {short(self.shape)}; or pass `groups={{'step': ...}}`."
+            )
+        steps = torch.arange(self.shape[-1], device=self.counted.device)
+        return steps.expand(self.shape).flatten()
+
+    def _read_groups(self, groups: Array) -> Tensor:
+        device = self.counted.device
+        groups = as_tensor("groups", groups, device)
+        if groups.dtype == torch.bool:
+            groups = groups.long()
+        if not is_integer(groups) or groups.shape != self.shape:
+            raise ValueError(
+                f"`groups` must be integers of shape {short(self.shape)}, one group per query, got "
+                f"{describe(groups)}."
+            )
+        if groups.device != device:
+            raise ValueError(
+                f"`groups` must be on the device of the scores, {device}, got "
+                f"{groups.device}; move it with `.to(device)`."
+            )
+        return groups.reshape(-1).to(torch.int64, copy=True)
+
+
+class Record:
+    """What metrics read of a batch: a dataclass of tensors with one row per query.
+
+    A subclass holds `queries` and its own numbers, and has a class method `read(batch, needs)`.
+    """
+
+    queries: Queries
+
+    @classmethod
+    def read(cls, batch: Any, needs: Any) -> Self:
+        """Read the record of a `Batch`; `needs` is what the metrics read of it."""
+        raise NotImplementedError(f"{cls.__name__} must define `read`.")
+
+    def require(self, needs: Any, reader: object) -> None:
+        """Raise if the record lacks something that a metric, `reader`, needs."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """The shape of the queries, `preds.shape[:-1]`."""
+        return self.queries.shape
+
+    @property
+    def counted(self) -> Tensor:
+        """Which queries count, bool `[N]`: False where `mask` or `ignore_index` skips one."""
+        return self.queries.counted
+
+    @property
+    def groups(self) -> dict[str, Tensor]:
+        """The group of every query, int64 `[N]`, by name of the kind of groups."""
+        return self.queries.groups
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the tensors."""
+        return self.queries.counted.device
+
+    def with_groups(self, groups: Array | Mapping[str, Array] | None) -> Self:
+        """Return the record with a group for every query; `Grouped` metrics need one.
+
+        Args:
+            groups: integer, in the shape of the queries; or several kinds by name, such as
+                `{"user": users, "hour": hours}`. None changes nothing.
+
+        Raises:
+            ValueError: `groups` are not integers of that shape.
+        """
+        return replace(self, queries=self.queries.with_groups(groups))  # type: ignore[type-var]
+
+    def group_of(self, by: str | None) -> Tensor:
+        """Return the group of every query for one kind of groups, int64 `[N]`.
+
+        Args:
+            by: the name of the kind; None if there is only one. `"step"` without groups of that
+                name is the index in the last dimension of the queries.
+
+        Raises:
+            ValueError: no groups of this kind were given, `by` is None with several kinds, or the
+                queries have no dimension of steps.
+        """
+        return self.queries.group_of(by)
+
+    def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
+        """Move the tensors to a device."""
+        return map_tensors(self, lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Keep some of the queries: a slice, a bool mask or ids of rows."""
+        if isinstance(rows, int):
+            if not -len(self) <= rows < len(self):
+                raise IndexError(f"there are {len(self)} queries, got row {rows}.")
+            rows = slice(rows, rows + 1 or None)
+        kept = map_tensors(self, lambda tensor: tensor[rows])
+        return replace(kept, queries=replace(kept.queries, shape=kept.counted.shape))  # type: ignore[type-var]
+
+    def __len__(self) -> int:
+        """Return the number of queries, skipped ones included."""
+        return self.counted.shape[0]
+
+
+class Records(dict[type[Record], Any]):
+    """Records of one batch, by their class; a collection passes them to its members."""
+
+
+def map_tensors(data: Data, function: Callable[[Tensor], Tensor]) -> Data:
+    """Apply a function to all tensors of a dataclass, and of the dataclasses and dicts in it."""
+    changed: dict[str, Any] = {}
+    for each in fields(data):  # type: ignore[arg-type]
+        value = getattr(data, each.name)
+        if isinstance(value, Tensor):
+            changed[each.name] = function(value)
+        elif isinstance(value, dict):
+            changed[each.name] = {name: function(tensor) for name, tensor in value.items()}
+        elif is_dataclass(value):
+            changed[each.name] = map_tensors(value, function)
+    return replace(data, **changed)  # type: ignore[type-var]

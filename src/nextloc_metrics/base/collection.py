@@ -1,0 +1,457 @@
+"""A collection of metrics that ranks each batch once."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors
+from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.base.plan import Plan
+from nextloc_metrics.base.plots import plot_collection
+from nextloc_metrics.base.readings import Results, count_notes, read_results
+from nextloc_metrics.base.summed import all_reduce
+from nextloc_metrics.display.table import Table, of_readings
+from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.ranking.ranking import Ranking
+
+# Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
+_LARGEST_COPIED_STATE = 1 << 20
+
+Member: TypeAlias = RecordMetric | MetricCollection
+Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
+
+
+class SummedCollection(MetricCollection):
+    """A `MetricCollection` whose members are summed over the processes at once.
+
+    Every member checks a batch before any member is updated, so that an error changes no state. A
+    dict keeps its order, such as k = 1, 5, 10. A subclass defines `update`, and what it passes to
+    [`Plan`][nextloc_metrics.base.plan.Plan].
+
+    Args:
+        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
+        additional_metrics: more metrics, after a sequence or a single metric.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
+        compute_groups: as in `torchmetrics.MetricCollection`.
+
+    Raises:
+        TypeError: a member is not a metric of this library.
+        ValueError: the members' `ignore_index` differ.
+    """
+
+    _plan: Plan | None = None
+
+    def __init__(
+        self,
+        metrics: Members,
+        *additional_metrics: RecordMetric,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        compute_groups: bool | list[list[str]] = True,
+    ) -> None:
+        super().__init__(
+            metrics,  # type: ignore[arg-type]  # a dict is invariant there, a Mapping here is not
+            *additional_metrics,
+            prefix=prefix,
+            postfix=postfix,
+            compute_groups=compute_groups,
+        )
+
+    def add_metrics(self, metrics: Any, *additional_metrics: Any) -> None:
+        """Add all members, or none if one is refused."""
+        members = _members(metrics) + _members(additional_metrics)
+        for member in members:
+            if not isinstance(member, RecordMetric):
+                raise TypeError(
+                    f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
+                    f"{short(member)}; put it into a torchmetrics.MetricCollection."
+                )
+        ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
+        if len(ignored) > 1:
+            raise ValueError(
+                "`ignore_index` must be equal for all members of a collection, got "
+                f"{short(sorted(ignored, key=str))}."
+            )
+        before, attributes = dict(self._modules), dict(vars(self))
+        try:
+            super().add_metrics(metrics, *additional_metrics)
+            if isinstance(self._enable_compute_groups, list):
+                for group in self._enable_compute_groups:
+                    _check_group([self._modules[name] for name in group])
+        except BaseException:
+            vars(self).update(attributes)
+            self._modules.clear()
+            self._modules.update(before)
+            raise
+        if isinstance(metrics, Mapping):
+            for name in metrics:  # undo MetricCollection's sorting
+                if name in self._modules:
+                    self._modules[name] = self._modules.pop(name)
+
+    def update_with(self, batch: Batch) -> None:
+        """Add a batch to every member, or raise and change none."""
+        own = [member for member in self.members() if member.has_own_update]
+        self._form_groups()
+        if not own:
+            self.plan.update(batch, count=True)
+            return
+        # a user's `update` cannot be computed beforehand; if it raises, it is undone
+        with unchanged_by_errors(self.members()):
+            records = self.plan.read(batch)
+            for member in own:
+                member.update(records[member.record])
+            others = [member for member in self.members() if not member.has_own_update]
+            Plan(others).update(Batch(records, None), count=True)
+
+    def forward_with(self, batch: Batch) -> dict[str, Any]:
+        """Add a batch to every member and return the values of this batch alone."""
+        records = self.plan.read(batch)
+        with unchanged_by_errors(self.members()):
+            return super().forward(records)
+
+    def compute(self) -> dict[str, Any]:
+        """Return every member's value; all states are summed over the processes together."""
+        with self.summed_at_once():
+            return super().compute()
+
+    def compute_with_intervals(self, confidence: float = 0.95) -> dict[str, Any]:
+        """Return every member's value and, for means of scores, its confidence interval.
+
+        The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
+        `_high`. All states are summed over the processes together.
+
+        Args:
+            confidence: the confidence level.
+
+        Raises:
+            ValueError: `confidence` is not between 0 and 1, or a member has the name of a bound.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK, RankingCollection
+            >>> metrics = RankingCollection({"hit": AccuracyAtK(1)}, prefix="val/")
+            >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> metrics.compute_with_intervals()
+            {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
+             'val/hit_high': tensor(0.3958)}
+        """
+        values, intervals, *_ = self.results(confidence, count=False)
+        bounds = {
+            self._set_name(name): {
+                self._set_name(f"{name}_{end}"): bound
+                for end, bound in zip(("low", "high"), interval, strict=True)
+            }
+            for name, interval in intervals.items()
+        }
+        if taken := {name for named in bounds.values() for name in named} & set(values):
+            raise ValueError(
+                f"the names of bounds must be free, but {short(sorted(taken))} are members of the "
+                "collection; rename these members."
+            )
+        return {
+            key: found
+            for name, value in values.items()
+            for key, found in {name: value, **bounds.get(name, {})}.items()
+        }
+
+    def results(self, confidence: float | None, count: bool = True) -> Results:
+        """Return the values of `compute`, their intervals, and the numbers of queries.
+
+        Args:
+            confidence: the confidence level of intervals; None for no intervals.
+            count: whether to count queries, which may need more collectives.
+        """
+        if confidence is not None:
+            check_confidence(confidence)
+        with self.summed_at_once(cached=False):
+            values = super().compute()
+            intervals = {
+                name: member.interval(confidence)
+                for name, member in self.named_members()
+                if member.averages_scores and confidence is not None
+            }
+            counting = self.named_members() if count else []
+            numbers = {name: member.numbers() for name, member in counting}
+        known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
+        undecided = max((number for _, number in numbers.values()), default=0)
+        return Results(values, intervals, known, undecided)
+
+    def table(
+        self,
+        percent: bool = True,
+        intervals: bool = False,
+        confidence: float = 0.95,
+        notes: Sequence[str] = (),
+    ) -> Table:
+        """Return the values as a table for the terminal or a notebook.
+
+        A dash stands for a value without data. A member with a value per group has one row per
+        group, with its number of queries; for more than a hundred groups the row is the median.
+        Values are summed over processes, as in `compute`: call this on all processes.
+
+        Args:
+            percent: write fractions as percent.
+            intervals: write the confidence interval next to every mean of scores.
+            confidence: the confidence level.
+            notes: further lines below the table.
+
+        Raises:
+            ValueError: `confidence` is not between 0 and 1.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import next_location_metrics
+            >>> metrics = next_location_metrics(num_locations=2, k=1, ndcg_k=10)
+            >>> metrics.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> metrics.table(intervals=True)
+            percent     value  95 % interval
+            acc_at_1    30.00  21.89 - 39.58
+            mrr         65.00  60.31 - 69.41
+            ndcg_at_10  74.17  70.66 - 77.39
+            f1          13.85
+            100 queries counted
+        """
+        known = confidence if intervals else None
+        results = self.results(known)
+        readings = read_results(self, results, keep_base=False, by_group=True)
+        below = [*count_notes({"": results}), *notes]
+        return of_readings({"value": readings}, known, below, percent=percent)
+
+    def plot(self, val: Any = None, ax: Any = None, together: bool = False) -> Any:
+        """Draw every member with its `plot`, or all members in one figure.
+
+        In one figure, each value is a row with a dot and its interval; values of several steps are
+        lines. A value that is not a fraction is written as text in its row, and has no line.
+
+        Args:
+            val: values of `compute` or `forward`, or a list of them for several steps; None
+                computes the values and intervals, on all processes.
+            ax: the matplotlib axes to draw on: one per member, or one with `together`; None makes
+                figures.
+            together: draw one figure.
+
+        Returns:
+            The figure and its axes; a list of these, one per member, unless `together`.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+            ValueError: the number of axes is wrong.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import next_location_metrics
+            >>> metrics = next_location_metrics(num_locations=3)
+            >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+            >>> figure, axes = metrics.plot(together=True)
+        """
+        return plot_collection(self, val, ax, together)
+
+    @contextmanager
+    def summed_at_once(self, cached: bool = True) -> Iterator[None]:
+        """Give the members their states summed over processes: one collective per process group.
+
+        With `cached`, no collective runs if all members of the group have cached values.
+        """
+        members: dict[Any, list[RecordMetric]] = {}
+        for member in self.members():
+            if member.will_all_reduce:
+                members.setdefault(member.process_group, []).append(member)
+        lent = [
+            member
+            for group, sharing in members.items()
+            if not cached or any(member._computed is None for member in sharing)
+            for member in _lend_sums(sharing, group)
+        ]
+        try:
+            yield
+        finally:
+            for member in lent:
+                member.dist_sync_fn = all_reduce
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of an update for the members; made anew when the members change."""
+        members = self.members()
+        if self._plan is None or not self._plan.serves(members):
+            self._plan = Plan(members)
+        return self._plan
+
+    def _form_groups(self) -> None:
+        """Let members with equal state names and equal states share one state."""
+        if self._groups_checked and not self._state_is_copy:
+            return
+        if not self._groups_checked and self._enable_compute_groups:
+            groups: list[list[str]] = []
+            for name, member in self.named_members():
+                alike = (group for group in groups if _share(self._modules[group[0]], member))
+                group = next(alike, None)
+                if group is None:
+                    groups.append([name])
+                else:
+                    group.append(name)
+            self._groups = dict(enumerate(groups))
+            self._groups_checked = True
+        self._compute_groups_create_state_ref()
+        self._state_is_copy = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a copy, without the plan, which the copy makes anew."""
+        return {**self.__dict__, "_plan": None}
+
+    def named_members(self) -> list[tuple[str, RecordMetric]]:
+        """Return the members by name, without copying shared states."""
+        return list(self._modules.items())  # type: ignore[arg-type]
+
+    def members(self) -> list[RecordMetric]:
+        """Return the members, without copying shared states."""
+        return list(self._modules.values())  # type: ignore[arg-type]
+
+
+class RankingCollection(SummedCollection):
+    """A `MetricCollection` that ranks a batch once for all its members.
+
+    It is used like `torchmetrics.MetricCollection`, with three differences. The scores are read
+    once. Every member checks the batch before any member is updated, so that an error changes no
+    state. A dict keeps its order, such as k = 1, 5, 10.
+
+    Args:
+        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
+        additional_metrics: more metrics, after a sequence or a single metric.
+        prefix: text before every key, such as `"val/"`.
+        postfix: text after every key.
+        compute_groups: as in `torchmetrics.MetricCollection`.
+
+    Raises:
+        TypeError: a member is not a metric of this library.
+        ValueError: the members' `ignore_index` differ.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, AccuracyAtK, RankingCollection
+        >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
+        >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
+        >>> metrics.compute()
+        {'val/mrr': tensor(0.6667), 'val/hit': tensor(0.5000)}
+    """
+
+    @outside_graphs
+    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> None:
+        """Add a batch of queries to every member.
+
+        Args:
+            preds: as for `RankingMetric.update`.
+            target: as for `RankingMetric.update`.
+            mask: as for `RankingMetric.update`.
+            groups: for `Grouped` members, integer `[...]`, the group of every query; text if the
+                members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
+            exclude: as for `RankingMetric.update`.
+            exempt_target: as for `RankingMetric.update`.
+        """
+        self.update_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+
+    @outside_graphs
+    def forward(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> dict[str, Any]:
+        """Add a batch of queries to every member and return the values of this batch alone."""
+        return self.forward_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+
+    def rank(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Ranking:
+        """Return the ranks of the relevant locations; the arguments are those of `update`.
+
+        The ranking serves every member, and any other metric that needs no more ranks.
+        """
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        found: Ranking = self.plan.read(batch)[Ranking]
+        return found
+
+
+def _share(one: Any, other: RecordMetric) -> bool:
+    """Return whether two members have equal state names and equal states."""
+    return one.state_name == other.state_name and torch.equal(one.state, other.state)
+
+
+def _check_group(members: list[Any]) -> None:
+    for member in members[1:]:
+        if member.state_name != members[0].state_name:
+            raise ValueError(
+                "the members of a compute group must need the same state, got "
+                f"{short(members[0])} and {short(member)}; omit `compute_groups`."
+            )
+
+
+def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMetric]:
+    """Sum the members' states over the processes, and return the members that got their sums."""
+    # Members with one state name are summed once. All processes must agree on whether their states
+    # are equal and whether cached values are outdated, so both flags are summed too.
+    states = {member.state_name: member.state for member in reversed(members)}
+    differs = [not torch.equal(member.state, states[member.state_name]) for member in members]
+    outdated = [member._computed is None for member in members]
+    copied = {name: x for name, x in states.items() if x.nbytes <= _LARGEST_COPIED_STATE}
+    flags = torch.tensor([differs, outdated], device=members[0].state.device).long()
+    parts = [flags, *copied.values()]
+    (total,) = all_reduce(torch.cat([part.flatten() for part in parts]), process_group)
+    flags, *summed = torch.split(total, [part.numel() for part in parts])
+    sums = dict(zip(copied, summed, strict=True))
+    for name, state in states.items():
+        if name not in copied:
+            (sums[name],) = all_reduce(state, process_group)
+    lent = []
+    for member, differ, is_outdated in zip(members, *flags.view(2, -1).tolist(), strict=True):
+        if is_outdated:
+            member._computed = None
+        if not differ:
+            summed_state = sums[member.state_name].view_as(member.state)
+            member.dist_sync_fn = partial(_lent_sum, summed_state)
+            lent.append(member)
+    return lent
+
+
+def _lent_sum(summed: Tensor, _state: Tensor, group: Any = None) -> list[Tensor]:
+    return [summed]
+
+
+def _members(metrics: Any) -> list[Any]:
+    """Flatten the arguments of `MetricCollection` into a list of metrics."""
+    if isinstance(metrics, MetricCollection):
+        return list(metrics.values(copy_state=False))
+    if isinstance(metrics, Mapping):
+        metrics = list(metrics.values())
+    if isinstance(metrics, Sequence) and not isinstance(metrics, str | bytes):
+        return [member for metric in metrics for member in _members(metric)]
+    return [metrics]

@@ -1,0 +1,364 @@
+"""Metrics that read a record of each batch, and the exact mean of a score over queries."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import scoring
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import check_bool, check_ignored
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.base.plan import Plan
+from nextloc_metrics.base.plots import plot_metric
+from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.ranking.needs import Needs
+
+Read = TypeVar("Read")
+
+
+class RecordMetric(SummedMetric):
+    """A metric that reads a record of each batch, such as a `Ranking`, and adds up integers.
+
+    A subclass declares its options as in
+    [`SummedMetric`][nextloc_metrics.base.summed.SummedMetric], says in `record` and `needs` what it
+    reads, and defines `tally`.
+
+    Args:
+        ignore_index: an id that is never relevant; a query with only ignored ids is skipped. The
+            id is still ranked as a candidate.
+        validate_args: read the values of the arguments, and raise where they are out of range.
+        options: the options of a subclass, and TorchMetrics' own keyword arguments.
+
+    Attributes:
+        record: the class of the record.
+    """
+
+    is_differentiable = False
+    higher_is_better: bool | None = True
+    plot_lower_bound: float | None = 0.0
+    plot_upper_bound: float | None = 1.0
+
+    record: ClassVar[type[Record]] = Record
+
+    ignore_index: int | None
+    validate_args: bool
+
+    _plan: Plan | None
+
+    def __init__(
+        self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
+    ) -> None:
+        check_bool("validate_args", validate_args)
+        check_ignored(ignore_index)
+        super().__init__(ignore_index=ignore_index, validate_args=validate_args, **options)
+        self._plan = None
+
+    @property
+    def needs(self) -> Needs:
+        """What this metric reads of its record beyond the ranks."""
+        return Needs()
+
+    @property
+    def one_pass(self) -> scoring.Formula | int | None:
+        """What the fused update computes where every query has one relevant location.
+
+        A formula, whose scores are averaged; or the number of locations, whose decisions are
+        counted. None where the fused update cannot serve this metric.
+        """
+        return None
+
+    @property
+    def unit(self) -> str:
+        """The unit of the value in tables, such as `km`; empty for a fraction."""
+        return ""
+
+    @property
+    def scale(self) -> float:
+        """The value of a score of 1 in `unit`, such as the largest distance in km."""
+        return 1.0
+
+    @abstractmethod
+    def tally(self, record: Any) -> Tensor:
+        """Return the batch's summand of the state: int64, in the shape of the state."""
+
+    @property
+    def scored(self) -> MeanMetric | None:
+        """The metric whose scores this one sums; None if it sums something else, by `tally`."""
+        return None
+
+    @staticmethod
+    def sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Tensor]:
+        """Return the batch's summands for several metrics, from the scores of their `scored`.
+
+        Args:
+            metrics: metrics that share this method.
+            scores: for each, the scores of the queries, float64 `[N]`, 0 where not counted.
+            counted: bool `[N]`, which scores count.
+            record: the record.
+        """
+        return exact.tally(torch.stack(list(scores)), counted).to(record.device).unbind()
+
+    @staticmethod
+    def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
+        """Return the batch's summands for several metrics that share this method."""
+        return [metric.tally(record) for metric in metrics]
+
+    def update(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> None:
+        """Add a batch of queries.
+
+        NumPy arrays, columns of pandas, polars or Arrow, and nested lists are converted to tensors
+        on the metric's device.
+
+        Args:
+            preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
+                ids, best first, padded with -1; or a `Ranking` (or another record) without
+                `target`, `mask` and `exclude`. `...` is the shape of the queries, such as `[N]` or
+                `[N, T]`.
+            target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
+                padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
+            mask: bool `[...]`; False skips the query.
+            groups: integer `[...]`, the group of every query, for `Grouped`; text if it has
+                `labels`; or several kinds by name, `{"user": users, "hour": hours}`. The group of
+                a skipped query is not read.
+            exclude: candidates that are not ranked, such as visited locations: integer
+                `[..., E]`, ids padded with -1; or bool `[..., C]`.
+            exempt_target: rank a relevant location that is in `exclude` instead of raising.
+        """
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        self.plan.update(batch, count=False)
+
+    def read(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Any:
+        """Return the record of a batch; the arguments are those of `update`."""
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        return self.plan.read(batch)[self.record]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of an update: what this metric needs from a batch."""
+        own = vars(self)
+        if own["_plan"] is None:
+            own["_plan"] = Plan([self])
+        return own["_plan"]  # type: ignore[no-any-return]
+
+    def check(self, record: Any) -> None:
+        """Raise if this metric cannot be updated with the record."""
+        if record.device != self.state.device:
+            raise ValueError(
+                f"{short(self)} is on {self.state.device} and its input on {record.device}; "
+                "move the metric with `.to(device)`, or make it an attribute of the module that "
+                "you move."
+            )
+        record.require(self.needs, self)
+
+    @property
+    def averages_scores(self) -> bool:
+        """Whether the value is a mean of scores and so has a confidence interval."""
+        return False
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean of the scores in the state, with its standard error."""
+        raise TypeError(
+            f"{short(self)} has no standard error: it is not a mean of per-query scores; "
+            "bootstrap over queries or users instead."
+        )
+
+    def standard_error(self) -> Tensor:
+        """Return the standard error of `compute`, over all processes; NaN below two queries.
+
+        Raises:
+            TypeError: the value is not a mean of scores.
+        """
+        error = self._estimate().standard_error * self.scale
+        return error.float().to(self.state.device)
+
+    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+        """Return the bounds of the confidence interval for the mean over all possible queries.
+
+        The bounds are computed from the sums of all processes and are equal bit for bit on every
+        process. The formula takes queries as independent. If they are not, such as the queries of
+        one user, the interval is too narrow: use
+        `Grouped(metric, num_groups, average="queries")`.
+
+        For scores of 0 and 1 it is Wilson's interval. For scores between, it is Wilson's with the
+        effective sample size, the number of 0/1 scores that have the same standard error, and with
+        Student's t instead of the normal quantile. The interval contains the value, stays within
+        the range of the metric, is the whole range for a single score between, and is NaN without
+        data.
+
+        Args:
+            confidence: the confidence level, such as 0.95.
+
+        Returns:
+            The lower and the upper bound, in the shape of `compute`.
+
+        Raises:
+            TypeError: the value is not a mean of scores.
+            ValueError: `confidence` is not between 0 and 1.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK
+            >>> accuracy = AccuracyAtK(1)
+            >>> accuracy.update(tensor([[0, 1]]).expand(100, 2), tensor([0] * 30 + [1] * 70))
+            >>> accuracy.compute(), accuracy.interval()
+            (tensor(0.3000), (tensor(0.2189), tensor(0.3958)))
+
+        Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
+        inference", JASA 22, 1927.
+        """
+        intervals.check_confidence(confidence)
+        low, high = self._estimate().interval(confidence)
+        bounds = [(bound * self.scale).float().to(self.state.device) for bound in (low, high)]
+        return bounds[0], bounds[1]
+
+    def _estimate(self) -> intervals.Estimate:
+        if not self.averages_scores:
+            return self.estimate()  # raises before the processes wait for each other
+        return self.of_all_processes(self.estimate)
+
+    def of_all_processes(self, read: Callable[[], Read]) -> Read:
+        """Return `read()`, called while the state is summed over all processes."""
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync,
+            should_unsync=self._should_unsync,
+        ):
+            return read()
+
+    def numbers(self) -> tuple[Any, int]:
+        """Return the number of counted and of undecided queries, over all processes.
+
+        The first is an int64 tensor for groups, and None if a subclass does not count queries.
+        """
+        return self.of_all_processes(
+            lambda: (getattr(self, "num_queries", None), getattr(self, "num_undecided", 0))
+        )
+
+    @property
+    def has_own_update(self) -> bool:
+        """Whether a user's subclass overrides `update`."""
+        return not type(self).update.__module__.startswith("nextloc_metrics.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes for a copy, without the plan, which the copy makes anew."""
+        return {**super().__getstate__(), "_plan": None}
+
+    @property
+    def plot_label(self) -> str:
+        """The label of the value in plots, such as `NDCG@10`."""
+        k = self._options.get("k")
+        return type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
+
+    @property
+    def plot_labels(self) -> dict[str, str]:
+        """The plot labels of a dict of values, by key; empty if the value is not a dict."""
+        return {}
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw the value: a dot with its interval, or a bar for every group.
+
+        Hundreds of groups are drawn as a histogram of their values. Axes of fractions are in
+        percent, from the lowest to the highest possible value.
+
+        Args:
+            val: a value of `compute` or `forward`, or a list of values of several steps, drawn
+                as lines; None computes the value and its interval, on all processes.
+            ax: the matplotlib axes to draw on; None makes a figure.
+
+        Returns:
+            The figure and its axes.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+            ValueError: `val` does not have the shape of a value of this metric.
+        """
+        return plot_metric(self, val, ax)
+
+
+class MeanMetric(RecordMetric):
+    """The exact mean of a score in [0, 1] over queries, with its interval.
+
+    A subclass says in `record` what it reads and defines `score_queries`. The value is the mean
+    times `scale`, in `unit`.
+
+    Args:
+        options: the options of a subclass; `ignore_index` and `validate_args`; and TorchMetrics'
+            own keyword arguments.
+    """
+
+    @abstractmethod
+    def score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
+        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
+
+    def empty_tally(self) -> Tensor:
+        """Return the zero state: sum of scores, sum of squares, number of queries."""
+        return torch.zeros(3, dtype=torch.int64)
+
+    @property
+    def scored(self) -> MeanMetric | None:
+        """This metric, unless a subclass overrides `tally`."""
+        return self if type(self).tally is MeanMetric.tally else None
+
+    @staticmethod
+    def score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
+        """Return `score_queries` of several metrics that share this method."""
+        return [metric.score_queries(record) for metric in metrics]
+
+    def tally(self, record: Any) -> Tensor:
+        """Return the exact sums of a batch's scores."""
+        scores, counted = self.score_queries(record)
+        return self.sum_many([self], [scores], counted, record)[0]
+
+    def compute(self) -> Tensor:
+        """Return the mean score, NaN without a query."""
+        return exact.mean(self.state) * self.scale
+
+    @property
+    def averages_scores(self) -> bool:
+        """True unless a subclass overrides `tally` or `compute`."""
+        return self.scored is self and type(self).compute is MeanMetric.compute
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean and its standard error, with queries taken as independent."""
+        return intervals.of_queries(self.state) if self.averages_scores else super().estimate()
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state[2])
+
+
+def check_mean(metric: object) -> None:
+    """Raise unless a metric, an argument `metric`, is the mean of a score over queries."""
+    if not isinstance(metric, MeanMetric):
+        raise TypeError(f"`metric` must be a MeanMetric, such as MRR, got {short(metric)}.")
+    if not metric.averages_scores:
+        raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")

@@ -1,0 +1,298 @@
+"""The plan of an update: what several metrics need from a batch, computed once for all batches."""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import backends
+from nextloc_metrics.arguments.arrays import Array, as_tensor_or_text
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.ranking.needs import Needs, merge_needs
+from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.scoring.formulas import Formula, for_one_relevant
+
+# Subclasses of tensors may have no plain memory.
+_PLAIN = Tensor, torch.nn.Parameter
+
+
+class Member(Protocol):
+    """What a plan asks of a metric."""
+
+    state_name: str
+    ignore_index: int | None
+    validate_args: bool
+
+    @property
+    def record(self) -> type[Record]:
+        """The class of the record that the metric reads."""
+
+    @property
+    def needs(self) -> Needs:
+        """What it reads of the record."""
+
+    @property
+    def one_pass(self) -> Formula | int | None:
+        """What the fused update computes for it; None if it cannot."""
+
+    @property
+    def state(self) -> Tensor:
+        """The state."""
+
+    @property
+    def scored(self) -> Any:
+        """The metric whose scores it sums, by `sum_many`; None if it has a `tally`."""
+
+    @staticmethod
+    def sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Tensor]:
+        """Return the batch's summands for several metrics, from their scores."""
+
+    def check(self, record: Any) -> None:
+        """Raise if the metric cannot be updated with the record."""
+
+    @staticmethod
+    def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
+        """Return the batch's summands for several metrics that share this method."""
+
+
+class Plan:
+    """Read a batch once for several metrics, and update all of them or none.
+
+    Metrics with the same state name have equal summands. Each of these *kinds* is checked and
+    tallied once per batch.
+
+    Args:
+        members: metrics with equal `ignore_index`.
+    """
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.members = tuple(members)
+        kinds = {member.state_name: member for member in members}
+        self.kinds = tuple(kinds.values())
+        numbers = {name: number for number, name in enumerate(kinds)}
+        self._kind_of = [numbers[member.state_name] for member in members]
+        self.ignore_index = next((member.ignore_index for member in members), None)
+        self.validate_args = any(member.validate_args for member in members)
+        self.needs = {
+            kind: merge_needs(member.needs for member in members if member.record is kind)
+            for kind in {member.record: None for member in members}
+        }
+        self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
+        self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
+        self._of_ranks = [n for n, kind in enumerate(self.kinds) if kind.record is Ranking]
+        self._one_pass = _read_one_pass([self.kinds[number] for number in self._of_ranks])
+        decided = [one for one in self._one_pass if isinstance(one, int)]
+        self._num_locations = decided[0] if decided else None
+        self._formulas = tuple(one for one in self._one_pass if not isinstance(one, int))
+
+    def serves(self, members: Sequence[Member]) -> bool:
+        """Whether the plan was made for these metric objects, in this order."""
+        return len(members) == len(self.members) and all(map(operator.is_, members, self.members))
+
+    def read(self, batch: Batch) -> Records:
+        """Return the records that the members read, each made once; `batch` may hold them."""
+        if isinstance(batch.preds, Record):
+            batch = replace(batch, preds=Records({type(batch.preds): batch.preds}))
+        if isinstance(batch.preds, Records):
+            return self._given(batch)
+        return self._read(self._convert(batch), self.needs)
+
+    def _given(self, batch: Batch) -> Records:
+        """Return records that were read before."""
+        if batch.target is not None or batch.mask is not None or batch.exclude is not None:
+            raise ValueError(
+                "a Ranking already holds its `target`, `mask` and `exclude`; pass it alone."
+            )
+        given = list(batch.preds.values())
+        found = {kind: next((x for x in given if isinstance(x, kind)), None) for kind in self.needs}
+        if missing := [kind.__name__ for kind, record in found.items() if record is None]:
+            raise ValueError(
+                f"`preds` must be a {missing[0]}, or predictions with `target`, got "
+                f"{type(given[0]).__name__}."
+            )
+        return Records(
+            {kind: self._with_groups(record, batch.groups) for kind, record in found.items()}
+        )
+
+    def _convert(self, batch: Batch) -> Batch:
+        """Return the batch as tensors, those of arrays on the metrics' device."""
+        if batch.target is None:
+            raise ValueError("`target` must be given with `preds`, unless `preds` is a Ranking.")
+        return batch.read(self.members[0].state.device if self.members else None)
+
+    def _read(self, batch: Batch, kinds: Mapping[type[Record], Needs]) -> Records:
+        ignored, validate = self.ignore_index, self.validate_args
+        batch = replace(batch, ignore_index=ignored, validate_args=validate)
+        return Records(
+            {
+                kind: self._with_groups(kind.read(batch, needs), batch.groups)
+                for kind, needs in kinds.items()
+            }
+        )
+
+    def _with_groups(self, record: Any, groups: Any) -> Any:
+        if isinstance(groups, Mapping):
+            groups = {name: self._number(name, x, record) for name, x in groups.items()}
+        elif groups is not None:
+            groups = self._number(None, groups, record)
+        if groups is not None:
+            record = record.with_groups(groups)
+        if "" in record.groups and len(self._kinds_of_groups) > 1:
+            raise ValueError(
+                "`groups` without names fits only one kind of `Grouped` members, got (by, "
+                f"num_groups) {short(sorted(self._kinds_of_groups, key=str))}; give each a `by=`, "
+                "and pass `groups={name: ...}`."
+            )
+        return record
+
+    def _number(self, name: str | None, groups: Array, record: Record) -> Tensor:
+        """Replace text labels by numbers, with the labels of the members grouped by them."""
+        text = as_tensor_or_text("groups", groups, record.device)
+        if isinstance(text, Tensor):
+            return text
+        found = [member.labels for member in self._grouped if name in (None, member.by)]
+        if not found or found[0] is None or any(labels != found[0] for labels in found):
+            raise TypeError(
+                f"`groups` must be integers, got text {short(text[:3])}; to use text, pass the "
+                "same `labels=GroupLabels.from_values(...)` to all members grouped by it."
+            )
+        if len(text) == len(record):  # the text of a query that is left out is not read
+            counted = record.counted.tolist()
+            any_name = found[0].names[0]
+            text = [one if read else any_name for one, read in zip(text, counted, strict=True)]
+        return found[0].number(text).to(record.device)  # type: ignore[no-any-return]
+
+    def update(self, batch: Batch, *, count: bool) -> None:
+        """Add a batch to all metrics, or raise and change none.
+
+        Args:
+            batch: the arguments of the update.
+            count: whether to count an update of each metric and clear its cached value.
+        """
+        if isinstance(batch.preds, Record | Records):
+            self._add(self.tally(self.read(batch)), count)
+            return
+        found = self._tally_scores(batch) or {}
+        kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
+        if kinds:
+            found |= self._tally(self._read(self._convert(batch), kinds))
+        self._add([found[number] for number in range(len(self.kinds))], count)
+
+    def tally(self, records: Records) -> list[Tensor]:
+        """Return the batch's summand for each kind, or raise if a kind refuses the batch."""
+        found = self._tally(records)
+        return [found[number] for number in range(len(self.kinds))]
+
+    def _tally(self, records: Records) -> dict[int, Tensor]:
+        """Return the summands, by number, of the kinds that read these records."""
+        kinds = [(n, kind) for n, kind in enumerate(self.kinds) if kind.record in records]
+        for _, kind in kinds:
+            kind.check(records[kind.record])
+        scored = self._score([kind for _, kind in kinds], records)
+        families: dict[Any, list[int]] = {}
+        for number, kind in kinds:
+            counted = None if kind.scored is None else scored[kind.scored.state_name][1]
+            sums = type(kind).tallies if counted is None else type(kind).sum_many
+            families.setdefault((kind.record, sums, id(counted)), []).append(number)
+        found: dict[int, Tensor] = {}
+        for (record, sums, _), numbers in families.items():
+            same = [self.kinds[number] for number in numbers]
+            arguments = [records[record]]
+            if same[0].scored is not None:
+                of_same = [scored[kind.scored.state_name] for kind in same]
+                arguments = [[scores for scores, _ in of_same], of_same[0][1], *arguments]
+            summed = sums(same, *arguments)
+            found.update(zip(numbers, summed, strict=True))
+        return found
+
+    @staticmethod
+    def _score(kinds: Sequence[Member], records: Records) -> dict[str, tuple[Tensor, Tensor]]:
+        """Score the queries once with each metric whose scores are summed, by its state's name."""
+        families: dict[Any, dict[str, Any]] = {}
+        for kind in kinds:
+            if kind.scored is not None:
+                family = kind.record, type(kind.scored).score_many
+                families.setdefault(family, {})[kind.scored.state_name] = kind.scored
+        return {
+            name: scored
+            for (record, score_many), metrics in families.items()
+            for name, scored in zip(
+                metrics, score_many(list(metrics.values()), records[record]), strict=True
+            )
+        }
+
+    def _tally_scores(self, batch: Batch) -> dict[int, Tensor] | None:
+        """Fused update: tally in one pass if every query has one relevant location.
+
+        Returns None where this is not possible; a `Ranking` then serves, and raises errors.
+        """
+        preds, target = batch.preds, batch.target
+        if batch.mask is not None or batch.groups is not None or batch.exclude is not None:
+            return None
+        if not self._one_pass or type(preds) not in _PLAIN or type(target) not in _PLAIN:
+            return None
+        formulas, num_locations = self._formulas, self._num_locations
+        if (
+            preds.layout != torch.strided
+            or preds.is_nested
+            or preds.ndim != 2
+            or preds.element_size() == 1
+            or not preds.is_floating_point()
+            or target.dtype != torch.int64
+            or target.shape != preds.shape[:1]
+            or target.device != preds.device
+            or preds.is_neg()
+            or target.is_neg()
+            or (num_locations is not None and preds.shape[1] > num_locations)
+            or any(self.kinds[n].state.device != preds.device for n in self._of_ranks)
+        ):
+            return None
+        backend = backends.choose(preds)
+        constants = for_one_relevant(formulas, preds.shape[1]) if backend.tallies_scores else None
+        if constants is None:
+            return None
+        found = backend.tally_scores(preds, target, self.ignore_index, constants, num_locations)
+        if found is None:
+            return None
+        sums = iter(found[0])
+        return {
+            number: found[1] if isinstance(one, int) else next(sums)  # type: ignore[misc]
+            for number, one in zip(self._of_ranks, self._one_pass, strict=True)
+        }
+
+    def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
+        """Add the summands of the kinds to the states of all metrics."""
+        changes: list[dict[str, Any]] = []
+        made: dict[tuple[int, int], Tensor] = {}  # keeps shared states shared
+        for member, kind in zip(self.members, self._kind_of, strict=True):
+            own = vars(member)
+            held = own[member.state_name]
+            if (id(held), kind) not in made:
+                made[id(held), kind] = held + tallies[kind]
+            change: dict[str, Any] = {member.state_name: made[id(held), kind]}
+            if count:
+                change |= {"_update_count": own["_update_count"] + 1, "_computed": None}
+            changes.append(change)
+        # one call in C, so that an interrupt cannot update only some metrics
+        deque(map(dict.update, map(vars, self.members), changes), maxlen=0)
+
+
+def _read_one_pass(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
+    """Return each kind's `one_pass`: a formula, or the number of locations of decisions.
+
+    Empty if a kind has neither, if two count decisions, or if no kind has a formula.
+    """
+    formulas = [member.one_pass for member in kinds]
+    known = tuple(formula for formula in formulas if formula is not None)
+    decisions = sum(isinstance(formula, int) for formula in known)
+    return known if len(known) == len(kinds) > decisions <= 1 else ()

@@ -1,0 +1,239 @@
+"""The base classes of metrics of ranks, and the scores of several of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import scoring
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.means import exact
+from nextloc_metrics.ranking.ranking import Ranking, Ties
+
+EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
+
+#: the largest number of groups or locations; no memory can hold more
+LARGEST_STATE = 1 << 40
+
+
+class RankingTally(RecordMetric):
+    """A metric that reads the ranks of the relevant locations, a `Ranking`."""
+
+    record = Ranking
+
+    def rank(
+        self,
+        preds: Array | Ranking,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Ranking:
+        """Return the ranks of the relevant locations; the arguments are those of `update`."""
+        ranking: Ranking = self.read(
+            preds, target, mask, groups, exclude=exclude, exempt_target=exempt_target
+        )
+        return ranking
+
+    def check(self, record: Ranking) -> None:
+        """Raise if this metric cannot be updated with the ranking."""
+        super().check(record)
+        if self.ignore_index is not None and record.ignore_index != self.ignore_index:
+            raise ValueError(
+                f"`ignore_index` must be equal for a metric and its Ranking, got "
+                f"{self.ignore_index} for {short(self)} and {record.ignore_index} for the Ranking."
+            )
+
+
+class RankingMetric(MeanMetric, RankingTally):
+    """The mean over queries of a score in [0, 1].
+
+    To write your own metric, subclass this class and define
+    [`score`][nextloc_metrics.RankingMetric.score]. The base class handles ties, empty targets,
+    exact sums, synchronisation and collections.
+
+    Args:
+        ties: how tied candidates are scored: `"expected"`, the mean over their orders;
+            `"optimistic"`, relevant ones first; `"pessimistic"`, relevant ones last.
+        empty_target_action: how a query without a relevant location is scored: `"skip"` excludes
+            it, `"neg"` scores 0, `"pos"` scores 1, `"error"` raises.
+        options: the options of a subclass; `ignore_index` and `validate_args`; and TorchMetrics'
+            own keyword arguments.
+
+    Attributes:
+        of_decision: whether the score reads the decision only: the best candidate, of tied ones
+            the lowest id. `ties` must then be `"expected"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import RankingMetric, scoring
+        >>> class RankBiasedPrecision(RankingMetric):
+        ...     def __init__(self, persistence=0.8, **kwargs):
+        ...         super().__init__(persistence=persistence, **kwargs)
+        ...
+        ...     def score(self, ranking):
+        ...         ranks = ranking.break_ties("optimistic").above.double()
+        ...         return (1 - self.persistence) * (self.persistence**ranks).sum(1)
+        >>> metric = RankBiasedPrecision(persistence=0.5)
+        >>> metric.update(tensor([[0.9, 0.2, 0.4]]), tensor([[0, 2]]))  # ranks 1 and 2
+        >>> metric, metric.compute()
+        (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
+    """
+
+    of_decision: ClassVar[bool] = False
+
+    ties: Ties
+    empty_target_action: EmptyTargetAction
+
+    def __init__(
+        self,
+        *,
+        ties: Ties = "expected",
+        empty_target_action: EmptyTargetAction = "skip",
+        **options: Any,
+    ) -> None:
+        check_choice("ties", ties, Ties)
+        check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
+        if self.of_decision and ties != "expected":
+            raise ValueError(
+                f"`ties` must be 'expected', got {short(ties)}: the decision is always the lowest "
+                "id of tied candidates."
+            )
+        super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
+        if self.formula is None and not self.has_own_score:
+            raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return float64 `[N]`, one score in [0, 1] per query. Your own metric overrides it.
+
+        With `ties="expected"` the ranking holds tied blocks: your score averages over them, or
+        calls `ranking.break_ties` as in the example. A score outside [0, 1] is an error. With
+        `validate_args=False` it is clamped to [0, 1], and NaN is 0.
+        """
+        assert self.formula is not None  # checked when the metric was made
+        return scoring.evaluate(ranking, [self.formula])[0]
+
+    @property
+    def has_own_score(self) -> bool:
+        """Whether a subclass, or an attribute of this object, overrides `score`."""
+        return getattr(self.score, "__func__", None) is not RankingMetric.score
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """The formula of the score; None where `score` is overridden instead."""
+        return None
+
+    @property
+    def one_pass(self) -> scoring.Formula | None:
+        """The formula, if it alone determines the value: a subclass overrides nothing else."""
+        known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
+        own = self.overrides(known, "tally", "score_many", "sum_many", "compute") or self.overrides(
+            RankingMetric, "score_queries", "check"
+        )
+        plain = self.averages_scores and self.ties == "expected"
+        return self.formula if plain and not own and not self.has_own_score else None
+
+    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
+        scores, counted = score_together([self], record)
+        return scores[0], counted
+
+    @staticmethod
+    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+        """Score the queries with several metrics; those with equal options together."""
+        together: dict[Any, list[Any]] = {}
+        for metric in metrics:
+            together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
+        found: dict[str, tuple[Tensor, Tensor]] = {}
+        for same in together.values():
+            scores, counted = score_together(same, record)
+            names = (metric.state_name for metric in same)
+            found.update((name, (row, counted)) for name, row in zip(names, scores, strict=True))
+        return [found[metric.state_name] for metric in metrics]
+
+    def check(self, record: Ranking) -> None:
+        """Raise if this metric cannot be updated with the ranking."""
+        super().check(record)
+        if self.empty_target_action == "error":
+            empty = (record.counted & (record.num_relevant == 0)).nonzero()
+            if empty.numel():
+                raise ValueError(
+                    "every query must have a relevant location with `empty_target_action='error'`, "
+                    f"but query {int(empty[0])} has none; exclude it with `mask`."
+                )
+
+
+def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
+    """Score the queries with metrics that have equal `ties` and `empty_target_action`.
+
+    Returns:
+        The scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
+    """
+    if ranking.device.type == "mps":  # has no float64
+        ranking = ranking.to("cpu")
+    ranking = ranking.break_ties(metrics[0].ties)
+    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
+    known = [formula for formula in formulas if formula is not None]
+    together = iter(scoring.evaluate(ranking, known)) if known else iter(())
+    scores = torch.stack(
+        [
+            _own_score(metric, ranking) if formula is None else next(together)
+            for metric, formula in zip(metrics, formulas, strict=True)
+        ]
+    )
+    return finish_scores(metrics, scores, ranking)
+
+
+def finish_scores(
+    metrics: Sequence[RankingMetric], scores: Tensor, ranking: Ranking
+) -> tuple[Tensor, Tensor]:
+    """Apply `empty_target_action`; return the scores, 0 where skipped, and which count."""
+    action = metrics[0].empty_target_action
+    if action != "skip":
+        scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
+    counted = counted_queries(ranking, action)
+    scores = scores.masked_fill(~counted, 0)
+    check_scores(metrics, scores)
+    return scores, counted
+
+
+def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
+    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is not in [0, 1]."""
+    if scores.numel() and any(metric.validate_args for metric in metrics):
+        low, high = (float(bound) for bound in scores.aminmax())
+        if not _are_scores(low, high):
+            for metric, row in zip(metrics, scores, strict=True):
+                low, high = float(row.amin()), float(row.amax())
+                if metric.validate_args and not _are_scores(low, high):
+                    raise ValueError(
+                        f"`score` of {short(metric)} must return values in [0, 1], got {low} to "
+                        f"{high}."
+                    )
+
+
+def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
+    scores = metric.score(ranking)
+    shape = ranking.num_relevant.shape
+    if not isinstance(scores, Tensor) or scores.is_complex() or scores.shape != shape:
+        raise ValueError(
+            f"`score` of {short(metric)} must return real numbers of shape ({len(ranking)},), one "
+            f"per query, got {describe(scores)}."
+        )
+    return scores.detach().double()
+
+
+def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
+    """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
+    return ranking.answerable if action == "skip" else ranking.counted
+
+
+def _are_scores(low: float, high: float) -> bool:
+    return low >= 0 and high <= exact.HIGHEST_SCORE  # a NaN compares false

@@ -1,0 +1,190 @@
+"""A metric whose state is one integer tensor, named after the options that `update` reads."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, ClassVar, NoReturn
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.messages import clip, describe, short
+from nextloc_metrics.base.fixes import BaseMetric
+from nextloc_metrics.base.options import describe_option, is_default
+
+# Types of attributes that TorchMetrics and `update` set for every batch.
+_PLAIN = (Tensor, int, type(None))
+
+
+def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
+    """Sum a state over the processes with one all-reduce, without gathering all states."""
+    total = state.clone()
+    torch.distributed.all_reduce(total, group=group)
+    return [total]
+
+
+class SummedMetric(BaseMetric, ABC):
+    """A metric whose state is one integer tensor, summed over batches and processes.
+
+    A subclass declares its options as parameters of `__init__` and passes them on by name. They
+    become attributes, and part of the `repr` and of the state's name. TorchMetrics'
+    `MetricCollection` shares states with equal names and values, so the name must hold every
+    option that `update` reads. Options in `computed_options` are read by `compute` only and are
+    not in the name: metrics that differ only in them share one state. Classes that differ only in
+    `compute` share one state if they set the same `counted_as`, which is not inherited.
+
+    Args:
+        options: the options of a subclass, and TorchMetrics' own keyword arguments.
+    """
+
+    full_state_update = False
+    computed_options: ClassVar[frozenset[str]] = frozenset()
+    counted_as: ClassVar[str | None] = None
+
+    _names: ClassVar[dict[str, int]] = {}
+    _namesake: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Number classes with equal names, such as classes made in a function."""
+        super().__init_subclass__(**kwargs)
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1
+        cls._namesake = f"#{number}" if number > 1 else ""
+
+    def __init__(self, **options: Any) -> None:
+        declared = self._declared_options()
+        own = {name: as_int(options.pop(name)) for name in declared if name in options}
+        super().__init__(**{"dist_sync_fn": all_reduce, **options})
+        for name, value in own.items():
+            setattr(self, name, value)
+        self._options = {name: own[name] for name in declared if name in own}
+        self._declared = frozenset(declared)
+        for name in self._declared & self.__dict__.keys() - self._options.keys():
+            self._refuse(name)
+        # sorted: classes that share a state may declare the same options in another order
+        read_by_update = sorted(self._options.keys() - self.computed_options)
+        module = type(self).__module__
+        owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
+        name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake
+        # PyTorch splits names at dots
+        self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
+        self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
+
+    def add_state(
+        self,
+        name: str,
+        default: Any,
+        dist_reduce_fx: Any = None,
+        persistent: bool = False,
+    ) -> None:
+        """Add a state; gather the processes' states unless all states are summed tensors."""
+        super().add_state(name, default, dist_reduce_fx, persistent)
+        is_sum = dist_reduce_fx == "sum" and isinstance(default, Tensor)
+        if not is_sum and self.dist_sync_fn is all_reduce:
+            self.dist_sync_fn = None
+
+    @property
+    def state(self) -> Tensor:
+        """The integer tensor that this process has summed; every update makes a new tensor."""
+        return vars(self)[self.state_name]  # type: ignore[no-any-return]
+
+    def overrides(self, base: type, *methods: str) -> bool:
+        """Return whether this class overrides one of these methods of a base class."""
+        return any(getattr(type(self), name) is not getattr(base, name) for name in methods)
+
+    @abstractmethod
+    def empty_tally(self) -> Tensor:
+        """Return the initial state, int64 zeros."""
+
+    @property
+    def will_all_reduce(self) -> bool:
+        """Whether `compute` without a cached value all-reduces one state."""
+        return bool(
+            len(self._defaults) == 1
+            and self._to_sync
+            and not self._is_synced
+            and self.dist_sync_fn is all_reduce
+            and self.distributed_available_fn()
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        key = prefix + self.state_name
+        found = state_dict.pop(key, None)
+        if found is None:
+            if self._persistent[self.state_name]:
+                missing_keys.append(key)
+        elif found.dtype != torch.int64 or found.shape != self.state.shape:
+            error_msgs.append(
+                f"the state `{clip(key)}` must be {describe(self.state)}, got {describe(found)}."
+            )
+        else:
+            setattr(self, self.state_name, found.to(self.state.device, copy=True))
+            self._computed = None
+            self._update_count = max(1, self._update_count)  # or `compute` warns of no update
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> "SummedMetric":
+        """Do nothing: the state stays an integer tensor."""
+        return self
+
+    def __repr__(self) -> str:
+        return self._describe(self._options)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("_declared", ()):
+            self._refuse(name)
+        if name in self.__dict__ and type(value) in _PLAIN:
+            object.__setattr__(self, name, value)  # skips the search for parameters and modules
+        else:
+            super().__setattr__(name, value)
+
+    def _refuse(self, name: str) -> NoReturn:
+        """Raise for an option that was not set by `SummedMetric.__init__`."""
+        if name in self._options:
+            raise AttributeError(
+                f"`{name}` of {short(self)} is fixed, because its state depends on it; make a "
+                f"new {type(self).__name__} instead."
+            )
+        raise AttributeError(
+            f"`{name}` is an option of {type(self).__name__} and must be part of its state's name; "
+            f"pass it on: `super().__init__({name}={name}, **kwargs)`."
+        )
+
+    @classmethod
+    def _declared_options(cls) -> dict[str, Any]:
+        """Return the parameters of all constructors with their defaults, the subclass' first."""
+        declared: dict[str, Any] = {}
+        for kind in cls.__mro__:
+            if issubclass(kind, SummedMetric) and "__init__" in vars(kind):
+                _self, *parameters = inspect.signature(kind.__init__).parameters.values()
+                for parameter in parameters:
+                    if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                        declared.setdefault(parameter.name, parameter.default)
+        return declared
+
+    @classmethod
+    def _counted_as(cls) -> str:
+        """Return `counted_as` of this class, or its name: a subclass may count differently."""
+        return str(vars(cls).get("counted_as") or cls.__qualname__)
+
+    def _describe(self, options: Iterable[str], kind: str | None = None) -> str:
+        declared = self._declared_options()
+        shown = (
+            f"{name}={describe_option(self._options[name])}"
+            for name in options
+            if not is_default(self._options[name], declared[name])
+        )
+        return f"{kind or type(self).__qualname__}({', '.join(shown)})"

@@ -1,0 +1,257 @@
+"""Pictures of groups: a bar or a dot for every one, or how often each value occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.display.reading import plural, quantiles
+from nextloc_metrics.display.style import (
+    Look,
+    Scale,
+    add_grid,
+    add_legend,
+    add_note,
+    count,
+    errors,
+    looks,
+    make_axes,
+    points_across,
+    styled,
+    text_width,
+)
+
+# More groups than this are drawn as how often each value occurs.
+MOST_BARS = 30
+
+# Characters of a group's name on an axis.
+_LONGEST_LABEL = 24
+
+_BAR, _BAR_APART = "#6699CC", "0.85"
+
+# Names in less room than this are turned upright, in points.
+_UPRIGHT = 14
+
+# The size of numbers of queries.
+_SMALL = 7
+
+
+class Groups(NamedTuple):
+    """The values of all groups of one model, in the order of their labels."""
+
+    values: Tensor  #: NaN for a group without data
+    bounds: Tensor | None = None  #: `[2, G]`, of the intervals
+    numbers: Tensor | None = None  #: of queries
+
+
+@styled
+def draw_groups(
+    models: Mapping[str, Groups],
+    labels: Sequence[str],
+    scale: Scale,
+    group: str,
+    ax: Any,
+    confidence: float = 0.95,
+) -> Any:
+    """Draw every group in the order of the labels: bars for one model, dots for several.
+
+    If labels are numbers, a group whose label is not, such as `unmapped`, stands apart.
+    """
+    figure, axes = make_axes(ax)
+    places, apart = _places(labels)
+    several = len(models) > 1
+    if several:
+        _part_groups(axes, places)
+    for number, (found, look) in enumerate(zip(models.values(), looks(len(models)), strict=True)):
+        at = [place + _shift(number, len(models)) for place in places]
+        if several:
+            name = list(models)[number]
+            _draw_dots(axes, at, found, look, name)
+        else:
+            _draw_bars(axes, at, found, apart)
+    _mark_absent(axes, places, list(models.values()))
+    axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
+    note = scale.fit(axes, from_lowest=not several)
+    scale.label(axes.yaxis)
+    axes.set_xlabel(group)
+    _name_groups(axes, places, labels, apart)
+    numbers = {name: one.numbers for name, one in models.items() if one.numbers is not None}
+    offset = _number_queries(axes, places, numbers) if numbers else 0
+    has_intervals = any(one.bounds is not None for one in models.values())
+    add_note(axes, f"whiskers: {100 * confidence:g} % intervals" if has_intervals else "", note)
+    add_grid(axes, "y")
+    add_legend(axes, where="above", offset=offset)
+    return figure, axes
+
+
+def _places(labels: Sequence[str]) -> tuple[list[int], list[bool]]:
+    """Return where every group stands, and which ones stand apart from the numbered ones."""
+    numbered = any(label.isdecimal() for label in labels)
+    apart = [numbered and not label.isdecimal() for label in labels]
+    places = [0]
+    for is_apart in apart:
+        places.append(places[-1] + (2 if is_apart else 1))
+    return places[1:], apart
+
+
+def _part_groups(axes: Any, places: Sequence[int]) -> None:
+    """Shade every second group, so that the dots of a group are seen together."""
+    for place in places[1::2]:
+        axes.axvspan(place - 0.5, place + 0.5, color="0.955", zorder=0, linewidth=0)
+
+
+def _draw_bars(axes: Any, at: Sequence[float], found: Groups, apart: Sequence[bool]) -> None:
+    """Draw bars with whiskers, hatched where they stand apart."""
+    axes.bar(
+        at,
+        found.values.nan_to_num(0).tolist(),
+        color=[_BAR_APART if one else _BAR for one in apart],
+        edgecolor="0.2",
+        hatch=["///" if one else "" for one in apart],
+        linewidth=0.6,
+    )
+    if found.bounds is not None:
+        whiskers = errors(found.values.tolist(), found.bounds.T.tolist())
+        axes.errorbar(
+            at, found.values.tolist(), whiskers, fmt="none", color="black", elinewidth=0.9
+        )
+    tops = found.values if found.bounds is None else found.bounds[1]
+    for place, value, top in zip(at, found.values.tolist(), tops.tolist(), strict=True):
+        if value == 0:  # unlike a group without data
+            text = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+            axes.annotate("0", (place, top), (0, 2), **text)
+
+
+def _draw_dots(axes: Any, at: Sequence[float], found: Groups, look: Look, name: str) -> None:
+    """Draw a dot with its whiskers for every group."""
+    values = found.values.tolist()
+    bounds = None if found.bounds is None else errors(values, found.bounds.T.tolist())
+    axes.errorbar(
+        at,
+        values,
+        bounds,
+        fmt=look.marker,
+        color=look.color,
+        markersize=4,
+        elinewidth=1,
+        capsize=1.5,
+        clip_on=False,
+        label=name or None,
+    )
+
+
+def _mark_absent(axes: Any, places: Sequence[float], models: Sequence[Groups]) -> None:
+    """Write where a group has no data, in the colour of the model if others have some."""
+    text = {"textcoords": "offset points", "rotation": 90, "ha": "center", "va": "bottom"}
+    absent = torch.stack([found.values.isnan() for found in models])
+    for place, of_models in zip(places, absent.T.tolist(), strict=True):
+        if all(of_models):
+            marks = [(float(place), "0.3")]
+        else:
+            marks = [
+                (place + _shift(number, len(models)), look.color)
+                for number, look in enumerate(looks(len(models)))
+                if of_models[number]
+            ]
+        for x, color in marks:
+            at = {"xycoords": ("data", "axes fraction"), "fontsize": 7, "color": color}
+            axes.annotate("no data", (x, 0.01), (0, 2), **text, **at)
+
+
+def _shift(number: int, models: int) -> float:
+    """Return how far the dots of a model are from the middle of their group."""
+    return 0.76 * ((number + 0.5) / models - 0.5)
+
+
+def _name_groups(
+    axes: Any, places: Sequence[int], labels: Sequence[str], apart: Sequence[bool]
+) -> None:
+    """Write the labels below the groups, as many of them as there is room for."""
+    room = points_across(axes) / (places[-1] - places[0] + 1.4)
+    names = [_fit(label) for label in labels]
+    numbers = [name for name in names if name.isdecimal()]
+    every = next(n for n in (1, 2, 5, 10) if text_width(numbers) + 2 < n * room or n == 10)
+    shown = [i for i, name in enumerate(names) if not name.isdecimal() or i % every == 0]
+    axes.set_xticks([places[i] for i in shown], [names[i] for i in shown])
+    words = text_width([name for name in names if not name.isdecimal()])
+    if words + 4 < room * (1.6 if any(apart) else 1):
+        return
+    for label in axes.get_xticklabels():
+        if not label.get_text().isdecimal():
+            turned = 30 if any(apart) else 45 if room > _UPRIGHT else 90
+            label.set(rotation=turned, ha="right", va="center", rotation_mode="anchor")
+
+
+def _number_queries(axes: Any, places: Sequence[int], models: Mapping[str, Tensor]) -> float:
+    """Write above every group how many queries it has; return how high that is, in points."""
+    found = {name: one.tolist() for name, one in models.items()}
+    equal = len({tuple(numbers) for numbers in found.values()}) == 1
+    rows = list(found.values())[: 1 if equal else None]
+    texts = ["\n".join(f"{int(row[i]):,}" for row in rows) for i in range(len(places))]
+    of = "" if equal else f" ({', '.join(found)})"
+    top = axes.secondary_xaxis("top")
+    top.set_xticks(list(places), texts)
+    top.tick_params(length=0, pad=1, labelsize=_SMALL, labelcolor="0.35")
+    top.spines["top"].set_visible(False)
+    top.set_xlabel(f"number of queries{of}", fontsize=_SMALL, color="0.35")
+    width, height = text_width(texts, _SMALL), 1.3 * _SMALL * len(rows)
+    room = points_across(axes) / (places[-1] - places[0] + 1.4)
+    if width + 3 > room:
+        top.tick_params(labelrotation=90)
+        height = width
+    return height + 2.2 * _SMALL
+
+
+@styled
+def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: Any) -> Any:
+    """Draw how many groups have which value: bars for one model, outlines for several."""
+    figure, axes = make_axes(ax)
+    known = {name: values[~values.isnan()] for name, values in models.items()}
+    every = torch.cat(list(known.values()))
+    low = scale.lower if scale.lower is not None else float(every.min()) if len(every) else 0.0
+    high = float(every.max()) if len(every) else low
+    limits = (low, high if high > low else scale.upper or low + 1)
+    several = len(models) > 1
+    for (name, values), look in zip(known.items(), looks(len(models)), strict=True):
+        (median,) = quantiles(values, [0.5])
+        if several:
+            axes.hist(
+                values.numpy(),
+                bins=25,
+                range=limits,
+                histtype="step",
+                color=look.color,
+                linestyle=look.dash,
+                linewidth=1.4,
+                label=f"{name}, median {scale.write(median)}" if len(values) else name,
+            )
+            continue
+        axes.hist(values.numpy(), bins=25, range=limits, color=_BAR, edgecolor="0.2", linewidth=0.5)
+        if len(values):
+            mean = float(values.mean())
+            for value, style, what in ((median, "-", "median"), (mean, (0, (1, 1)), "mean")):
+                color = "black" if what == "median" else "#BB5566"
+                label = f"{what} {scale.write(value)}"
+                axes.axvline(value, color=color, linestyle=style, linewidth=1.6, label=label)
+    note = scale.fit(axes, "x", from_lowest=True)
+    Scale("", 0, None).fit(axes, from_lowest=True)
+    axes.set_ylabel(f"number of {plural(group)}")
+    scale.label(axes.xaxis)
+    add_note(axes, note)
+    add_legend(axes, "" if several else _describe(known[""], models[""], group))
+    return figure, axes
+
+
+def _describe(known: Tensor, values: Tensor, group: str) -> str:
+    """Write how many groups there are, and how many have no data."""
+    without = len(values) - len(known)
+    absent = f", {without:,} without data" if without else ""
+    return f"{count(len(known), group)}{absent}"
+
+
+def _fit(label: str) -> str:
+    """Cut the name of a group, so that the names leave room for the picture."""
+    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"

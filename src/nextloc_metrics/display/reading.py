@@ -1,0 +1,59 @@
+"""One value with what a table or a picture shows beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Reading(NamedTuple):
+    """One value with what a table or a picture shows beside it."""
+
+    value: float
+    bounds: tuple[float, float] | None  #: of the interval, if there is one
+    is_fraction: bool  #: in [0, 1], and shown in percent
+    note: str = ""  #: which summary of several values it is, such as `median of 200 users`
+    number: int | None = None  #: of queries, for the value of a group
+    higher_is_better: bool | None = True
+    unit: str = ""  #: of a value that is not a fraction
+
+    @classmethod
+    def of(
+        cls,
+        value: Tensor,
+        bounds: tuple[Tensor, Tensor] | None,
+        is_fraction: bool,
+        group: str = "",
+    ) -> Reading:
+        """Read one value, or the median of the values that are not NaN."""
+        if value.ndim == 0:
+            ends = None if bounds is None else (float(bounds[0]), float(bounds[1]))
+            return cls(float(value), ends, is_fraction)
+        known = value[~value.isnan()]
+        (median,) = quantiles(known, [0.5])
+        return cls(median, None, is_fraction, f"median of {len(known)} {group}".rstrip())
+
+    def title(self, name: str) -> str:
+        """Return the name of the value, with the note."""
+        return f"{name}, {self.note}" if self.note else name
+
+
+def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:
+    """Return quantiles of the values that are not NaN; NaN if there are none."""
+    values = values.detach().cpu().double()
+    values = values[~values.isnan()].sort().values
+    if not len(values):
+        return [math.nan] * len(shares)
+    place = torch.tensor(shares, dtype=torch.float64) * (len(values) - 1)
+    low, high = values[place.floor().long()], values[place.ceil().long()]
+    return (low + (high - low) * place.frac()).tolist()
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a regular noun."""
+    is_vowel = noun[-2:-1] in "aeiou"
+    return noun[:-1] + "ies" if noun.endswith("y") and not is_vowel else f"{noun}s"

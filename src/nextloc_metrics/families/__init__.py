@@ -1,1 +1,0 @@
-"""Metrics that are not one mean of scores: by location, decile or group, and single queries."""

@@ -1,0 +1,192 @@
+r"""Confidence intervals of a mean of scores in [0, 1], from integer sums.
+
+The variance of scores in [0, 1] with mean m is at most m (1 - m), which 0/1 scores have. The
+effective sample size of a mean with standard error s is n_eff = m (1 - m) / s^2, the number of
+independent 0/1 scores with the same standard error. The interval is Wilson's with n_eff. For 0/1
+scores it is Wilson's interval. For other scores the normal quantile is replaced by Student's t,
+because their variance is estimated. The interval lies in [0, 1].
+
+Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA
+22, 1927; the effective sample size and t: E. L. Korn and B. I. Graubard, "Confidence intervals for
+proportions with small expected number of positive counts estimated from survey data", Survey
+Methodology 24, 1998; clusters: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors
+for linear regression with multi-stage samples", Survey Methodology 28, 2002.
+"""
+
+import math
+from functools import cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.means import exact
+
+# Squares are rounded to multiples of 2^-32: a smaller variance may be rounding.
+_SMALLEST_VARIANCE = 2.0**-30
+
+# Above this, the series expansion of Student's t is as exact as the integral.
+_MANY_DEGREES_OF_FREEDOM = 1000
+
+# Enough for a confidence of 0.999999.
+_NEWTON_STEPS = 40
+
+
+class Estimate(NamedTuple):
+    """A mean of scores with its standard error; float64 `[...]`."""
+
+    mean: Tensor
+    standard_error: Tensor  #: NaN below two queries, or groups
+    effective: Tensor  #: the effective sample size
+    degrees_of_freedom: Tensor  #: of Student's t; infinite for the normal distribution
+
+    def interval(self, confidence: float) -> tuple[Tensor, Tensor]:
+        """Return the lower and the upper bound, float64, NaN without data."""
+        t = t_quantile(confidence, self.degrees_of_freedom)
+        mean, share = self.mean, t * t / self.effective
+        kept, shrunk = 1 / (1 + share), 1 / (1 + 1 / share)  # they add up to 1
+        center = kept * mean + shrunk / 2
+        half = (kept * shrunk * mean * (1 - mean) + shrunk * shrunk / 4).sqrt()
+        # rounding must not push the mean out of the interval
+        low, high = (center - half).clamp(min=0), (center + half).clamp(max=1)
+        return low.minimum(mean), high.maximum(mean)
+
+
+def of_queries(state: Tensor) -> Estimate:
+    """Estimate the mean over independent queries, from states int64 `[..., 3]`; see `exact`."""
+    mean, square, count = exact.moments(state)
+    zero_or_one = (state[..., 0] == state[..., 1]).to(count.device)
+    return _of_independent(mean, square, count, (count - 1).masked_fill(zero_or_one, math.inf))
+
+
+def of_groups(state: Tensor) -> Estimate:
+    """Estimate the mean of the groups' means, from a state int64 `[G, 3]`."""
+    means, _, sizes = exact.moments(state)
+    means = means[sizes > 0]
+    count = torch.tensor(float(len(means)), dtype=torch.float64, device=means.device)
+    return _of_independent(means.mean(), (means * means).mean(), count, count - 1)
+
+
+def of_clusters(state: Tensor) -> Estimate:
+    """Estimate the mean over queries that are dependent within groups; see `cluster_variance`.
+
+    Args:
+        state: int64 `[G, 3]`; see `exact`.
+    """
+    means, _, sizes = exact.moments(state)
+    means, sizes = means[sizes > 0], sizes[sizes > 0]
+    total = sizes.sum()
+    mean = (means * sizes).sum() / total
+    variance, freedom = cluster_variance((means - mean) * sizes, sizes)
+    known = variance * total > _SMALLEST_VARIANCE
+    # without variance between groups, n_eff is the number of groups, fewer if sizes differ
+    alike = total * total / (sizes * sizes).sum()
+    effective = torch.where(known, mean * (1 - mean) / variance, alike)
+    return Estimate(mean, variance.sqrt(), effective, freedom)
+
+
+def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Return the cluster-robust variance of a mean (CR2) and its degrees of freedom.
+
+    With the shares of queries w_g = n_g / N, the variance is the sum over groups of
+    (S_g - m n_g)^2 / (1 - w_g), divided by N^2. It is unbiased for independent queries. The
+    degrees of freedom are Satterthwaite's for independent queries: 1 over the sum of all w_g^2 and
+    of r_g r_h over all pairs g != h, with r_g = w_g^2 / (1 - w_g). They are G - 1 if G groups have
+    equal sizes, and fewer otherwise; 0 for one group, whose variance is NaN.
+
+    Args:
+        off: S_g - m n_g, float64 `[G]`.
+        sizes: n_g, float64 `[G]`.
+    """
+    weights = sizes / sizes.sum()
+    others = 1 - weights
+    squares = weights * weights
+    ratios = squares / others
+    pairs = ratios.sum() ** 2 - (ratios * ratios).sum()
+    freedom = (1 / (squares.sum() + pairs)).nan_to_num(nan=0.0)
+    variance = (off * off / others).sum() / sizes.sum() ** 2
+    return variance.masked_fill(freedom == 0, math.nan), freedom
+
+
+def _of_independent(mean: Tensor, square: Tensor, count: Tensor, freedom: Tensor) -> Estimate:
+    most = mean * (1 - mean)
+    variance = (square - mean * mean).clamp(min=0) * count / (count - 1)  # NaN for a single query
+    # without a usable variance, n_eff is the number of queries, its lower bound
+    known = (variance > _SMALLEST_VARIANCE) & (variance < most)
+    effective = torch.where(known, count * most / variance, count)
+    error = (variance / count).sqrt().masked_fill(count < 2, torch.nan)
+    return Estimate(mean, error, effective, freedom)
+
+
+def t_quantile(confidence: float, degrees_of_freedom: Tensor) -> Tensor:
+    """Return the two-sided quantile t of Student's distribution: P(|T| <= t) = confidence.
+
+    It is infinite for no degree of freedom.
+
+    Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964.
+
+    Args:
+        confidence: between 0 and 1.
+        degrees_of_freedom: float64 `[...]`, 0 or at least 1, integers or not.
+    """
+    distinct, places = torch.unique(degrees_of_freedom.cpu(), return_inverse=True)
+    is_few = (distinct > 0) & (distinct <= _MANY_DEGREES_OF_FREEDOM)
+    t = _t_of_many(confidence, distinct).masked_fill(distinct <= 0, math.inf)
+    t[is_few] = _t_of_few(confidence, distinct[is_few])
+    return t[places].to(degrees_of_freedom.device)
+
+
+def _t_of_many(confidence: float, n: Tensor) -> Tensor:
+    """Return the quantile from its expansion in powers of 1 / n (26.7.5)."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    t = torch.zeros_like(n)
+    for term in reversed(terms):
+        t = t / n + term
+    return t
+
+
+def _t_of_few(confidence: float, n: Tensor) -> Tensor:
+    """Return sqrt(n) tan(a), where c times the integral of cos^(n - 1) from 0 to a is `confidence`.
+
+    Newton's method from 0 approaches a from below, as the integrand falls.
+    """
+    nodes, weights = _gauss_legendre()
+    log_c = ((n + 1) / 2).lgamma() - (n / 2).lgamma() + math.log(2 / math.sqrt(math.pi))
+    angle = torch.zeros_like(n)
+    for _ in range(_NEWTON_STEPS):
+        within = (angle[:, None] * nodes).cos() ** (n[:, None] - 1) @ weights * angle
+        before, slope = angle, angle.cos() ** (n - 1)
+        angle = (angle + (confidence * (-log_c).exp() - within) / slope).clamp(max=math.pi / 2)
+        if not ((angle - before).abs() > 1e-15 * angle).any():
+            break
+    return n.sqrt() * angle.tan()
+
+
+@cache
+def _gauss_legendre() -> tuple[Tensor, Tensor]:
+    """Return nodes and weights of an integral from 0 to 1, denser next to 1.
+
+    They are those of Gauss and Legendre for u in the integral over x = 1 - (1 - u)^4: a power of
+    1 - x, also with a fractional exponent, is smooth in u.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    from_end = (1 - nodes) / 2
+    return torch.from_numpy(1 - from_end**4), torch.from_numpy(2 * weights * from_end**3)
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise if a confidence is not between 0 and 1."""
+    if type(confidence) is not float or not 0 < confidence < 1:
+        raise ValueError(
+            f"`confidence` must be between 0 and 1, such as 0.95, got {short(confidence)}."
+        )

@@ -1,0 +1,362 @@
+"""The ranking metrics. Each class declares its options and the formula of its score."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import scoring
+from nextloc_metrics.arguments.checks import check_bool, check_choice, check_positive
+from nextloc_metrics.base.ranking_metric import RankingMetric, check_scores, counted_queries
+from nextloc_metrics.means import exact
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+
+
+class _CutAtK(RankingMetric):
+    """A metric that reads no rank beyond `k`."""
+
+    k: int | None
+
+    @property
+    def needs(self) -> Needs:
+        """The first `k` ranks, or all where a subclass overrides `score`."""
+        return Needs(depth=None if self.has_own_score else self.k)
+
+
+class AccuracyAtK(_CutAtK):
+    r"""Accuracy within the first k ranks, also called hit rate or Acc@k.
+
+    The share of queries with at least one relevant location among the first `k` candidates.
+    For one relevant location it equals recall at k. `HitRateAtK` is the same class.
+
+    Expectation under ties, for one relevant location: m / e, where `e` candidates are tied (the
+    location included) and `m` ranks of this tied block lie within the first `k`. An unretrieved
+    location (not in the list, or scored NaN or -inf) is a miss for every `k`. `k` may exceed the
+    number of candidates.
+
+    Args:
+        k: how many ranks count, a positive integer.
+        kwargs: `ties` and `empty_target_action`, see
+            [`RankingMetric`][nextloc_metrics.RankingMetric]; `ignore_index`; `validate_args`; and
+            TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `k` is not a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> accuracy = AccuracyAtK(k=2)
+        >>> accuracy.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 2]))
+        >>> accuracy.compute()  # ranks 2 and 3
+        tensor(0.5000)
+    """
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        super().__init__(k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """1 where the first relevant location is within rank k."""
+        return scoring.Formula("count", self.k, of="first", over="1")
+
+
+HitRateAtK = AccuracyAtK
+
+
+class MRR(_CutAtK):
+    r"""Mean reciprocal rank.
+
+    The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
+    LibCity, RecBole and PyG always cut at k; this class cuts only if `k` is given.
+
+    Expectation under ties, for one relevant location: (H(A + m) - H(A)) / e with
+    H(x) = 1 + 1/2 + ... + 1/x. `A` candidates are above, `e` are tied (the location included), and
+    `m` ranks of the tied block lie within `k`.
+
+    Args:
+        k: the last rank that counts; None for all ranks.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is neither None nor a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> mrr = MRR()
+        >>> mrr.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 2]))
+        >>> mrr.compute()  # (1/2 + 1/3) / 2
+        tensor(0.4167)
+
+    Source: E. M. Voorhees, "The TREC-8 Question Answering Track Report", TREC 1999.
+    """
+
+    def __init__(self, k: int | None = None, **kwargs: Any) -> None:
+        super().__init__(k=None if k is None else check_positive("k", k), **kwargs)
+
+    k: int | None
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """1 / rank of the first relevant location."""
+        return scoring.Formula("harmonic", self.k, of="first", over="1")
+
+
+class NDCGAtK(_CutAtK):
+    r"""Normalized discounted cumulative gain of the first k ranks.
+
+    DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` ranks; NDCG
+    divides by the DCG of the best order. The gain of a relevant location is 1, or its graded
+    relevance if `target` is floating `[..., C]`. For one relevant location NDCG is
+    1 / log2(rank + 1), and 0 beyond rank `k`.
+
+    Expectation under ties: the discount of a tied location is the mean over the ranks of its tied
+    block, as in scikit-learn's `ndcg_score`.
+
+    Args:
+        k: how many ranks count, a positive integer.
+        gain: `"linear"`, the relevance; `"exponential"`, 2^relevance - 1. Both are equal for
+            relevance 0 and 1.
+        ideal: the divisor. `"truncated"`: the DCG of the min(n, k) highest gains, of n relevant
+            locations. `"full"`: the DCG of all n gains; a perfect list scores below 1 if n > k.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, or an option is unknown.
+
+    Example:
+        >>> from torch import tensor
+        >>> ndcg = NDCGAtK(k=3)
+        >>> ndcg.update(tensor([[0.9, 0.1, 0.2, 0.8]]), tensor([3]))
+        >>> ndcg.compute()  # 1 / log2(3)
+        tensor(0.6309)
+
+    Source: K. Järvelin and J. Kekäläinen, "Cumulated gain-based evaluation of IR techniques", ACM
+    TOIS 20(4), 2002; exponential gain: C. Burges et al., "Learning to rank using gradient
+    descent", ICML 2005.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        gain: scoring.Gain = "linear",
+        ideal: scoring.Ideal = "truncated",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("gain", gain, scoring.Gain)
+        check_choice("ideal", ideal, scoring.Ideal)
+        super().__init__(k=check_positive("k", k), gain=gain, ideal=ideal, **kwargs)
+
+    k: int
+    gain: scoring.Gain
+    ideal: scoring.Ideal
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """The discounted gains, divided by the ideal DCG."""
+        best: scoring.Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
+        return scoring.Formula("discount", self.k, of="all", over=best, gain=self.gain)
+
+
+class MAPAtK(_CutAtK):
+    r"""Mean average precision of the first k ranks.
+
+    Each relevant location within the first `k` ranks adds the precision at its rank: the number of
+    relevant locations up to this rank, divided by the rank. The average precision is the sum
+    divided by min(n, k), for n relevant locations. For one relevant location it equals the
+    reciprocal rank, and 0 beyond rank `k`.
+
+    Args:
+        k: how many ranks count, a positive integer.
+        normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"`
+            divides by n, as trec_eval, ranx and rax do. (torchmetrics divides by the number of
+            hits: one hit of ten relevant locations, at rank 1, scores 1 there.)
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, or `normalizer` is unknown.
+
+    Example:
+        >>> from torch import tensor
+        >>> mean_average_precision = MAPAtK(k=3)
+        >>> mean_average_precision.update(tensor([[5, 7, 6]]), tensor([[5, 6]]))
+        >>> mean_average_precision.compute()  # (1/1 + 2/3) / 2
+        tensor(0.8333)
+
+    Source: C. Buckley and E. M. Voorhees, "Evaluating evaluation measure stability", SIGIR 2000.
+    """
+
+    def __init__(self, k: int, normalizer: scoring.Normalizer = "min", **kwargs: Any) -> None:
+        check_choice("normalizer", normalizer, scoring.Normalizer)
+        super().__init__(k=check_positive("k", k), normalizer=normalizer, **kwargs)
+
+    k: int
+    normalizer: scoring.Normalizer
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """The precision at the rank of every relevant location."""
+        most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
+        return scoring.Formula("harmonic", self.k, of="precision", over=most)
+
+
+class PrecisionAtK(_CutAtK):
+    r"""Precision within the first k ranks: hits / k.
+
+    Args:
+        k: how many ranks count, a positive integer.
+        denominator: `"k"`: divide by k, even if a list is shorter. `"retrieved"`: divide by
+            min(k, list length); the length is the number of ids without padding, or of scores
+            above -inf.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, or `denominator` is unknown.
+
+    Example:
+        >>> from torch import tensor
+        >>> precision = PrecisionAtK(k=3)
+        >>> precision.update(tensor([[5, 7, 6, 8]]), tensor([[5, 6]]))
+        >>> precision.compute()  # 2 / 3
+        tensor(0.6667)
+    """
+
+    def __init__(self, k: int, denominator: scoring.Denominator = "k", **kwargs: Any) -> None:
+        check_choice("denominator", denominator, scoring.Denominator)
+        super().__init__(k=check_positive("k", k), denominator=denominator, **kwargs)
+
+    k: int
+    denominator: scoring.Denominator
+
+    @property
+    def needs(self) -> Needs:
+        """The first `k` ranks; also their length where it is the denominator."""
+        return super().needs | Needs(self.k * (self.denominator == "retrieved"), depth=1)
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """The hits, divided by k or the list length."""
+        over: scoring.Divisor = "k" if self.denominator == "k" else "retrieved"
+        return scoring.Formula("count", self.k, of="all", over=over)
+
+
+class RecallAtK(_CutAtK):
+    r"""Recall within the first k ranks: hits / n, for n relevant locations.
+
+    Args:
+        k: how many ranks count, a positive integer.
+        normalized: True divides by min(n, k), so that a perfect list scores 1 if n > k.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> recall = RecallAtK(k=2)
+        >>> recall.update(tensor([[5, 7, 6, 8]]), tensor([[5, 6]]))
+        >>> recall.compute()  # 1 / 2
+        tensor(0.5000)
+    """
+
+    def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
+        check_bool("normalized", normalized)
+        super().__init__(k=check_positive("k", k), normalized=normalized, **kwargs)
+
+    k: int
+    normalized: bool
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """The hits, divided by n or min(n, k)."""
+        return scoring.Formula(
+            "count", self.k, of="all", over="min(n, k)" if self.normalized else "n"
+        )
+
+
+class F1AtK(_CutAtK):
+    r"""F1 within the first k ranks: 2 hits / (k + n), for n relevant locations.
+
+    The harmonic mean of precision and recall at k. Next-location papers report another F1, the
+    mean over locations: [`LocationF1`][nextloc_metrics.LocationF1].
+
+    Args:
+        k: how many ranks count, a positive integer.
+        average: `"queries"`, the mean of every query's F1; `"pooled"`, one F1 from the hits, k and
+            n, each summed over all queries.
+        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
+
+    Raises:
+        ValueError: `k` is not a positive integer, `average` is unknown, or `average="pooled"` is
+            combined with `empty_target_action="pos"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> f1 = F1AtK(k=2)
+        >>> f1.update(tensor([[5, 7, 6, 8]]), tensor([[5, 6, 9]]))
+        >>> f1.compute()  # 2 * 1 / (2 + 3)
+        tensor(0.4000)
+    """
+
+    def __init__(
+        self, k: int, average: Literal["queries", "pooled"] = "queries", **kwargs: Any
+    ) -> None:
+        check_choice("average", average, Literal["queries", "pooled"])
+        if average == "pooled" and kwargs.get("empty_target_action") == "pos":
+            raise ValueError(
+                "`empty_target_action='pos'` scores single queries and has no meaning with "
+                "`average='pooled'`; use 'skip', 'neg' or 'error'."
+            )
+        super().__init__(k=check_positive("k", k), average=average, **kwargs)
+
+    k: int
+    average: Literal["queries", "pooled"]
+
+    @property
+    def formula(self) -> scoring.Formula | None:
+        """The hits, divided by (n + k) / 2."""
+        return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
+
+    def empty_tally(self) -> Tensor:
+        """Return the zero state; pooled: hits, relevant locations, queries, fractions of hits.
+
+        Expected hits are stored as an integer part and a fraction in units of 2^-32, which cannot
+        overflow. The number of ranks within `k` follows from the number of queries.
+        """
+        size = 3 if self.average == "queries" else 4
+        return torch.zeros(size, dtype=torch.int64)
+
+    @property
+    def scored(self) -> "F1AtK | None":
+        """This metric, for the mean over queries."""
+        own = self.average == "queries" and type(self).tally is F1AtK.tally
+        return self if own else None
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Sum the F1 scores; pooled, sum the hits and their divisors."""
+        if self.average == "queries":
+            return super().tally(ranking)
+        hits = scoring.hits(ranking.break_ties(self.ties), self.k)
+        counted = counted_queries(ranking, self.empty_target_action)
+        share = hits / ranking.num_relevant.clamp(min=1)
+        check_scores([self], share.masked_fill(~counted, 0)[None])
+        whole, part = exact.split_fixed_point(hits, ranking.num_relevant)
+        columns = whole, ranking.num_relevant, torch.ones_like(whole), part
+        return torch.stack([(column * counted).sum() for column in columns])
+
+    def compute(self) -> Tensor:
+        """Return the mean F1, or the pooled F1; NaN without a query."""
+        if self.average == "queries":
+            return super().compute()
+        exact.check_number(self.state[2])
+        whole, relevant, queries, part = self.state.tolist()
+        divisor = (self.k * queries + relevant) * exact.ONE
+        pooled = 2 * (whole * exact.ONE + part) / divisor if queries else torch.nan
+        return torch.tensor(pooled, dtype=torch.float32, device=self.state.device)
+
+    @property
+    def averages_scores(self) -> bool:
+        """True for the mean over queries; the pooled F1 is not a mean of scores."""
+        return self.average == "queries"

@@ -1,0 +1,166 @@
+"""Which locations a model predicts, by popularity: share of predictions, and coverage."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_choice, check_positive
+from nextloc_metrics.means import exact
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.deciles import DecileMetric
+from nextloc_metrics.ranking.ranking import Ranking
+
+
+class DecilePredictionShare(DecileMetric):
+    r"""The share of all k x N predictions that falls into each popularity bin.
+
+    The predictions are the first `k` ranks of each of N queries. The shares add up to less than 1
+    if a rank is in no bin: a rank without a candidate, a rank of a tied block that crosses rank
+    `k`, or an id that is no location, such as an invention of a language model; `num_invented`
+    counts these ids.
+
+    Args:
+        bins: the bin of each location.
+        k: number of ranks that count, in the list of all candidates.
+        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+
+    Raises:
+        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecilePredictionShare, PopularityBins
+        >>> share = DecilePredictionShare(PopularityBins([2, 2, 1, 1]), k=3, decile=2)
+        >>> share.update(tensor([[0, 2, 1, 3]]), tensor([1]))
+        >>> share.compute()  # 0 and 1, of 3
+        tensor(0.6667)
+    """
+
+    higher_is_better = None
+
+    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
+        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    @property
+    def name(self) -> str:
+        """`prediction_share_at_k`."""
+        return f"prediction_share_at_{self.k}"
+
+    @property
+    def cut(self) -> int:
+        """The number of ranks to read, k or all candidates."""
+        return min(self.k, self.candidates)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: predictions per bin, invented ids, and all predictions."""
+        return torch.zeros(self.bins.num_bins + 3, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count the predictions in every bin."""
+        ids = ranking.top_candidates(self.cut).ids.masked_fill(~ranking.counted[:, None], -1)
+        bins = self.bins.of(ids).flatten()
+        counts = torch.zeros(self.bins.num_bins + 3, dtype=torch.int64, device=bins.device)
+        counts.index_add_(0, bins, torch.ones_like(bins))
+        counts[-2] = (ids >= len(self.bins)).sum()
+        counts[-1] = ranking.counted.sum() * self.k
+        return counts
+
+    def values(self) -> Tensor:
+        """Return the share of each bin."""
+        counts = exact.float64(self.state)
+        return (counts[:-2] / counts[-1]).float().to(self.state.device).roll(-1)
+
+    @property
+    def num_invented(self) -> int:
+        """The number of predictions in this process whose id is no location."""
+        return int(self.state[-2])
+
+
+class DecileCoverage(DecileMetric):
+    r"""The share of distinct locations in a popularity bin predicted correctly at least once.
+
+    A location is predicted correctly if, for a query to which it is relevant, it is within the
+    first `k` candidates of its own bin. `"overall"` is the value of all bins together.
+
+    Ties: a location in a tied block counts if all of the block is within the first `k`.
+
+    Args:
+        bins: the bin of each location.
+        k: number of ranks that count, in the list of a bin's candidates.
+        denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
+            locations that have a bin (`unmapped` is then NaN and not part of the overall value).
+        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
+            `"overall"`.
+
+    Raises:
+        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import DecileCoverage, PopularityBins
+        >>> coverage = DecileCoverage(PopularityBins([2, 2, 1, 1]), k=1, decile="overall")
+        >>> coverage.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
+        >>> coverage.compute()  # 2 leads its bin's list, 1 does not
+        tensor(0.5000)
+    """
+
+    computed_options = frozenset({"decile", "denominator"})
+
+    def __init__(
+        self,
+        bins: PopularityBins,
+        k: int,
+        denominator: Literal["actual", "mapped"] = "actual",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("denominator", denominator, Literal["actual", "mapped"])
+        super().__init__(bins=bins, k=check_positive("k", k), denominator=denominator, **kwargs)
+
+    k: int
+    denominator: Literal["actual", "mapped"]
+
+    @property
+    def name(self) -> str:
+        """`coverage_at_k`."""
+        return f"coverage_at_{self.k}"
+
+    def key(self, decile: Any) -> str:
+        """Return the name of a bin's value, or of the overall value."""
+        return self.name if decile == "overall" else super().key(decile)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: how often each location is relevant, and how often predicted correctly."""
+        return torch.zeros(2, len(self.bins), dtype=torch.int64)
+
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
+        """Count how often each location is relevant, and how often predicted correctly."""
+        ids = within.relevant
+        relevant = ids >= 0
+        correct = relevant & (within.above + within.tied <= self.k)
+        counts = torch.zeros(2 * len(self.bins), dtype=torch.int64, device=ids.device)
+        cells = torch.cat([ids.clamp(min=0), ids.clamp(min=0) + len(self.bins)])
+        added = torch.cat([relevant, correct]).long()
+        return counts.index_add(0, cells.flatten(), added.flatten()).view(2, -1)
+
+    def values(self) -> Tensor:
+        """Return the overall coverage, and the coverage of each bin."""
+        occurs, covered = self.state > 0
+        mapped = self.bins.bin_of > 0
+        if self.denominator == "mapped":
+            occurs, covered = mapped, covered & mapped
+        sizes = self.bins.num_bins + 1
+        parts = torch.stack(
+            [self.bins.bin_of[x].bincount(minlength=sizes) for x in (covered, occurs)]
+        )
+        parts = torch.cat([parts.sum(1, keepdim=True), parts.roll(-1, 1)], 1)
+        covered, occurs = exact.float64(parts).unbind()
+        coverage = (covered / occurs).float().to(self.state.device)
+        return coverage.masked_fill(self.state[0].sum() == 0, torch.nan)
+
+    @classmethod
+    def deciles(cls, bins: PopularityBins) -> list[Any]:
+        """Return the values that `decile` accepts, in the order of the keys."""
+        return ["overall", *super().deciles(bins)]

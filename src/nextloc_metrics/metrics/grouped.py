@@ -1,0 +1,231 @@
+"""A metric for every group of queries, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.record import Record
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_mean
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE
+from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.ranking.needs import Needs
+
+Average = Literal["groups", "queries"]
+
+
+class Grouped(RecordMetric):
+    r"""A metric for every group of queries, such as users, hours or deciles of the target.
+
+    The sums of scores and the numbers of queries of the groups add up to those of `metric` exactly.
+
+    Args:
+        metric: the metric whose score is averaged, with its `ignore_index` and `validate_args`; its
+            own state is not updated.
+        num_groups: the number of groups, 0 to `num_groups` - 1; None for the number of `labels`.
+        group: the group whose value `compute` returns, as a scalar; None for all groups.
+        average: None: one value per group, `[num_groups]`. `"groups"`: a scalar, the mean over the
+            groups with data. `"queries"`: a scalar, the mean over all queries as in `metric`, but
+            with a clustered interval.
+        by: the key of these groups in `groups={"user": ..., "hour": ...}` of `update`, such as
+            `"user"`; None if there is only one kind. `"step"` needs no `groups` for queries
+            `[N, T]`: the group is the index in the last dimension, and `num_groups` is at least T.
+        labels: the names of the groups, for tables and pictures; with labels, `groups` may be text.
+        kwargs: TorchMetrics' own keyword arguments.
+
+    Raises:
+        TypeError: `metric` is not the mean of a score.
+        ValueError: an option is out of range; in `update`, a group is out of range.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, Grouped
+        >>> by_user = Grouped(MRR(), num_groups=3)
+        >>> scores, target = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 0])
+        >>> by_user.update(scores, target, groups=tensor([2, 0]))
+        >>> by_user.compute()
+        tensor([1.0000,    nan, 0.5000])
+
+    With `average="queries"` the standard error is clustered: it comes from the spread of the
+    groups' sums, as for a sample of groups. It needs about twenty groups. With
+    `average="groups"` the standard error comes from the spread of the groups' means. Both intervals
+    use Student's t with G - 1 degrees of freedom for G groups with data; with `average="queries"`
+    and unequal groups they are fewer. For one group with data, the standard error is NaN and the
+    interval is 0 to 1. With `average=None` or `group`, the interval of a group treats its queries
+    as independent.
+
+    Source: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors for linear regression
+    with multi-stage samples", Survey Methodology 28, 2002.
+    """
+
+    plot_legend_name = "group"
+    computed_options = frozenset({"group", "average", "labels"})
+
+    def __init__(
+        self,
+        metric: MeanMetric,
+        num_groups: int | None = None,
+        group: int | None = None,
+        average: Average | None = None,
+        by: str | None = None,
+        labels: GroupLabels | Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_mean(metric)
+        if labels is not None and not isinstance(labels, GroupLabels):
+            labels = GroupLabels(labels)
+        if num_groups is None and labels is not None:
+            num_groups = len(labels)
+        if num_groups is None:
+            raise ValueError("`num_groups` must be given if there are no `labels`.")
+        num_groups = check_positive("num_groups", num_groups, LARGEST_STATE)
+        if labels is not None and len(labels) != num_groups:
+            raise ValueError(
+                f"`labels` must name each of the {num_groups} groups, got {len(labels)} names."
+            )
+        if by is not None and (not isinstance(by, str) or not by):
+            raise ValueError(f"`by` must be None or a name, got {short(by)}.")
+        if average is not None:
+            check_choice("average", average, Average)
+        group = as_int(group)
+        if group is not None and (type(group) is not int or not 0 <= group < num_groups):
+            raise ValueError(
+                f"`group` must be None or from 0 to {num_groups - 1}, got {short(group)}."
+            )
+        if group is not None and average is not None:
+            raise ValueError("`group` and `average` are different scalars; pass only one of them.")
+        super().__init__(
+            metric=metric,
+            num_groups=num_groups,
+            group=group,
+            average=average,
+            by=by,
+            labels=labels,
+            ignore_index=metric.ignore_index,
+            validate_args=metric.validate_args,
+            **kwargs,
+        )
+
+    metric: MeanMetric
+    num_groups: int
+    group: int | None
+    average: Average | None
+    by: str | None
+    labels: GroupLabels | None
+
+    @property
+    def record(self) -> type[Record]:  # type: ignore[override]
+        """The `record` of `metric`."""
+        return self.metric.record
+
+    @property
+    def needs(self) -> Needs:
+        """The `needs` of `metric`."""
+        return self.metric.needs
+
+    @property
+    def scale(self) -> float:
+        """The `scale` of `metric`."""
+        return self.metric.scale
+
+    @property
+    def unit(self) -> str:
+        """The `unit` of `metric`."""
+        return self.metric.unit
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]
+        """The `higher_is_better` of `metric`."""
+        return self.metric.higher_is_better
+
+    @property
+    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
+        """The `plot_upper_bound` of `metric`."""
+        return self.metric.plot_upper_bound
+
+    def check(self, record: Record) -> None:
+        """Raise if this metric cannot be updated with the record."""
+        super().check(record)
+        self.metric.check(record)
+        groups = record.group_of(self.by)
+        if self.validate_args and len(record):
+            lowest, highest = groups.masked_fill(~record.counted, 0).aminmax()
+            if lowest < 0 or highest >= self.num_groups:
+                wrong = int(lowest if lowest < 0 else highest)
+                raise ValueError(
+                    f"`groups` must be from 0 to {self.num_groups - 1}, got {wrong}; exclude "
+                    "queries without a group with `mask`."
+                )
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: per group the sum of scores, the sum of squares, the number of queries."""
+        return torch.zeros(self.num_groups, 3, dtype=torch.int64)
+
+    @property
+    def scored(self) -> MeanMetric | None:
+        """`metric`, unless a subclass overrides `tally`."""
+        return self.metric if type(self).tally is Grouped.tally else None
+
+    def tally(self, record: Record) -> Tensor:
+        """Return the exact sums of the scores per group."""
+        scores, counted = self.metric.score_queries(record)
+        return self.sum_many([self], [scores], counted, record)[0]
+
+    @staticmethod
+    def sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Tensor]:
+        """Return the exact sums of the scores per group."""
+        return [
+            metric._sum(own, counted, record) for metric, own in zip(metrics, scores, strict=True)
+        ]
+
+    def _sum(self, scores: Tensor, counted: Tensor, record: Record) -> Tensor:
+        groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
+        return exact.tally_by(groups, self.num_groups, scores, counted).to(record.device)
+
+    @property
+    def group_names(self) -> list[str]:
+        """The names of the groups in tables and pictures: their labels, or their numbers."""
+        return list(self.labels.names if self.labels else map(str, range(self.num_groups)))
+
+    @property
+    def num_queries(self) -> Tensor:
+        """How many queries this process has counted per group, int64 `[num_groups]`."""
+        return self.state[:, 2]
+
+    @property
+    def plot_label(self) -> str:
+        """The plot label of `metric`, with the group or the kind of mean."""
+        of = self.average and f"mean over {self.average}"
+        if self.group is not None:
+            of = f"group {self.group}"
+        return self.metric.plot_label + (f", {of}" if of else "")
+
+    def compute(self) -> Tensor:
+        """Return the mean score of every group, of one group, or over all of them."""
+        if self.group is not None:
+            return exact.mean(self.state[self.group]) * self.scale
+        if self.average == "queries":
+            return exact.mean(self.state.sum(0)) * self.scale
+        values = exact.mean(self.state) * self.scale
+        return values.double().nanmean().float() if self.average == "groups" else values
+
+    @property
+    def averages_scores(self) -> bool:
+        """Always True: `metric` is the mean of a score."""
+        return True
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the value of `compute` with its standard error."""
+        if self.average == "queries":
+            return intervals.of_clusters(self.state)
+        if self.average == "groups":
+            return intervals.of_groups(self.state)
+        return intervals.of_queries(self.state if self.group is None else self.state[self.group])

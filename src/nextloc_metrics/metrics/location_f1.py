@@ -1,0 +1,257 @@
+"""F1, precision and recall per location, with the best candidate as the decision."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import backends
+from nextloc_metrics.arguments.checks import check_choice, check_num_locations, check_positive
+from nextloc_metrics.backends import must_not_sync
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.means import exact
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+
+Average = Literal["weighted", "macro", "micro"]
+
+#: name of the state that these metrics share
+COUNTED_AS = "LocationTally"
+
+
+class LocationTally(RankingTally):
+    """Base class of `LocationF1`, `LocationPrecision` and `LocationRecall`: the counts.
+
+    It counts true positives TP, decisions P and support S of each location. In a collection all
+    three classes share one state, for any `average`.
+
+    Args:
+        num_locations: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        kwargs: as for [`LocationF1`][nextloc_metrics.LocationF1].
+    """
+
+    plot_legend_name = "location"
+    computed_options = frozenset({"average"})
+
+    num_locations: int
+    average: Average | None
+
+    _label: ClassVar[str]
+    _for_several: ClassVar[str]
+
+    def __init__(
+        self, num_locations: int, average: Average | None = "weighted", **kwargs: Any
+    ) -> None:
+        if average is not None:
+            check_choice("average", average, Average)
+        super().__init__(
+            num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
+            average=average,
+            **kwargs,
+        )
+
+    @abstractmethod
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return the divisor of the true positives, float64."""
+
+    @property
+    def needs(self) -> Needs:
+        """The best candidate is the decision."""
+        return Needs(best=True)
+
+    @property
+    def plot_label(self) -> str:
+        """The score and its average."""
+        return f"{self._label}, {self.average}" if self.average else self._label
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: TP, P and S of each location; the last column is for invented ids."""
+        return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        check_num_locations(self.num_locations, ranking.num_candidates)
+        candidates = ranking.num_candidates
+        if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
+            most = int(ranking.num_relevant.max())
+            if most > 1:
+                raise ValueError(
+                    "`target` must hold one relevant location per query for "
+                    f"{type(self).__name__}, got up to {most}; use {self._for_several} for several."
+                )
+        # check even without `validate_args` if that does not sync: a too large id would be counted
+        # for another location
+        waits = must_not_sync(ranking.above)
+        if len(ranking) and (not waits or (self.validate_args and candidates is None)):
+            highest = int(ranking.relevant.max())
+            if highest >= self.num_locations:
+                raise ValueError(
+                    f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."
+                )
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count true positives, decisions and support of each location."""
+        target, decided = self._decisions(ranking)
+        width = self.num_locations + 1
+        # each query adds to one cell per row; the last cell takes what does not count
+        decided = torch.where(target >= 0, decided.clamp(max=self.num_locations), -1)
+        ids = torch.stack([torch.where(target == decided, target, -1), decided, target])
+        row = torch.arange(3, device=ids.device)[:, None] * width
+        cells = torch.where(ids >= 0, row + ids, 3 * width).flatten()
+        counts = backends.choose(cells).histogram(cells, 3 * width + 1)
+        return counts[:-1].view(3, width)
+
+    @property
+    def one_pass(self) -> int | None:
+        """The number of locations; None if a subclass overrides how a batch is tallied."""
+        own = self.overrides(LocationTally, "_decisions", "tally", "tallies", "check")
+        return None if own else self.num_locations
+
+    def compute(self) -> Tensor:
+        """Return the averaged score, or the score of each location; NaN without a query."""
+        state = exact.float64(self.state)
+        true_positives, decisions, support = state[:, : self.num_locations].unbind()
+        if self.average == "micro":
+            true_positives, decisions, support = state.sum(1)  # with the invented ids
+        score = (true_positives / self.divisor(decisions, support)).nan_to_num()
+        score = score.masked_fill(decisions + support == 0, torch.nan)
+        if self.average == "weighted":
+            score = (score.nan_to_num() * support).sum() / support.sum()
+        if self.average == "macro":
+            score = score.nanmean()
+        return score.float().to(self.state.device)
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state[2].sum())
+
+    @property
+    def num_undecided(self) -> int:
+        """The number of queries in this process without a decision: a NaN, an empty list."""
+        return int(self.state[2].sum() - self.state[1].sum())
+
+    @property
+    def num_invented(self) -> int:
+        """The number of lists in this process whose first id is no location."""
+        return int(self.state[1, self.num_locations])
+
+    @staticmethod
+    def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Return the target and the best candidate of each query, -1 for none."""
+        return ranking.relevant[:, 0], ranking.best
+
+
+class LocationF1(LocationTally):
+    r"""F1 score per location, with the best candidate as the model's decision.
+
+    For a location, F1 = 2 TP / (P + S). P is the number of queries whose decision is the location,
+    S the number whose target is the location (its support), TP the number for which both hold. The
+    average is over the locations that occur as a decision or a target, as in scikit-learn's
+    `f1_score`. The state is three integers per location.
+
+    Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
+    the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
+    support only. A list whose first id is no location, such as an id that a language model
+    invented, is a decision for no location; `"micro"` counts it as one. `num_invented` counts these
+    lists.
+
+    Weighting by support lets frequent locations dominate; `"macro"` does not.
+
+    Args:
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        average: `"weighted"`, the mean weighted by support; `"macro"`, the plain mean; `"micro"`,
+            one F1 from the sums of TP, P (with ids that are no location) and S; None, one value per
+            location, `[num_locations]`, NaN for a location that does not occur.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments. `ties` and
+            `empty_target_action` are not accepted; a query without a target is skipped.
+
+    Raises:
+        ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,
+            there are more candidates than locations, or, with `validate_args`, a query has several
+            relevant locations.
+
+    Example:
+        >>> from torch import tensor
+        >>> f1 = LocationF1(num_locations=3)
+        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
+        >>> f1.update(decisions, tensor([0, 1, 1, 1]))
+        >>> f1.compute()  # F1 of 0: 2/3, of 1: 2/4; support 1 and 3
+        tensor(0.5417)
+    """
+
+    counted_as = COUNTED_AS
+    _label, _for_several = "F1", "F1AtK"
+
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return the mean of decisions and support."""
+        return (decisions + support) / 2
+
+
+class LocationPrecision(LocationTally):
+    r"""Precision per location: of the decisions for a location, the share that is correct.
+
+    TP / P, and 0 for a location that occurs as a target only. The averages are over the locations
+    that occur, as in scikit-learn's `precision_score` with `zero_division=0`. Decisions, ties and
+    rows without a decision are as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection
+    the two share their state.
+
+    Args:
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
+
+    Example:
+        >>> from torch import tensor
+        >>> precision = LocationPrecision(num_locations=3)
+        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
+        >>> precision.update(decisions, tensor([0, 1, 1, 1]))
+        >>> precision.compute()  # of 0: 1/2, of 1: 1/1; support 1 and 3
+        tensor(0.8750)
+    """
+
+    counted_as = COUNTED_AS
+    _label, _for_several = "Precision", "PrecisionAtK"
+
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return the decisions."""
+        return decisions
+
+
+class LocationRecall(LocationTally):
+    r"""Recall per location: of the queries with a location as target, the share decided correctly.
+
+    TP / S, and 0 for a location that occurs as a decision only. The averages are over the locations
+    that occur, as in scikit-learn's `recall_score` with `zero_division=0`. `"weighted"` and
+    `"micro"` equal the accuracy of the decisions. Decisions, ties and rows without a decision are
+    as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection the two share their state.
+
+    Args:
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
+
+    Example:
+        >>> from torch import tensor
+        >>> recall = LocationRecall(num_locations=3, average="macro")
+        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
+        >>> recall.update(decisions, tensor([0, 1, 1, 1]))
+        >>> recall.compute()  # of 0: 1/1, of 1: 1/3, of 2: 0, as it is no target
+        tensor(0.4444)
+    """
+
+    counted_as = COUNTED_AS
+    _label, _for_several = "Recall", "RecallAtK"
+
+    def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
+        """Return the support."""
+        return support

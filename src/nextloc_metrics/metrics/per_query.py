@@ -1,0 +1,180 @@
+"""The scores of single queries, for the comparison of models."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torchmetrics.utilities.data import dim_zero_cat
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.record import Record
+from nextloc_metrics.base.fixes import BaseMetric, outside_graphs
+from nextloc_metrics.base.mean import MeanMetric, check_mean
+from nextloc_metrics.base.plots import plot_metric
+from nextloc_metrics.means import exact
+
+
+class QueryScores(NamedTuple):
+    """Ids of queries and their scores.
+
+    Attributes:
+        ids: int64 `[N]`, the distinct ids in rising order.
+        scores: float64 `[N]`, their scores.
+    """
+
+    ids: Tensor
+    scores: Tensor
+
+
+def gather_rows(rows: Tensor, group: Any = None) -> list[Tensor]:
+    """Gather the rows of all processes; a process may have no rows."""
+    rows = rows.long().reshape(-1, 2)  # TorchMetrics passes an empty float tensor for no rows
+    return gather_all_tensors(rows, group)
+
+
+class PerQueryScores(BaseMetric):
+    """The score of each query instead of the mean, to compare two models.
+
+    Each query has an id of your choice, such as its row in the test set: the same id for all
+    models, and different ids on different processes. `compute` joins the processes; an id that
+    several processes hold, because a sampler repeats rows, counts once. A query that the metric
+    leaves out has no score. The state is 16 bytes per query.
+
+    Args:
+        metric: the metric whose scores are kept; it is not updated.
+        kwargs: TorchMetrics' own keyword arguments.
+
+    Raises:
+        TypeError: `metric` is not the mean of a score.
+        ValueError: in `update`, the shape of the ids differs from the queries; in `update` or
+            `compute`, an id has two different scores.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import MRR, PerQueryScores
+        >>> by_query = PerQueryScores(MRR())
+        >>> scores, target = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 0])
+        >>> by_query.update(scores, target, query_ids=tensor([8, 7]))
+        >>> by_query.compute()
+        QueryScores(ids=tensor([7, 8]), scores=tensor([1.0000, 0.5000], dtype=torch.float64))
+    """
+
+    is_differentiable = False
+    full_state_update = False
+    higher_is_better = None
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+    plot_legend_name = "query"
+
+    def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
+        check_mean(metric)
+        super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
+        self.metric = metric
+        # the metric is in the name, so a MetricCollection does not share states of other scores
+        self.state_name = f"PerQueryScores({metric.state_name})"
+        self.add_state(self.state_name, [], dist_reduce_fx="cat")
+
+    def update(
+        self,
+        preds: Array | Record,
+        target: Array | None = None,
+        mask: Array | None = None,
+        query_ids: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> None:
+        """Add a batch of queries.
+
+        Args:
+            preds: as for `RankingMetric.update`.
+            target: as for `RankingMetric.update`.
+            mask: as for `RankingMetric.update`.
+            query_ids: integer, in the shape of the queries; ids of queries left out are not read.
+            exclude: as for `RankingMetric.update`.
+            exempt_target: as for `RankingMetric.update`.
+        """
+        record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        rows = self._score(record, query_ids)
+        getattr(self, self.state_name).append(rows)
+
+    @torch.jit.unused
+    @outside_graphs
+    def forward(
+        self,
+        preds: Array | Record,
+        target: Array | None = None,
+        mask: Array | None = None,
+        query_ids: Array | None = None,
+        *,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Any:
+        """Add a batch of queries and return the scores of this batch."""
+        record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        self._score(record, query_ids)
+        return super().forward(record, query_ids=query_ids)
+
+    def compute(self) -> QueryScores:
+        """Return the ids of the queries of all processes in rising order, and their scores."""
+        kept = getattr(self, self.state_name)
+        none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
+        rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
+        return QueryScores(rows[:, 0], exact.float64(rows[:, 1]) / exact.ONE)
+
+    @property
+    def plot_label(self) -> str:
+        """The label of the metric."""
+        return self.metric.plot_label
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw a histogram of the scores, or their range at several steps.
+
+        Arguments and result are as for `RankingMetric.plot`.
+        """
+        return plot_metric(self, val, ax)
+
+    def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":
+        """Do nothing, as the state must stay integer."""
+        return self
+
+    @property
+    def num_queries(self) -> int:
+        """The number of scores that this process keeps; an id in two batches counts twice."""
+        return sum(len(rows) for rows in getattr(self, self.state_name))
+
+    def _score(self, record: Record, query_ids: Array | None) -> Tensor:
+        """Return ids and fixed-point scores of the queries that count, int64 `[N, 2]`."""
+        self.metric.check(record)
+        if query_ids is not None:
+            query_ids = as_tensor("query_ids", query_ids, record.device)
+        if query_ids is None or not is_integer(query_ids) or query_ids.shape != record.shape:
+            raise ValueError(
+                f"`query_ids` must be integers of shape {short(record.shape)}, one id per query, "
+                f"such as its row in the test set, got {describe(query_ids)}."
+            )
+        scores, counted = self.metric.score_queries(record)
+        fixed = exact.to_fixed_point(scores)
+        rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
+        return _distinct(rows[counted]).to(record.device)
+
+    def __repr__(self) -> str:
+        return f"PerQueryScores({self.metric!r})"
+
+
+def _distinct(rows: Tensor) -> Tensor:
+    """Return distinct rows of ids and scores in order; raise if an id has two scores."""
+    rows = torch.unique(rows, dim=0)
+    ids, fixed = rows.unbind(1)
+    twice = (ids[1:] == ids[:-1]).nonzero()
+    if len(twice):
+        first = int(twice[0])
+        scores = [round(score / exact.ONE, 6) for score in fixed[first : first + 2].tolist()]
+        raise ValueError(
+            f"`query_ids` must name each query once, got id {int(ids[first])} with the scores "
+            f"{scores[0]} and {scores[1]}; leave repeated rows out with `mask`."
+        )
+    return rows

@@ -1,0 +1,310 @@
+"""Which locations are recommended: coverage, concentration and popularity of the first k."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import backends
+from nextloc_metrics.arguments.checks import check_choice, check_num_locations, check_positive
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.backends import must_not_sync
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.means import exact
+from nextloc_metrics.metrics.bins import read_integers
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+
+Definition = Literal["population", "sample", "evenness"]
+
+#: name of the state that these metrics share
+COUNTED_AS = "RecommendedTally"
+
+# Scores that are compared at once if a tied block crosses rank k.
+_AT_ONCE = 1 << 20
+
+# Integer sums below this are exact in 64 bits.
+_LARGEST_SUM = 2.0**62
+
+
+class RecommendedTally(RankingTally):
+    """Base class of `Coverage`, `Gini` and `AveragePopularity`: counts of recommended locations.
+
+    A location is recommended to a query if it is among the first `k` candidates. Targets are not
+    used: a query without a target counts. A query left out by `mask` or `ignore_index` does not
+    count. In a collection all three classes share one state.
+
+    Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
+    ranks. A candidate scored NaN takes a rank and is not counted. The same holds for an id of a
+    list that is no location, such as an invention of a language model; `num_invented` counts these
+    ids. A repeated id of a list counts once and keeps its ranks.
+
+    Args:
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        k: number of ranks that count.
+        kwargs: options of the subclass; `ignore_index`, `validate_args`, and TorchMetrics' own
+            keyword arguments.
+    """
+
+    def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
+        super().__init__(
+            num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
+            k=check_positive("k", k),
+            **kwargs,
+        )
+
+    num_locations: int
+    k: int
+
+    @property
+    def needs(self) -> Needs:
+        """The first k candidates; for k = 1, the lowest id of a tie. No rank of a relevant one."""
+        if self.k == 1:
+            return Needs(best=True, depth=1)
+        return Needs(self.k, crossing=True, depth=1)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        check_num_locations(self.num_locations, ranking.num_candidates)
+        if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
+            crosses = self._crossing(ranking)[1]
+            if crosses is not None and bool((crosses & ranking.counted).any()):
+                raise ValueError(
+                    f"a block of tied candidates crosses rank {self.k}, and this Ranking does not "
+                    "hold their scores; make it by `rank` of this metric, or of a collection with "
+                    "it."
+                )
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: recommendations of each location, invented ids, and queries."""
+        return torch.zeros(self.num_locations + 2, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count how often each location is among the first k."""
+        ids = self._first(ranking).masked_fill(~ranking.counted[:, None], -1)
+        if ranking.num_candidates is None and ids.shape[1] > 1:
+            ids = ids.sort(1).values
+            ids[:, 1:] = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -1)  # repeats of a list
+        cells = torch.where(ids < 0, self.num_locations + 1, ids.clamp(max=self.num_locations))
+        cells = cells.flatten()
+        counts = backends.choose(cells).histogram(cells, self.num_locations + 2)
+        return torch.cat([counts[:-1], ranking.counted.sum()[None]])
+
+    @property
+    def counts(self) -> Tensor:
+        """How often each location was recommended in this process, int64 `[num_locations]`."""
+        return self.state[:-2]
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state[-1])
+
+    @property
+    def num_invented(self) -> int:
+        """The number of recommendations in this process whose id is no location."""
+        return int(self.state[-2])
+
+    def _crossing(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
+        """Return how many of the first k ids are kept, and in which queries a block crosses k."""
+        assert ranking.first is not None  # `check` has passed
+        first = ranking.first
+        kept = (first.ids[:, : self.k] >= 0).sum(1)
+        if ranking.num_candidates is None or self.k == 1:
+            return kept, None
+        crosses = kept < first.retrieved.clamp(max=self.k)
+        return kept, crosses & ~((first.best < 0) & (kept == 0))  # not if all of them are NaN
+
+    def _first(self, ranking: Ranking) -> Tensor:
+        """Return the first k candidates `[N, T]`, the lowest ids of a tie first; -1 for none."""
+        if self.k == 1:
+            return ranking.best[:, None]
+        assert ranking.first is not None
+        ids = ranking.first.ids.masked_fill(~ranking.first.known, -1)[:, : self.k]
+        kept, crosses = self._crossing(ranking)
+        if crosses is None or ranking.scores is None:
+            return ids
+        waits = must_not_sync(ids)  # then handle all queries: `nonzero` would sync
+        rows = torch.arange(len(ids), device=ids.device) if waits else crosses.nonzero()[:, 0]
+        candidate = torch.arange(ranking.scores.shape[1], device=ids.device)
+        rank = torch.arange(ids.shape[1], device=ids.device)  # from 0
+        at_once = max(1, _AT_ONCE // len(candidate))
+        for part in torch.split(rows, at_once) if len(rows) else ():
+            scores, start = ranking.scores[part], kept[part][:, None]
+            values, _ = backends.choose(scores).first(scores, self.k)
+            block = values.gather(1, start.clamp(max=values.shape[1] - 1))
+            inside = torch.where(scores == block, candidate, len(candidate))
+            lowest = inside.topk(ids.shape[1], dim=1, largest=False).values
+            found = lowest.gather(1, (rank - start).clamp(min=0))
+            is_free = (rank >= start) & crosses[part][:, None]
+            ids[part] = torch.where(is_free, found, ids[part])
+        return ids
+
+
+class Coverage(RecommendedTally):
+    r"""Coverage: the share of all locations that are recommended to at least one query.
+
+    A location is recommended to a query if it is among the first `k` candidates. The value is the
+    number of distinct recommended locations over `num_locations`. It grows with the number of
+    queries: compare models on the same queries. Without a query it is NaN.
+
+    Ties, NaN, invented ids and which queries count: see
+    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
+
+    Args:
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        k: number of ranks that count.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `num_locations` or `k` is not a positive integer; in `update`, there are more
+            candidates than locations, or a tied block crosses rank k in a `Ranking` without scores.
+
+    Example:
+        >>> from torch import tensor
+        >>> coverage = Coverage(num_locations=4, k=2)
+        >>> coverage.update(tensor([[0, 1], [1, 0], [1, 2]]), tensor([3, 3, 3]))
+        >>> coverage.compute()  # 0, 1 and 2 of four
+        tensor(0.7500)
+
+    Source: M. Ge, C. Delgado-Battenfeld and D. Jannach, "Beyond accuracy: evaluating recommender
+    systems by coverage and serendipity", RecSys 2010.
+    """
+
+    counted_as = COUNTED_AS
+
+    def compute(self) -> Tensor:
+        """Return the share of recommended locations; NaN without a query."""
+        found = exact.float64((self.counts > 0).sum()) / self.num_locations
+        return found.masked_fill(self._is_empty, torch.nan).float().to(self.state.device)
+
+    @property
+    def _is_empty(self) -> Tensor:
+        return exact.float64(self.state[-1]) == 0
+
+
+class Gini(RecommendedTally):
+    r"""Gini coefficient: how unequally the recommendations are spread over all locations.
+
+    Let r_1 <= ... <= r_C be the numbers of times that the C locations are among the first `k`
+    candidates, in rising order with zeros. G is the sum over i = 1..C of (2 i - C - 1) r_i, divided
+    by D times the sum of all r_i. G is 0 if all locations are recommended equally often. Libraries
+    use different D:
+
+    | `definition` | value | all recommendations for one location | same as |
+    |---|---|---|---|
+    | `"population"` | G with D = C | 1 - 1/C | RecBole's `GiniIndex` |
+    | `"sample"` | G with D = C - 1 | 1 | WarpRec's `Gini` |
+    | `"evenness"` | 1 - G with D = C - 1 | 0 | Elliot's `Gini` |
+
+    Ties, NaN, invented ids and which queries count: see
+    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. Without a
+    recommendation the value is NaN. In a collection, metrics with different `definition` share one
+    state.
+
+    Args:
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        k: number of ranks that count.
+        definition: `"population"`, `"sample"` or `"evenness"`.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: as for [`Coverage`][nextloc_metrics.Coverage]; or `definition` is unknown.
+
+    Example:
+        >>> from torch import tensor
+        >>> gini = Gini(num_locations=4, k=2)
+        >>> gini.update(tensor([[0, 1], [1, 0], [1, 2]]), tensor([3, 3, 3]))  # 2, 3, 1 and 0 times
+        >>> gini.compute()  # (-3 * 0 - 1 * 1 + 1 * 2 + 3 * 3) / (4 * 6)
+        tensor(0.4167)
+
+    Source: C. Gini, "Variabilità e mutabilità", 1912. The definitions are those of RecBole
+    (recbole/evaluator/metrics.py, lines 680 to 689, commit 7b02be5), WarpRec
+    (warprec/evaluation/metrics/diversity/gini_index.py, lines 71 to 95, commit e00f8cc) and Elliot
+    (elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84, commit fc27efe).
+    """
+
+    counted_as = COUNTED_AS
+    computed_options = frozenset({"definition"})
+    higher_is_better = None
+
+    def __init__(
+        self, num_locations: int, k: int, definition: Definition = "population", **kwargs: Any
+    ) -> None:
+        check_choice("definition", definition, Definition)
+        super().__init__(num_locations=num_locations, k=k, definition=definition, **kwargs)
+
+    definition: Definition
+
+    def compute(self) -> Tensor:
+        """Return the Gini coefficient; NaN without a recommendation."""
+        size = self.num_locations
+        weights = 2 * torch.arange(size, device=self.state.device) + 1 - size
+        divisor = size if self.definition == "population" else size - 1
+        total = _dot(self.counts.sort().values, weights)
+        gini = total / (divisor * exact.float64(self.counts.sum()))
+        return (1 - gini if self.definition == "evenness" else gini).float().to(self.state.device)
+
+
+class AveragePopularity(RecommendedTally):
+    r"""Average popularity: mean number of training visits of the recommended locations.
+
+    The sum over locations c of r_c v_c, divided by the sum of r_c. Location c is among the first
+    `k` candidates of r_c queries and has v_c visits in the training data. Each recommendation has
+    the same weight. If every query has `k` recommendations, the value is the mean over queries of
+    the mean over their lists, as in RecBole's `AveragePopularity`. The unit is visits, not a
+    fraction. Without a recommendation the value is NaN.
+
+    Ties, NaN, invented ids and which queries count: see
+    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. The value is
+    computed from integers and rounded once.
+
+    Args:
+        train_counts: integer `[C]`, the visits of each location in the training data.
+        k: number of ranks that count.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `train_counts` is not one row of integers of at least 0; or as for
+            [`Coverage`][nextloc_metrics.Coverage].
+        OverflowError: in `compute`, the sum of visits does not fit into 64 bits.
+
+    Example:
+        >>> from torch import tensor
+        >>> popularity = AveragePopularity(train_counts=[50, 30, 10, 0], k=2)
+        >>> popularity.update(tensor([[0, 1], [1, 2]]), tensor([3, 3]))
+        >>> popularity.compute()  # (50 + 30 + 30 + 10) / 4
+        tensor(30.)
+
+    Source: H. Yin, B. Cui, J. Li, J. Yao and C. Chen, "Challenging the long tail recommendation",
+    VLDB 2012.
+    """
+
+    counted_as = COUNTED_AS
+    computed_options = frozenset({"train_counts"})
+    higher_is_better = None
+    plot_upper_bound = None
+
+    def __init__(self, train_counts: Tensor | Sequence[int], k: int, **kwargs: Any) -> None:
+        visits = read_integers("train_counts", train_counts).cpu()
+        super().__init__(num_locations=len(visits), k=k, train_counts=visits, **kwargs)
+
+    train_counts: Tensor
+
+    def compute(self) -> Tensor:
+        """Return the mean number of visits; NaN without a recommendation."""
+        total = _dot(self.counts, self.train_counts.to(self.state.device))
+        return (total / exact.float64(self.counts.sum())).float().to(self.state.device)
+
+
+def _dot(counts: Tensor, weights: Tensor) -> Tensor:
+    """Return the sum of products of integers, float64, rounded once."""
+    largest = float((exact.float64(counts) * exact.float64(weights).abs()).sum())
+    if largest >= _LARGEST_SUM:
+        raise OverflowError(
+            "the sum over recommendations must be below 2^62 to be exact, got "
+            f"{short(largest)}; call `reset()` between evaluations."
+        )
+    return exact.float64((counts * weights).sum())

@@ -1,0 +1,82 @@
+"""Accuracy over several steps: are all decisions of a sequence correct?"""
+
+from typing import Any
+
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.ranking_metric import RankingTally
+from nextloc_metrics.means import exact
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+
+
+class SequenceAccuracy(MeanMetric, RankingTally):
+    r"""Sequence accuracy: the share of sequences whose first decisions are all correct.
+
+    The sequences are the rows of a batch of queries `[N, T]`: scores `[N, T, C]`, or lists
+    `[N, T, K]`, with a target `[N, T]`. The decision is the best candidate (if tied, the lowest
+    id), as for [`LocationF1`][nextloc_metrics.LocationF1]. A row of scores with a NaN or no score
+    above -inf, an empty list, and a list whose first id is no location count as wrong decisions. If
+    a step has several relevant locations, each of them is correct.
+
+    Steps that `mask` or `ignore_index` leaves out, and steps without a relevant location, are
+    skipped: the first `first` of the other steps count. If a sequence has fewer, all of them count;
+    if it has none, it is left out. To leave short sequences out, mask them. In `Grouped` and
+    `PerQueryScores` a sequence has the group and the id of its first step that counts.
+
+    Args:
+        first: number of decisions that must be correct; None for all of a sequence.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `first` is not a positive integer; in `update`, the queries have fewer than two
+            dimensions.
+
+    Example:
+        >>> from torch import tensor
+        >>> decided = tensor([[[0], [1], [2]], [[0], [1], [1]]])  # lists of one id
+        >>> target = tensor([[0, 1, 2], [0, 1, 2]])
+        >>> SequenceAccuracy()(decided, target), SequenceAccuracy(first=2)(decided, target)
+        (tensor(0.5000), tensor(1.))
+    """
+
+    def __init__(self, first: int | None = None, **kwargs: Any) -> None:
+        if first is not None:
+            check_positive("first", first)
+        super().__init__(first=first, **kwargs)
+
+    first: int | None
+
+    @property
+    def needs(self) -> Needs:
+        """The best candidate is the decision."""
+        return Needs(best=True)
+
+    @property
+    def plot_label(self) -> str:
+        """The number of decisions that must be correct."""
+        return "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if the queries are not sequences."""
+        super().check(ranking)
+        if len(ranking.shape) < 2:
+            raise ValueError(
+                "`preds` must be scores [N, T, C] or lists [N, T, K] for SequenceAccuracy, got "
+                f"queries of shape {short(ranking.shape)}."
+            )
+
+    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+        """Score every sequence 0 or 1, at its first step that counts."""
+        is_target = (ranking.relevant == ranking.best[:, None]) & (ranking.relevant >= 0)
+        sequences = ranking.shape[:-1].numel(), ranking.shape[-1]
+        right, counted = is_target.any(1).view(sequences), ranking.answerable.view(sequences)
+        step = counted.cumsum(1)
+        judged = counted if self.first is None else counted & (step <= self.first)
+        wrong = (judged & ~right).any(1, keepdim=True)
+        first = counted & (step == 1)
+        scores = exact.float64((first & ~wrong).flatten().long())
+        return scores, first.flatten().to(scores.device)

@@ -1,0 +1,329 @@
+"""Exploration and return: visits to new locations and to locations visited before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.arguments.checks import as_int, check_separator, cut_offs, is_integer
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.options import describe_option
+from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+
+#: numbers of the groups of `previously_visited`: False and True
+EXPLORATION, RETURN = 0, 1
+
+
+class Visits:
+    """The locations that each user has visited, and the first check-in at each.
+
+    Args:
+        user: the user of each check-in, integers or text `[N]`, in the order of time.
+        location: the location of each check-in, integers `[N]`.
+
+    Raises:
+        TypeError: `location` holds no integers, or `user` neither integers nor text.
+        ValueError: lengths differ, or a location is negative.
+
+    Example:
+        >>> visits = Visits(["ann", "ann", "bob", "ann"], [5, 6, 5, 5])
+        >>> visits.before([1, 3, 3], [5, 6, 7])  # by check-ins 1, 3 and 3
+        tensor([ True,  True, False])
+    """
+
+    def __init__(self, user: Array, location: Array) -> None:
+        users, locations = _read_check_ins(user, location)
+        self._user = _number(users)
+        pairs, self._width = _pairs(self._user, locations)
+        # distinct pairs of user and location, and the first check-in of each pair
+        self._pairs, self._first = np.unique(pairs, return_index=True)
+
+    def before(self, check_in: Array, location: Array) -> Tensor:
+        """Return whether the user of a check-in visited a location before it, bool `[M]`.
+
+        Args:
+            check_in: integer `[M]`, numbers of check-ins from 0; each gives a user and a time.
+            location: integer `[M]`; -1 and locations without a visit give False.
+
+        Raises:
+            ValueError: a number in `check_in` is out of range.
+        """
+        rows = as_tensor("check_in", check_in).cpu().numpy()
+        locations = as_tensor("location", location).cpu().numpy()
+        if rows.size and not 0 <= rows.min() <= rows.max() < len(self):
+            wrong = rows.min() if rows.min() < 0 else rows.max()
+            raise ValueError(
+                f"`check_in` must hold numbers of check-ins, 0 to {len(self) - 1}, got {wrong}."
+            )
+        if not len(self._pairs):
+            return torch.zeros(rows.shape, dtype=torch.bool)
+        wanted = self._user[rows] * self._width + locations
+        index = np.searchsorted(self._pairs, wanted).clip(max=len(self._pairs) - 1)
+        known = (self._pairs[index] == wanted) & (locations >= 0) & (locations < self._width)
+        return torch.from_numpy(np.asarray(known & (self._first[index] < rows)))
+
+    def state_key(self) -> str:
+        """Return the content as text, for the names of states."""
+        return describe_option([self._user, self._pairs, self._first])
+
+    def __len__(self) -> int:
+        """Return the number of check-ins."""
+        return len(self._user)
+
+    def __repr__(self) -> str:
+        return f"Visits({len(self)} check-ins)"
+
+
+def previously_visited(
+    user: Array, location: Array, history: tuple[Array, Array] | None = None
+) -> Tensor:
+    """Return which check-ins are returns: the user has visited the location before.
+
+    Use the result as groups, `groups={"visited": previously_visited(user, location)}`.
+
+    Args:
+        user: the user of each check-in, integers or text `[N]`.
+        location: the location of each check-in, integers `[N]`.
+        history: users and locations of the check-ins that count as earlier visits, such as the
+            training data; `user` and `location` then do not count as earlier visits. None for the
+            check-ins before each one in the given order.
+
+    Returns:
+        bool `[N]`, in the given order.
+
+    Raises:
+        TypeError: as for [`Visits`][nextloc_metrics.Visits]; or the users of `history` are text
+            and the others integers, or the reverse.
+        ValueError: lengths differ, or a location is negative.
+
+    Example:
+        >>> previously_visited(["ann", "bob", "ann", "bob"], [5, 5, 5, 6])
+        tensor([False, False,  True, False])
+        >>> previously_visited(["ann", "bob"], [5, 5], history=(["bob"], [5]))
+        tensor([False,  True])
+    """
+    users, locations = _read_check_ins(user, location)
+    if history is None:
+        first = _first_rows(_number(users), locations)
+        return torch.from_numpy(first < np.arange(len(locations)))
+    old_users, old_locations = _read_check_ins(*history)
+    if len(old_users) and len(users) and old_users.dtype.hasobject != users.dtype.hasobject:
+        raise TypeError(
+            "`user` and the users of `history` must both be integers or both be text, got "
+            f"{describe(user)} and {describe(history[0])}."
+        )
+    both = _number(np.concatenate([old_users, users]))
+    first = _first_rows(both, np.concatenate([old_locations, locations]))
+    return torch.from_numpy(first[len(old_locations) :] < len(old_locations))
+
+
+class NewDecision(RankingMetric):
+    r"""The share of queries whose decision is a new location: the user has not visited it before.
+
+    The decision is the best candidate (if tied, the lowest id). A query without a decision, such as
+    a row with a NaN, counts 0.
+
+    Args:
+        visits: all check-ins; `update` needs the number of each query's check-in among them, as
+            `groups={"check_in": ...}`.
+        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
+            keyword arguments.
+
+    Raises:
+        TypeError: `visits` is not of class `Visits`.
+        ValueError: in `update`, the groups lack `"check_in"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> visits = Visits(["ann", "ann", "ann"], [0, 1, 2])
+        >>> share = NewDecision(visits)
+        >>> ranking = share.rank(tensor([[1, 0], [2, 1]]), tensor([1, 2]))  # lists of ids
+        >>> share.update(ranking.with_groups({"check_in": tensor([1, 2])}))  # 1 and 2 are new
+        >>> share.compute()
+        tensor(1.)
+    """
+
+    higher_is_better = None
+    of_decision = True
+
+    def __init__(self, visits: Visits, **kwargs: Any) -> None:
+        if not isinstance(visits, Visits):
+            raise TypeError(f"`visits` must be `Visits(user, location)`, got {describe(visits)}.")
+        super().__init__(visits=visits, **kwargs)
+
+    visits: Visits
+
+    @property
+    def needs(self) -> Needs:
+        """The best candidate is the decision."""
+        return Needs(best=True)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if the check-in of a query is missing or out of range."""
+        super().check(ranking)
+        self._is_new(ranking)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return 1 if the decision is a new location, and 0 otherwise."""
+        return self._is_new(ranking).double()
+
+    def _is_new(self, ranking: Ranking) -> Tensor:
+        rows = ranking.group_of("check_in").masked_fill(~ranking.counted, 0)
+        known = self.visits.before(rows, ranking.best).to(ranking.device)
+        return (ranking.best >= 0) & ~known
+
+
+class GroupShare(RankingMetric):
+    r"""The share of queries that are in a group.
+
+    Args:
+        group: the number of the group.
+        by: the name of the groups, a key of `groups` in `update`.
+        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
+            keyword arguments.
+
+    Raises:
+        ValueError: `group` is not an integer of at least 0; in `update`, the groups lack `by`.
+
+    Example:
+        >>> from torch import tensor
+        >>> share = GroupShare(group=1, by="visited")
+        >>> ranking = share.rank(tensor([[0], [1], [1]]), tensor([0, 1, 0]))
+        >>> share.update(ranking.with_groups({"visited": tensor([True, False, False])}))
+        >>> share.compute()
+        tensor(0.3333)
+    """
+
+    higher_is_better = None
+
+    def __init__(self, group: int, by: str, **kwargs: Any) -> None:
+        group = as_int(group)
+        if type(group) is not int or group < 0:
+            raise ValueError(f"`group` must be an integer of at least 0, got {short(group)}.")
+        super().__init__(group=group, by=by, **kwargs)
+
+    group: int
+    by: str
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if the groups are missing."""
+        super().check(ranking)
+        ranking.group_of(self.by)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return 1 for a query in the group, and 0 otherwise."""
+        return (ranking.group_of(self.by) == self.group).double()
+
+
+def exploration_metrics(
+    k: int | Sequence[int] = (1, 5, 10),
+    visits: Visits | None = None,
+    *,
+    separator: str = "_at_",
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Make a collection: accuracy on returns and on explorations, and the exploration share.
+
+    A return is a visit to a location that the user has visited before; an exploration is a visit to
+    a new location. `update` needs `groups={"visited": previously_visited(user, location)}`. With
+    `visits` it also needs `"check_in"`, the number of each query's check-in in `visits`.
+
+    Args:
+        k: one or several cut-offs of the accuracy.
+        visits: all check-ins. They add the share of decisions that are a new location: of queries
+            with a new target (`new_on_explorations`) and of the others (`new_on_returns`).
+        separator: text between a metric's name and k.
+        prefix: text before each key, such as `"val/"`.
+        postfix: text after each key.
+        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Raises:
+        ValueError: `k` is not a positive integer.
+
+    Example:
+        >>> from torch import tensor
+        >>> user, location = ["ann", "ann", "ann", "ann"], tensor([0, 1, 0, 2])
+        >>> metrics = exploration_metrics(k=1, visits=Visits(user, location))
+        >>> groups = {
+        ...     "visited": previously_visited(user, location)[2:],  # a return, an exploration
+        ...     "check_in": tensor([2, 3]),
+        ... }
+        >>> metrics.update(tensor([[0, 1], [1, 2]]), location[2:], groups=groups)  # lists of ids
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.1f}")
+        exploration_share 0.5
+        acc_on_returns_at_1 1.0
+        acc_on_explorations_at_1 0.0
+        new_on_explorations 0.0
+        new_on_returns 0.0
+
+    Source: A. Cuttone, S. Lehmann and M. C. Gonzalez, "Understanding predictability and exploration
+    in human mobility", EPJ Data Science 7, 2018.
+    """
+    check_separator(separator)
+    kinds = {"returns": RETURN, "explorations": EXPLORATION}
+
+    def within(metric: RankingMetric, group: int) -> Grouped:
+        return Grouped(metric, 2, group=group, by="visited", labels=["exploration", "return"])
+
+    members: dict[str, Any] = {"exploration_share": GroupShare(EXPLORATION, "visited", **kwargs)}
+    members |= {
+        f"acc_on_{name}{separator}{cut}": within(AccuracyAtK(cut, **kwargs), group)
+        for name, group in kinds.items()
+        for cut in cut_offs(k)
+    }
+    if visits is not None:
+        members |= {
+            f"new_on_{name}": within(NewDecision(visits, **kwargs), group)
+            for name, group in reversed(kinds.items())
+        }
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def _read_check_ins(user: Array, location: Array) -> tuple[Any, Any]:
+    """Read users, integers or text, and locations as arrays of one length."""
+    locations = as_tensor("location", location)
+    if not is_integer(locations) or locations.ndim != 1:
+        raise TypeError(f"`location` must be one row of integers, got {describe(locations)}.")
+    if len(locations) and int(locations.min()) < 0:
+        raise ValueError(f"`location` must hold ids of at least 0, got {int(locations.min())}.")
+    names = as_tensor_or_text("user", user)
+    if isinstance(names, Tensor) and (names.ndim != 1 or not is_integer(names)):
+        raise TypeError(f"`user` must be one row of integers or text, got {describe(names)}.")
+    if len(names) != len(locations):
+        raise ValueError(
+            "`user` and `location` must have one entry per check-in, got "
+            f"{len(names)} and {len(locations)}."
+        )
+    users = names.cpu().numpy() if isinstance(names, Tensor) else np.asarray(names, dtype=object)
+    return users, locations.cpu().numpy().astype(np.int64)
+
+
+def _number(users: Any) -> Any:
+    """Replace users by their numbers from 0."""
+    return np.unique(users, return_inverse=True)[1].reshape(-1)
+
+
+def _pairs(users: Any, locations: Any) -> tuple[Any, int]:
+    """Write each pair of user and location as one number; return also the factor of the user."""
+    width = int(locations.max(initial=-1)) + 1
+    return users * width + locations, width
+
+
+def _first_rows(users: Any, locations: Any) -> Any:
+    """Return for each row the first row with the same user and location."""
+    pairs, _ = _pairs(users, locations)
+    _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    return first[inverse.reshape(-1)]

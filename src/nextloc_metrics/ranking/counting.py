@@ -1,0 +1,245 @@
+"""The ranks of the relevant locations: among the scores of all candidates, or in lists of ids."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import backends
+from nextloc_metrics.backends import UNLISTED, UNRETRIEVED, must_not_sync
+from nextloc_metrics.ranking.target import Relevant, fill_slots, slots_of_sizes
+from nextloc_metrics.ranking.top import Highest, TopCandidates, candidates_of_scores
+
+# A sort key above all ranks.
+_BEYOND = 1 << 39
+
+_Sorted = tuple[Tensor, Tensor]  # values and their positions before sorting
+
+# Wider lists are checked for visit counts `[N, C]`, which repeat a few small numbers.
+_WIDEST_UNCHECKED_LIST = 64
+
+# Up to this length an id is found by a linear search; beyond, by a binary search in sorted lists.
+_SHORT_LIST = 32
+
+# At most 1 / _COPIED_SHARE of the scores, or _COPIED_ELEMENTS, are copied at once.
+_COPIED_SHARE = 1 << 5
+_COPIED_ELEMENTS = 1 << 16
+
+# Cost model: finding k first candidates costs about as much as counting around k / 6 relevant
+# locations, if C >= 16 k.
+_RANKS_PER_COUNT = 6
+_MANY_CANDIDATES = 1 << 4
+
+
+class Found(NamedTuple):
+    """What a source of candidates found, for the relevant locations of N queries.
+
+    `first` is None if no first candidates were wanted.
+    """
+
+    ids: Tensor  #: int64 `[N, M]`, -1 for padding
+    above: Tensor  #: int64 `[N, M]`, UNRETRIEVED for padding, and where the score is NaN or -inf
+    tied: Tensor  #: int64 `[N, M]`, 1 there
+    first: TopCandidates | None
+
+    @classmethod
+    def of_counts(
+        cls, ids: Tensor, own: Tensor, above: Tensor, tied: Tensor, best: Highest | None, top: int
+    ) -> "Found":
+        """Make it of counts around the relevant locations' own scores `[N, M]`, NaN for padding."""
+        unretrieved = ~(own > -torch.inf)  # a NaN compares false
+        first = None if best is None else candidates_of_scores(best, top)
+        above = above.masked_fill(unretrieved, UNRETRIEVED)
+        return cls(ids, above, tied.masked_fill(unretrieved, 1), first)
+
+    def cut(self, top: int) -> "Found":
+        """Cut the first candidates to the first `top` ranks; 0 keeps the best only."""
+        first = self.first
+        return self if first is None or first.top <= top else self._replace(first=first.cut(top))
+
+    @classmethod
+    def cat(cls, parts: Sequence["Found"]) -> "Found":
+        """Concatenate what was found for several blocks of queries."""
+        ids, above, tied, first = zip(*parts, strict=True)
+        return cls(torch.cat(ids), torch.cat(above), torch.cat(tied), TopCandidates.cat(first))
+
+
+def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) -> Found:
+    """Find the ranks of the relevant candidates.
+
+    Args:
+        scores: floating `[N, C]`, the scores of all candidates.
+        relevant: the relevant candidates.
+        depth: the number of first ranks that matter; None for all. Without grades, some relevant
+            candidates beyond may be missing.
+        top: the number of first ranks to keep; 1 for the best candidate only, 0 for none.
+    """
+    near = None if depth is None else _find_within(scores, relevant, depth)
+    if near is not None:
+        best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
+        first = None if best is None else candidates_of_scores(highest(scores, best, top), top)
+        return Found(*near, first)
+    ids = relevant.ids
+    own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
+    above, tied, best = survey(scores, own, find_best=top > 0)
+    found = None if best is None else highest(scores, best, top)
+    return Found.of_counts(ids, own, above, tied, found, top)
+
+
+def survey(
+    scores: Tensor, own: Tensor, find_best: bool
+) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+    """Call a backend's `survey`, and add the score of the best candidate."""
+    above, tied, best = backends.choose(scores).survey(scores, own, find_best)
+    return above, tied, None if best is None else (scores.gather(1, best[:, None])[:, 0], best)
+
+
+def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
+    """Find the first `top` + 1 candidates of scores `[N, C]`, if `top` is above 1."""
+    return Highest(best, backends.choose(scores).first(scores, top + 1) if top > 1 else None)
+
+
+def _find_within(
+    scores: Tensor, relevant: Relevant, depth: int
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Find the relevant candidates on the first `depth` ranks, and their `above` and `tied`.
+
+    Candidates above or tied with them are on the first ranks too, except for ties with the last
+    rank. None if counting around all relevant candidates is faster.
+    """
+    few = depth * _MANY_CANDIDATES <= scores.shape[1]
+    if not few or relevant.most * _RANKS_PER_COUNT <= max(_RANKS_PER_COUNT, depth):
+        return None
+    backend = backends.choose(scores)
+    first, _ = backend.first(scores, depth + 1)
+    ids = relevant.ids
+    last, beyond = first[:, depth - 1 : depth], first[:, depth:]
+    own = scores.gather(1, ids.clamp(min=0))
+    retrieved = (own >= last) & (own > -torch.inf) & (ids >= 0)
+    if relevant.grades is None:
+        kept = backend.find_true(retrieved)
+        retrieved = slots_of_sizes(retrieved.sum(1))
+        ids, own = (fill_slots(retrieved, values.take(kept), -1) for values in (ids, own))
+    above, tied = _count_in_order(first[:, :depth], own)
+    crosses = retrieved & (own == beyond)
+    if crosses.any():
+        in_all = torch.zeros_like(ids[:, :1])
+        rows = crosses.any(1).nonzero()[:, 0]
+        size = max(1, len(scores) // _COPIED_SHARE, _COPIED_ELEMENTS // scores.shape[1])
+        for part in torch.split(rows, size):
+            in_all[part] = backend.survey(scores[part], last[part], find_best=False)[1]
+        tied = torch.where(crosses, in_all, tied)
+    return ids, above.masked_fill_(~retrieved, UNRETRIEVED), tied.masked_fill_(~retrieved, 1)
+
+
+def _count_in_order(first: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+    """Count the sorted first scores `[N, K]` above and tied with `own`, int64 `[N, M]`."""
+    is_nan = first.isnan()
+    ascending = -first.masked_fill(is_nan, torch.inf)
+    nan = is_nan.sum(1, keepdim=True)  # NaN count as above, also above inf
+    above = torch.searchsorted(ascending, -own).clamp_(min=nan)
+    return above, torch.searchsorted(ascending, -own, right=True).sub_(above)
+
+
+def comparable(scores: Tensor) -> Tensor:
+    """Return scores in plain memory, without gradients."""
+    return scores.detach().resolve_neg()
+
+
+def flat_lists(preds: Tensor) -> Tensor:
+    """Return lists `[..., K]` as int64 `[N, max(K, 1)]`; -1 where all lists are empty."""
+    if not preds.shape[-1]:
+        return preds.new_full((preds.shape[:-1].numel(), 1), -1, dtype=torch.int64)
+    return preds.reshape(-1, preds.shape[-1]).long().contiguous()
+
+
+def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
+    """Return the first rank minus 1 of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
+
+    Args:
+        lists: int64 `[N, K]`, -1 for padding.
+        ids: int64 `[N, M]`, -1 for padding.
+        depth: the number of first ranks that matter; None for all.
+        counted: bool `[N]`, the rows whose values are checked; None for no check.
+    """
+    near = lists[:, :depth]
+    by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
+    if counted is not None:
+        _check_lists(lists, counted, by_id if near.shape == lists.shape else None)
+    return _find_first(near, by_id, ids)
+
+
+def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
+    if by_id is None:
+        return backends.choose(lists).find(lists, ids)
+    wanted = ids.masked_fill(ids < 0, UNLISTED)
+    length = lists.shape[1]
+    in_order, position = by_id  # a stable sort: the first of repeats comes first
+    slot = torch.searchsorted(in_order, wanted).clamp(max=length - 1)
+    found = in_order.gather(1, slot) == wanted
+    return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
+
+
+def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
+    if not lists.numel():
+        return
+    lowest = int(lists.amin())
+    if lowest < -1:
+        lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
+    if lowest < -1:
+        raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
+    if lists.shape[1] > _WIDEST_UNCHECKED_LIST:
+        in_order, _ = by_id or lists.sort(dim=1)
+        written = in_order >= 0
+        repeats = ((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum(1)
+        entries = written.sum(1)
+        wrong_rows = (counted & (2 * repeats > entries)).nonzero()
+        if wrong_rows.numel():
+            row = int(wrong_rows[0])
+            raise ValueError(
+                f"integer `preds` must be lists of ids, best first, but {int(repeats[row])} of the "
+                f"{int(entries[row])} entries of query {row} repeat an id, as visit counts do; "
+                "pass scores as `.float()`, or such lists with `validate_args=False`."
+            )
+
+
+class Columns(NamedTuple):
+    """The columns of a `Ranking`, from the best rank to the worst."""
+
+    above: Tensor
+    tied: Tensor
+    relevant_above: Tensor
+    relevant_tied: Tensor
+    relevant: Tensor
+    grades: Tensor | None
+
+
+def order_columns(ids: Tensor, grades: Tensor | None, above: Tensor, tied: Tensor) -> Columns:
+    """Sort columns `[N, M]` by rank, equal ranks by descending grade."""
+    if above.shape[1] == 1:
+        return Columns(above, tied, torch.zeros_like(above), torch.ones_like(above), ids, grades)
+    ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
+    if grades is None:
+        order = backend.argsort(ranks + (ids < 0))  # padding after unretrieved locations
+    else:
+        by_grade = grades.argsort(dim=1, descending=True, stable=True)
+        order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
+        grades = grades.gather(1, order)
+    above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
+    return Columns(above, tied, *_among_relevant(above), ids, grades)
+
+
+def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
+    """Count the relevant locations of a row above, and tied with, each relevant location."""
+    retrieved = above < UNRETRIEVED
+    most = above.shape[1]
+    if len(above) and not must_not_sync(above):
+        most = int(retrieved.sum(1).max())
+    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+    ranks = above[:, :most].contiguous()
+    first = torch.searchsorted(ranks, ranks)
+    behind = torch.searchsorted(ranks, ranks, right=True)
+    relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
+    relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
+    return relevant_above, relevant_tied

@@ -1,0 +1,79 @@
+"""What a metric reads of a record: one value, merged over metrics, checked by the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from nextloc_metrics.arguments.checks import as_int, check_bool
+from nextloc_metrics.arguments.messages import short
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a metric reads of a record beyond the ranks; `a | b` serves both metrics.
+
+    Attributes:
+        top: the number of first ranks whose candidates are read.
+        best: whether the best candidate is read; of tied ones, the lowest id.
+        scores: whether the scores of all candidates are read.
+        crossing: whether a tied block that crosses rank `top` is resolved, which takes the scores
+            of all candidates where there is one.
+        depth: the number of first ranks in which relevant locations are looked for; None for all.
+
+    Example:
+        >>> Needs(top=3, depth=3) | Needs(best=True, depth=5)
+        Needs(top=3, best=True, scores=False, crossing=False, depth=5)
+    """
+
+    top: int = 0
+    best: bool = False
+    scores: bool = False
+    crossing: bool = False
+    depth: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise if a value is wrong; NumPy integers become Python's."""
+        for name in ("top", "depth"):
+            object.__setattr__(self, name, as_int(getattr(self, name)))
+        if type(self.top) is not int or self.top < 0:
+            raise ValueError(f"`top` must be an integer of at least 0, got {short(self.top)}.")
+        for name in ("best", "scores", "crossing"):
+            check_bool(name, getattr(self, name))
+        if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
+            raise ValueError(
+                f"`depth` must be None or a positive integer, got {short(self.depth)}."
+            )
+
+    def __or__(self, other: Needs) -> Needs:
+        """Return the needs of both metrics."""
+        return Needs(
+            max(self.top, other.top),
+            self.best or other.best,
+            self.scores or other.scores,
+            self.crossing or other.crossing,
+            None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
+        )
+
+    @property
+    def only_ranks(self) -> bool:
+        """Whether nothing but ranks of relevant locations is read."""
+        return not (self.top or self.best or self.scores or self.crossing)
+
+    @property
+    def keeps_scores(self) -> bool:
+        """Whether the record keeps the scores of all candidates."""
+        return self.scores or self.crossing
+
+    @property
+    def to_find(self) -> int:
+        """The number of first candidates to find: a tie for rank 1 needs the second one."""
+        return 2 if self.top == 1 else self.top or int(self.best)
+
+
+def merge_needs(needs: Iterable[Needs]) -> Needs:
+    """Return the needs of several metrics."""
+    found = list(needs)
+    return reduce(or_, found) if found else Needs()

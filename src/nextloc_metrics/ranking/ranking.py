@@ -1,0 +1,621 @@
+"""The ranks of the relevant locations: everything that a ranking metric needs from a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import as_int, check_candidates, is_integer
+from nextloc_metrics.arguments.messages import describe, got, short
+from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
+from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
+from nextloc_metrics.ranking.counting import (
+    Found,
+    comparable,
+    find_in_lists,
+    find_ranks,
+    flat_lists,
+    order_columns,
+)
+from nextloc_metrics.ranking.exclude import (
+    find_ranks_without,
+    leave_out,
+    read_exclude,
+    remove_from_lists,
+)
+from nextloc_metrics.ranking.given import check_blocks, read_ranks
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.sources import check_embeddings, survey_products, survey_shards
+from nextloc_metrics.ranking.target import Relevant, gain_dtype, read_target
+from nextloc_metrics.ranking.top import TopCandidates, candidates_of_lists, look_up
+
+Ties = Literal["expected", "optimistic", "pessimistic"]
+
+
+@dataclass(eq=False, repr=False)
+class Ranking(Record):
+    """The ranks of the relevant locations of a batch of queries: four integers per location.
+
+    For a relevant location, `above` candidates have a strictly higher score and `tied` candidates
+    (itself included) an equal score; `relevant_above` and `relevant_tied` count the relevant ones.
+    Every ranking metric, ties included, is a function of these integers; the scores can be freed.
+
+    A relevant location that is missing from a list, or scored NaN or -inf, is *unretrieved*:
+    `above` is `UNRETRIEVED` (2^62), `tied` and `relevant_tied` are 1, and no `relevant_above`
+    counts it. A NaN among the other candidates counts as above.
+
+    Make a ranking with [`from_scores`][nextloc_metrics.Ranking.from_scores] or
+    [`from_lists`][nextloc_metrics.Ranking.from_lists] and pass it to any number of metrics:
+    `metric.update(ranking)`. `ranking[rows]` selects queries, `len(ranking)` counts them.
+
+    Attributes:
+        above: int64 `[N, M]`, M the largest number of relevant locations per query; some or all
+            beyond `depth` may be missing. The columns of a query are sorted by rank, equal ranks
+            by descending gain; padding comes last and equals an unretrieved location of gain 0.
+        tied: int64 `[N, M]`, at least 1.
+        relevant_above: int64 `[N, M]`.
+        relevant_tied: int64 `[N, M]`, at least 1.
+        relevant: int64 `[N, M]`, the ids of the relevant locations, -1 for padding.
+        num_relevant: int64 `[N]`, unretrieved ones included.
+        queries: which queries count, their shape and groups.
+        num_candidates: C for scores, None for lists.
+        grades: float64 `[N, M]` (float32 on devices without float64), the graded relevance; None
+            without grades.
+        depth: the number of first ranks that were read; None for all.
+        most_relevant: a bound on `num_relevant`; if None, M is the bound.
+        ignore_index: the id that is never relevant.
+        first: the first candidates; read `top_candidates` and `best` instead.
+        has_ids: whether `relevant` holds ids; False for given ranks.
+        scores: floating `[N, C]`, the scores of all candidates, where a metric needs them.
+    """
+
+    above: Tensor
+    tied: Tensor
+    relevant_above: Tensor
+    relevant_tied: Tensor
+    relevant: Tensor
+    num_relevant: Tensor
+    queries: Queries
+    num_candidates: int | None = None
+    ignore_index: int | None = None
+    first: TopCandidates | None = None
+    grades: Tensor | None = None
+    depth: int | None = None
+    most_relevant: int | None = None
+    has_ids: bool = True
+    scores: Tensor | None = None
+
+    @classmethod
+    def from_scores(
+        cls,
+        preds: Array,
+        target: Array,
+        mask: Array | None = None,
+        *,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+        best: bool = False,
+        depth: int | None = None,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Ranking:
+        """Rank by the scores of all candidates.
+
+        Args:
+            preds: floating `[..., C]`, one score per candidate; only their order matters. `...` is
+                the shape of the queries, such as `[N]` or `[N, T]`.
+            target: the relevant locations. Integer `[...]`, one id per query; integer `[..., M]`,
+                ids padded with -1; bool `[..., C]`; or floating `[..., C]`, graded (relevant
+                where > 0). The form follows from dtype and shape, never from the values.
+            mask: bool `[...]`; False skips the query, and its target is not read.
+            ignore_index: an id that is never relevant; a query with only ignored ids is skipped.
+            validate_args: read the values and raise where they are out of range. The check waits
+                for the device.
+            top: the number of first ranks whose candidate ids are kept.
+            best: keep the best candidate, of tied ones the lowest id; cheaper than `top=1`.
+            depth: the number of first ranks that are read; None for all. Relevant locations beyond
+                may be missing, which is faster for several per query.
+            exclude: candidates that are not ranked, such as visited locations: integer
+                `[..., E]`, ids padded with -1; or bool `[..., C]`.
+            exempt_target: rank a relevant location that is in `exclude` instead of raising.
+
+        Raises:
+            TypeError: `preds` is not floating, or `target` is complex.
+            ValueError: shapes do not match, there is no candidate, or a value is out of range.
+
+        Example:
+            >>> from torch import tensor
+            >>> ranking = Ranking.from_scores(tensor([[0.1, 0.7, 0.7, 0.9]]), tensor([2]))
+            >>> ranking
+            Ranking(above=[[1]], tied=[[2]], relevant_above=[[0]], relevant_tied=[[1]])
+        """
+        batch = Batch(
+            preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
+        ).read()
+        return cls._of_scores(batch, Needs(top, best, depth=depth))
+
+    @classmethod
+    def from_lists(
+        cls,
+        preds: Array,
+        target: Array,
+        mask: Array | None = None,
+        *,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+        best: bool = False,
+        depth: int | None = None,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Ranking:
+        """Rank by lists of candidate ids, best first.
+
+        A repeated id counts at its first rank; its repeats still occupy their ranks. The other
+        arguments are those of `from_scores`.
+
+        Args:
+            preds: integer `[..., K]`, ids padded with -1.
+            target: as in `from_scores`; C of bool or floating relevance need not equal K.
+
+        Raises:
+            TypeError: `preds` is not an integer tensor, or `target` is complex.
+            ValueError: shapes do not match, a value is out of range, or a list holds visit counts.
+
+        Example:
+            >>> from torch import tensor
+            >>> Ranking.from_lists(tensor([[7, 7, 3, -1]]), tensor([[3, 5]]))
+            Ranking(above=[[2, UNRETRIEVED]], tied=[[1, 1]], relevant_above=[[0, 0]],
+                    relevant_tied=[[1, 1]])
+        """
+        batch = Batch(
+            preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
+        ).read()
+        return cls._of_lists(batch, Needs(top, best, depth=depth))
+
+    @classmethod
+    def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
+        """Call `from_scores` for floating `preds`, `from_lists` for integer `preds`."""
+        preds = as_tensor("preds", preds)
+        form = cls.from_lists if is_integer(preds) else cls.from_scores
+        return form(preds, target, *args, **kwargs)
+
+    @classmethod
+    def from_embeddings(
+        cls,
+        queries: Tensor,
+        table: Tensor,
+        target: Array,
+        mask: Array | None = None,
+        *,
+        bias: Tensor | None = None,
+        chunk_size: int | None = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+        best: bool = False,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Ranking:
+        """Rank by the dot products of queries and candidates, in chunks that fit into memory.
+
+        The ranks equal those of the full scores up to floating-point rounding of the products.
+        Equal rows of `table` (with equal `bias`) tie exactly. The other arguments are those of
+        `from_scores`.
+
+        Args:
+            queries: floating `[..., D]`.
+            table: floating `[C, D]`, one row per candidate.
+            bias: floating `[C]`, added to the candidates' scores.
+            chunk_size: the number of candidates scored at once; None chooses it. The memory needed
+                is that of the chunk's scores, plus 24 bytes per candidate.
+
+        Raises:
+            TypeError: `queries` or `table` is not floating, or `target` is complex.
+            ValueError: shapes or dtypes do not match, or a value of `target` is out of range.
+
+        Example:
+            >>> from torch import tensor
+            >>> queries, table = tensor([[1.0, 0.0]]), tensor([[0.2, 1.0], [0.9, 0.0], [0.5, 0.5]])
+            >>> Ranking.from_embeddings(queries, table, tensor([2]))
+            Ranking(above=[[1]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
+        """
+        needs = Needs(top, best)
+        check_embeddings(queries, table, bias, chunk_size)
+        number = len(table)
+        batch = Batch(
+            queries, target, mask, None, exclude, exempt_target, ignore_index, validate_args
+        ).read()
+        relevant = read_target(batch, number)
+        found = survey_products(
+            queries.detach().reshape(-1, table.shape[1]),
+            table.detach(),
+            None if bias is None else bias.detach(),
+            relevant.ids,
+            read_exclude(batch, relevant, number),
+            chunk_size,
+            needs.to_find,
+        )
+        return cls.of_found(
+            relevant,
+            found.cut(top),
+            batch.preds.shape[:-1],
+            num_candidates=number,
+            ignore_index=ignore_index,
+        )
+
+    @classmethod
+    def from_sharded_scores(
+        cls,
+        local_scores: Tensor,
+        target: Array,
+        offset: int,
+        mask: Array | None = None,
+        *,
+        process_group: Any = None,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        top: int = 0,
+        best: bool = False,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+    ) -> Ranking:
+        """Rank by scores whose candidates are sharded over processes.
+
+        Every process calls this with the same queries and its own shard of the candidates, and
+        gets the ranks among all candidates, after two small collectives. To count each query
+        once, update the metric on every process with different queries: `ranking[rows]`. The other
+        arguments are those of `from_scores`.
+
+        Args:
+            local_scores: floating `[..., C_local]`, the scores of the candidates from `offset` on.
+            target: integer `[...]` or `[..., M]`, ids among all candidates.
+            offset: the id of the first candidate of this process.
+            process_group: the processes that hold the candidates; None for the default group.
+
+        Raises:
+            TypeError: `local_scores` is not floating, or `target` is not an integer tensor.
+            ValueError: shapes do not match, a value of `target` is out of range, or the shards of
+                the processes overlap or leave a gap.
+        """
+        needs = Needs(top, best)
+        if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
+            raise TypeError(
+                "`local_scores` must be a floating tensor of scores, "
+                f"{got('local_scores', local_scores)}."
+            )
+        if type(as_int(offset)) is not int or offset < 0:
+            raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
+        batch = Batch(
+            local_scores, target, mask, None, exclude, exempt_target, ignore_index, validate_args
+        ).read()
+        if not is_integer(batch.target):
+            raise TypeError(
+                f"`target` must be an integer tensor of ids, {got('target', batch.target)}."
+            )
+        relevant = read_target(batch, None)
+        scores = comparable(batch.preds).reshape(len(relevant.ids), batch.preds.shape[-1])
+        excluded = read_exclude(batch, relevant, None)
+        if excluded is not None:
+            is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
+            scores = leave_out(scores, (excluded - offset).where(is_here, -1))
+        number, found = survey_shards(
+            scores, relevant.ids, offset, needs.to_find, process_group, validate_args
+        )
+        return cls.of_found(
+            relevant,
+            found.cut(top),
+            batch.preds.shape[:-1],
+            num_candidates=number,
+            ignore_index=ignore_index,
+        )
+
+    @classmethod
+    def from_ranks(
+        cls,
+        ranks: Array,
+        num_candidates: int | None = None,
+        tied: Array | None = None,
+        missing: int = 0,
+    ) -> Ranking:
+        """Use given ranks, for metrics that need no ids of candidates.
+
+        Args:
+            ranks: integer `[N]`, one relevant location per query, or `[N, M]`; 1 is the best. All
+                candidates of a tied block have the first rank of the block.
+            num_candidates: the number of ranked candidates; None if unknown.
+            tied: integer in the shape of `ranks`, the size of each tied block, relevant ones
+                included; None for no ties.
+            missing: the number in `ranks` for an unretrieved location, at most 0: a miss.
+
+        Raises:
+            TypeError: `ranks` are not integers.
+            ValueError: a rank is below 1 or, with its tied block, beyond `num_candidates`; or two
+                relevant locations of a query have one rank but their tied block is too small.
+
+        Example:
+            >>> from nextloc_metrics import MRR
+            >>> ranking = Ranking.from_ranks([1, 4, 0], num_candidates=100)
+            >>> ranking
+            Ranking(above=[[0], [3], [UNRETRIEVED]], tied=[[1], [1], [1]],
+                    relevant_above=[[0], [0], [0]], relevant_tied=[[1], [1], [1]])
+            >>> MRR()(ranking)  # (1 + 1/4 + 0) / 3
+            tensor(0.4167)
+        """
+        above, sizes = read_ranks(ranks, tied, num_candidates, missing)
+        unknown = torch.arange(above.shape[1], device=above.device).expand_as(above)
+        columns = order_columns(unknown, None, above, sizes)
+        check_blocks(columns)
+        number = torch.full_like(above[:, 0], above.shape[1])
+        counted = torch.ones_like(number, dtype=torch.bool)
+        queries = Queries(counted.shape, counted)
+        return cls(
+            **columns._asdict(),
+            num_relevant=number,
+            queries=queries,
+            num_candidates=num_candidates,
+            has_ids=False,
+        )
+
+    @classmethod
+    def read(cls, batch: Batch, needs: Needs) -> Ranking:
+        """Read scores or lists of ids, whichever `preds` is by its dtype."""
+        read = cls._of_lists if is_integer(batch.preds) else cls._of_scores
+        return read(batch, needs)
+
+    @classmethod
+    def _of_scores(cls, batch: Batch, needs: Needs) -> Ranking:
+        if not batch.preds.is_floating_point():
+            raise TypeError(
+                "`preds` must be a floating tensor of scores, got "
+                f"{describe(batch.preds)}; pass integer scores as `.float()`, and lists of ids to "
+                "`Ranking.from_lists`."
+            )
+        check_candidates(batch.preds)
+        number = batch.preds.shape[-1]
+        relevant = read_target(batch, number)
+        scores = comparable(batch.preds).reshape(-1, number)
+        excluded = read_exclude(batch, relevant, number)
+        depth = needs.depth
+        if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
+            depth = None  # counting all ranks is as fast here
+        if excluded is None:
+            found = find_ranks(scores, relevant, depth, needs.to_find)
+        else:
+            found = find_ranks_without(scores, relevant, excluded, needs.to_find)
+            scores = leave_out(scores, excluded) if needs.keeps_scores else scores
+        return cls.of_found(
+            relevant,
+            found.cut(needs.top),
+            batch.preds.shape[:-1],
+            num_candidates=number,
+            ignore_index=batch.ignore_index,
+            depth=depth,
+            scores=scores if needs.keeps_scores else None,
+        )
+
+    @classmethod
+    def _of_lists(cls, batch: Batch, needs: Needs) -> Ranking:
+        if not is_integer(batch.preds):
+            raise TypeError(
+                f"`preds` must be an integer tensor of ids, got {describe(batch.preds)}."
+            )
+        check_candidates(batch.preds)
+        relevant = read_target(batch, None)
+        lists = flat_lists(batch.preds)
+        excluded = read_exclude(batch, relevant, None)
+        if excluded is not None:
+            lists = remove_from_lists(lists, excluded)
+        checked = relevant.counted if batch.validate_args else None
+        above = find_in_lists(lists, relevant.ids, needs.depth, checked)
+        top = needs.top or int(needs.best)
+        first = candidates_of_lists(lists, top) if top else None
+        found = Found(relevant.ids, above, torch.ones_like(above), first)
+        return cls.of_found(
+            relevant,
+            found,
+            batch.preds.shape[:-1],
+            ignore_index=batch.ignore_index,
+            depth=needs.depth,
+        )
+
+    @classmethod
+    def of_found(
+        cls, relevant: Relevant, found: Found, queries: torch.Size, **attributes: Any
+    ) -> Ranking:
+        """Make a ranking whose columns are sorted by rank; `found` may omit locations.
+
+        Args:
+            relevant: the relevant locations.
+            found: their ranks, and the first candidates.
+            queries: the shape of the queries.
+            attributes: further attributes of the ranking.
+        """
+        columns = order_columns(found.ids, relevant.grades, found.above, found.tied)
+        most = relevant.most
+        return cls(
+            **columns._asdict(),
+            num_relevant=relevant.number,
+            queries=Queries(queries, relevant.counted),
+            first=found.first,
+            most_relevant=most if most > found.ids.shape[1] else None,
+            **attributes,
+        )
+
+    def require(self, needs: Needs, reader: object) -> None:
+        """Raise if the ranking lacks something that a metric, `reader`, needs."""
+        if needs.best:
+            _ = self.best
+        if needs.top:
+            self.top_candidates(needs.top)
+        if needs.scores and self.scores is None:
+            raise ValueError(
+                f"{short(reader)} reads the scores of all candidates, but this Ranking does not "
+                "hold them; pass scores as `preds`, or a Ranking made by `rank` of this metric."
+            )
+        if self.depth is not None and (needs.depth is None or needs.depth > self.depth):
+            raise ValueError(
+                f"{short(reader)} reads {needs.depth or 'all'} ranks, but its Ranking was made "
+                f"for the first {self.depth}; make it with `depth={needs.depth}`."
+            )
+
+    def break_ties(self, ties: Ties) -> Ranking:
+        """Return the ranking in which no two candidates are tied.
+
+        Args:
+            ties: `"optimistic"` puts a block's relevant locations first, by descending gain;
+                `"pessimistic"` last, by ascending gain; `"expected"` keeps the blocks: scores
+                are then expectations over a random order of the tied candidates.
+
+        Raises:
+            ValueError: `ties` has another value.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import Ranking
+            >>> Ranking.from_scores(tensor([[0.1, 0.7, 0.7, 0.9]]), tensor([2])).break_ties(
+            ...     "pessimistic"
+            ... )
+            Ranking(above=[[2]], tied=[[1]], relevant_above=[[0]], relevant_tied=[[1]])
+        """
+        if isinstance(ties, str) and ties == "expected":
+            return self
+        if not isinstance(ties, str) or ties not in ("optimistic", "pessimistic"):
+            raise ValueError(
+                f"`ties` must be 'expected', 'optimistic' or 'pessimistic', got {short(ties)}."
+            )
+        retrieved = self.above < UNRETRIEVED
+        column = torch.arange(self.above.shape[1], device=self.above.device).expand_as(self.above)
+        inside = (column - self.relevant_above).masked_fill(~retrieved, 0)  # rank within the block
+        above = self.above + inside
+        relevant, grades = self.relevant, self.grades
+        if ties == "pessimistic":
+            above = above + (self.tied - self.relevant_tied)
+            mirrored = 2 * self.relevant_above + self.relevant_tied - 1 - column
+            mirrored = torch.where(retrieved, mirrored, column)
+            relevant = relevant.gather(1, mirrored)
+            grades = None if grades is None else grades.gather(1, mirrored)
+        return replace(
+            self,
+            above=above,
+            tied=torch.ones_like(above),
+            relevant_above=column.masked_fill(~retrieved, 0),
+            relevant_tied=torch.ones_like(above),
+            relevant=relevant,
+            grades=grades,
+        )
+
+    def top_candidates(self, k: int) -> TopCandidates:
+        """Return the first k candidates; they do not depend on the ranking's `top`.
+
+        Raises:
+            ValueError: fewer than k candidates were kept.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import Ranking
+            >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
+            >>> ranking = Ranking.from_scores(scores, tensor([1, 0]), top=2)
+            >>> ranking.top_candidates(2).ids
+            tensor([[1, 2],
+                    [0, 2]])
+            >>> ranking.top_candidates(1).ids  # a tie for rank 1
+            tensor([[ 1],
+                    [-1]])
+            >>> ranking.best  # the lowest id of tied ones
+            tensor([1, 0])
+        """
+        self._check_ids()
+        if self.first is None or self.first.top < k:
+            kept = 0 if self.first is None else self.first.top
+            raise ValueError(
+                f"the first {k} candidates are needed, but this Ranking kept {kept}; "
+                f"make it with `top={k}`."
+            )
+        return self.first if self.first.top == k else self.first.cut(k)
+
+    @property
+    def best(self) -> Tensor:
+        """The best candidate of every query, int64 `[N]`, the lowest id of tied ones.
+
+        -1 where a row of scores has a NaN or nothing above -inf, or a list is empty.
+
+        Raises:
+            ValueError: the ranking was made without `top`.
+        """
+        self._check_ids()
+        if self.first is None:
+            raise ValueError(
+                "the best candidate is needed, but this Ranking did not keep it; make it with "
+                "`best=True`."
+            )
+        return self.first.best
+
+    def look_up(self, table: Tensor, fill: float) -> Tensor:
+        """Return the relevant locations' rows of a table.
+
+        Indexing with `table[ranking.relevant]` is wrong: padding, -1, reads the last row.
+
+        Args:
+            table: `[C, ...]`, one row per location.
+            fill: the value for padding, and for an id of a list that is not in the table.
+
+        Returns:
+            `[N, M, ...]`.
+
+        Raises:
+            TypeError: `table` is not a tensor of at least one dimension.
+            ValueError: `table` has fewer rows than there are candidates.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import Ranking
+            >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
+            >>> ranking = Ranking.from_scores(scores, tensor([[2, -1], [1, 0]]))
+            >>> ranking.look_up(tensor([5.0, 6.0, 7.0]), fill=0.0)  # best rank first
+            tensor([[7., 0.],
+                    [5., 6.]])
+        """
+        self._check_ids()
+        found = look_up(table, self.relevant, self.relevant >= 0, fill)
+        if self.num_candidates is not None and len(table) < self.num_candidates:
+            raise ValueError(
+                f"`table` must have one row for each of the {self.num_candidates} candidates, got "
+                f"{len(table)} rows."
+            )
+        return found
+
+    @property
+    def gains(self) -> Tensor:
+        """The gains of the columns: the grades, or 1 for relevant locations; 0 for padding.
+
+        Locations beyond `depth` may be missing; `num_relevant` counts all.
+        """
+        if self.grades is not None:
+            return self.grades
+        return (self.relevant >= 0).to(gain_dtype(self.device))
+
+    @property
+    def answerable(self) -> Tensor:
+        """Which queries count and have a relevant location, bool `[N]`."""
+        return self.counted & (self.num_relevant > 0)
+
+    def __repr__(self) -> str:
+        ranks = ", ".join(
+            f"{name}={getattr(self, name).tolist()}"
+            for name in ("above", "tied", "relevant_above", "relevant_tied")
+        )
+        return f"{type(self).__name__}({ranks})".replace(str(UNRETRIEVED), "UNRETRIEVED")
+
+    def _check_ids(self) -> None:
+        if not self.has_ids:
+            raise NotInRecordError(
+                "ids of candidates are needed, but a Ranking from ranks has none; make it from "
+                "scores or lists."
+            )

@@ -1,0 +1,342 @@
+"""Scores that do not exist as one tensor: chunks of an embedding table, or shards of candidates.
+
+The last bits of a matrix product depend on the shapes of the matrices and on the column. So the
+score of a row that must tie exactly, with itself or with equal rows, is computed once and written
+to every column with an equal row.
+"""
+
+import math
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+from torch.nn.functional import pad
+
+from nextloc_metrics import backends
+from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.messages import describe, got, short
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.ranking.counting import Found, find_in_lists, highest, survey
+from nextloc_metrics.ranking.top import Highest, merge
+
+# Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
+# the cache.
+_CHUNK_ELEMENTS = 1 << 21
+
+# The chunks' best candidates are merged when they exceed 1 / _KEPT_SHARE of a chunk's scores.
+_KEPT_SHARE = 1 << 3
+
+# Buffer rows are aligned: a product into unaligned rows takes a quarter longer.
+_ALIGNMENT = 1 << 5
+
+# The first bytes of a row, which differ for nearly all different rows.
+_KEY_BYTES = 8
+
+# An odd factor: multiplying a hash by it modulo 2^64 loses no information.
+_FACTOR = 0x5851F42D4C957F2D
+
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def survey_products(
+    queries: Tensor,
+    table: Tensor,
+    bias: Tensor | None,
+    ids: Tensor,
+    excluded: Tensor | None,
+    chunk_size: int | None,
+    top: int,
+) -> Found:
+    """Find the ranks of the relevant locations, and the first candidates, by dot products.
+
+    Args:
+        queries: floating `[N, D]`.
+        table: floating `[C, D]`.
+        bias: floating `[C]`, or None.
+        ids: int64 `[N, M]`, -1 for padding.
+        excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
+        chunk_size: the number of candidates scored at once; None chooses it from N.
+        top: the number of first ranks to keep; 0 for none.
+    """
+    repeats = _find_repeats(table, bias)
+    step = min(len(table), chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries))))
+    # the kept scores of repeated rows need no more memory than a chunk
+    elements = step * len(queries)
+    rows = min(elements // max(1, len(repeats[0])), math.isqrt(elements // max(1, ids.shape[1])))
+    rows = max(1, rows)
+    blocks = [slice(start, start + rows) for start in range(0, max(1, len(queries)), rows)]
+    parts = [
+        _survey_block(
+            queries[block],
+            ids[block],
+            None if excluded is None else excluded[block],
+            table,
+            bias,
+            repeats,
+            step,
+            top,
+        )
+        for block in blocks
+    ]
+    return Found.cat(parts)
+
+
+def _survey_block(
+    queries: Tensor,
+    ids: Tensor,
+    excluded: Tensor | None,
+    table: Tensor,
+    bias: Tensor | None,
+    repeats: tuple[Tensor, Tensor],
+    step: int,
+    top: int,
+) -> Found:
+    """Do the work of `survey_products` for one block of queries."""
+    at = ids.clamp(min=0)
+    columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
+    first_of_columns = _first_equal(columns, repeats)
+    first = torch.unique(first_of_columns)
+    kept = _product(queries, table[first], None if bias is None else bias[first])
+    own = kept.gather(1, torch.searchsorted(first, _first_equal(at, repeats)))
+    own = own.masked_fill(ids < 0, torch.nan)
+    if excluded is not None:
+        own = own.masked_fill(find_in_lists(excluded, ids, None, None) < UNRETRIEVED, torch.nan)
+    slot = torch.searchsorted(first, first_of_columns)
+
+    starts = range(0, len(table), step)
+    bounds = torch.tensor([*starts, len(table)], device=columns.device)
+    ends = torch.searchsorted(columns, bounds).tolist()
+    width = (step // _ALIGNMENT + 1) * _ALIGNMENT
+    buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
+    above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
+    found: list[Highest] = []
+    for number, start in enumerate(starts):
+        chunk = slice(start, start + step)
+        rows, added = table[chunk], None if bias is None else bias[chunk]
+        scores = _product(queries, rows, added, out=buffer[:, : len(rows)])
+        here = slice(ends[number], ends[number + 1])
+        scores.index_copy_(1, columns[here] - start, kept[:, slot[here]])
+        if excluded is not None:  # ids outside this chunk are written to an unused column
+            is_here = (excluded >= start) & (excluded < start + len(rows))
+            buffer.scatter_(1, (excluded - start).where(is_here, len(rows)), -torch.inf)
+        more, equal, best = survey(scores, own, find_best=top > 0)
+        above += more
+        tied += equal
+        if best is not None:
+            found.append(highest(scores, best, top).numbered_from(start))
+        if _KEPT_SHARE * len(found) * (top + 1) > step:
+            found = [_best_of(found, top)]
+    return Found.of_counts(ids, own, above, tied, _best_of(found, top) if top else None, top)
+
+
+def _product(
+    queries: Tensor, rows: Tensor, bias: Tensor | None, out: Tensor | None = None
+) -> Tensor:
+    scores = torch.mm(queries, rows.T, out=out)
+    return scores if bias is None else scores.add_(bias)
+
+
+def _find_repeats(table: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Find the rows that occur more than once, with equal bias.
+
+    Returns:
+        Their ids in ascending order, int64 `[R]`, and the lowest id of an equal row for each.
+    """
+    few = max(1, _KEY_BYTES // table.element_size())
+    candidates = _with_equal_keys(_hash_rows(table[:, :few]))
+    rows = table[candidates]
+    if bias is not None:
+        rows = torch.cat([rows, bias[candidates, None]], 1)
+    key, order = _hash_rows(rows).sort(stable=True)
+    begins = torch.ones_like(key, dtype=torch.bool)
+    begins[1:] = key[1:] != key[:-1]
+    block = begins.cumsum(0) - 1
+    lowest = order[begins][block]
+    # compare the rows: a NaN equals nothing, and different rows may share a hash
+    equal = (rows[order] == rows[lowest]).all(1)
+    repeated = torch.zeros_like(block).index_add_(0, block, equal.long())[block] > 1
+    kept = equal & repeated
+    ids, in_order = candidates[order[kept]].sort()
+    return ids, candidates[lowest[kept]][in_order]
+
+
+def _hash_rows(rows: Tensor) -> Tensor:
+    """Hash each row to int64 `[n]`; 0 and -0 have equal hashes."""
+    bits = (rows + 0.0).view(_INTEGERS[rows.element_size()])
+    key = torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
+    for column in bits.unbind(1):
+        key.add_(column).mul_(_FACTOR)
+    return key
+
+
+def _with_equal_keys(key: Tensor) -> Tensor:
+    """Return the positions of keys that occur more than once, int64 `[n]`."""
+    in_order = backends.choose(key).sort(key)
+    equal = in_order[1:] == in_order[:-1]
+    if not equal.any():
+        return torch.empty(0, dtype=torch.int64, device=key.device)
+    return torch.isin(key, in_order[1:][equal]).nonzero()[:, 0]
+
+
+def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
+    """Return for each id the lowest id of an equal row."""
+    repeated, lowest = repeats
+    if not len(repeated):
+        return ids
+    slot = torch.searchsorted(repeated, ids).clamp(max=len(repeated) - 1)
+    return torch.where(repeated[slot] == ids, lowest[slot], ids)
+
+
+def _best_of(found: list[Highest], top: int) -> Highest:
+    """Merge the best candidates of several chunks."""
+    if len(found) == 1:
+        return found[0]
+    best = torch.stack([x.best[0] for x in found], 1), torch.stack([x.best[1] for x in found], 1)
+    first = [x.first for x in found if x.first is not None]
+    if not first:
+        return merge(best, None, top)
+    values, numbers = (torch.cat(parts, 1) for parts in zip(*first, strict=True))
+    return merge(best, (values, numbers), top)
+
+
+def check_embeddings(
+    queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
+) -> None:
+    """Raise if dot products of these tensors are undefined."""
+    for name, value in (("queries", queries), ("table", table)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            raise TypeError(f"`{name}` must be a floating tensor, {got(name, value)}.")
+        if as_tensor(name, value) is not value:
+            raise TypeError(
+                f"`{name}` must have at least 16 bits per number, got {describe(value)}; pass "
+                f"`{name}.to(torch.bfloat16)`."
+            )
+    if table.ndim != 2 or queries.ndim == 0 or queries.shape[-1] != table.shape[1]:
+        raise ValueError(
+            "`queries` [..., D] and `table` [C, D] must have the same D, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if queries.dtype != table.dtype or not len(table):
+        raise ValueError(
+            "`queries` and `table` must have one dtype and `table` at least one row, "
+            f"got {describe(queries)} and {describe(table)}."
+        )
+    if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
+        raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
+    if chunk_size is not None and (type(as_int(chunk_size)) is not int or chunk_size < 1):
+        raise ValueError(f"`chunk_size` must be a positive integer, got {short(chunk_size)}.")
+
+
+def survey_shards(
+    scores: Tensor, ids: Tensor, offset: int, top: int, process_group: Any, validate_args: bool
+) -> tuple[int, Found]:
+    """Find the ranks of the relevant locations among the candidates of all processes.
+
+    Args:
+        scores: floating `[N, C_local]`, the scores of this process' candidates.
+        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
+        offset: the id of the first candidate of this process.
+        top: the number of first ranks to keep; 0 for none.
+        process_group: the processes.
+        validate_args: raise if no process has an id.
+
+    Returns:
+        The number of all candidates, and what was found.
+    """
+    num_local = scores.shape[-1]
+    if num_local == 0:
+        scores = scores.new_full((len(scores), 1), -torch.inf)  # adds 0 to all counts
+    own, known, num_candidates, best = _exchange_scores(
+        scores, num_local, ids, offset, top, process_group
+    )
+    if validate_args and bool(((ids >= 0) & ~known).any()):
+        raise ValueError(
+            f"`target` must hold ids below the {num_candidates} candidates of all processes, "
+            f"got {int(ids.masked_fill(known, -1).max())}."
+        )
+    own = own.masked_fill(~known, torch.nan)
+    above, tied, _ = survey(scores, own, find_best=False)
+    counts = torch.stack([above, tied])
+    if _is_distributed():
+        torch.distributed.all_reduce(counts, group=process_group)
+    return num_candidates, Found.of_counts(ids, own, counts[0], counts[1], best, top)
+
+
+def _exchange_scores(
+    scores: Tensor, num_local: int, ids: Tensor, offset: int, top: int, process_group: Any
+) -> tuple[Tensor, Tensor, int, Highest | None]:
+    """Gather the scores of the relevant locations, and the best candidates, in one collective.
+
+    Args:
+        scores: floating `[N, C_local]`, at least one column.
+        num_local: the number of columns that are candidates.
+        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
+        offset: the id of the first column.
+        top: the number of first ranks to keep; 0 for none.
+        process_group: the processes.
+
+    Returns:
+        The relevant locations' scores `[N, M]`, whether any process has them, bool `[N, M]`, the
+        number of all candidates, and the best of all candidates.
+    """
+    local = ids - offset
+    is_here = (local >= 0) & (local < num_local)
+    own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
+    columns = [own, is_here]
+    if top:
+        _, _, best_here = survey(scores, scores[:, :0], find_best=True)
+        assert best_here is not None  # `find_best` is True
+        best, first = highest(scores, best_here, top).numbered_from(offset)
+        columns += [part[:, None] for part in best]
+        if first is not None:
+            missing = (0, top + 1 - first[0].shape[1])
+            columns += [pad(first[0], missing, value=-torch.inf), pad(first[1], missing)]
+    # float64 holds every score and id exactly, so that one message suffices; its last two rows are
+    # the first id and the number of candidates
+    message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
+    message[-2], message[-1] = offset, num_local
+    gathered = _all_gather(message, process_group)
+    num_candidates = _check_slices(gathered[:, -2:, 0].long().tolist())
+    slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
+    found = None
+    if top:
+        # [S, N, T] -> [N, S * T]
+        side_by_side = [part.transpose(0, 1).flatten(1) for part in slices[2:]]
+        pairs = [
+            (values.to(scores.dtype), numbers.long())
+            for values, numbers in zip(side_by_side[::2], side_by_side[1::2], strict=True)
+        ]
+        first = pairs[1] if len(pairs) > 1 else None
+        found = merge(pairs[0], first, min(top, num_candidates - 1))
+    return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, found
+
+
+def _check_slices(slices: list[list[int]]) -> int:
+    """Return the number of all candidates, or raise if shards overlap or leave a gap."""
+    end = 0
+    for offset, number in sorted((offset, number) for offset, number in slices if number):
+        if offset != end:
+            raise ValueError(
+                "`offset` must be the number of candidates on the processes before, got "
+                f"{offset} instead of {end}; (offset, number of candidates) per process: "
+                f"{short(slices)}."
+            )
+        end += number
+    return end
+
+
+def _all_gather(message: Tensor, process_group: Any) -> Tensor:
+    if not _is_distributed():
+        return message[None]
+    slices = [
+        torch.empty_like(message)
+        for _ in range(torch.distributed.get_world_size(group=process_group))
+    ]
+    torch.distributed.all_gather(slices, message, group=process_group)
+    return torch.stack(slices)
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
