@@ -164,7 +164,7 @@ def test_arrays_of_one_id_per_query_are_lists(tmp_path: Path) -> None:
         ({"preds": [1, 2, 3]}, r"one row for each of the 3 predictions, got int64 \(2,\)"),
         ({"target": 1}, r"the targets of .* must be ids \[N\] or \[N, M\].*got int64 \(\)"),
         ({"target": [0.5, 1.0]}, r"the targets of .* must be ids .*got float64 \(2,\)"),
-        ({"user": ["a"]}, r"`user` in .* one group for each of the 2 predictions"),
+        ({"user": ["a"]}, r"`user` in .* one value for each of the 2 predictions"),
     ],
 )
 def test_arrays_of_other_shapes_are_refused(

@@ -204,9 +204,9 @@ def _check_arrays(file: Path, found: Predictions) -> Predictions:
             f"{len(answers)} predictions, got {describe(relevant)}."
         )
     for group, values in found.groups.items():
-        if values.shape != answers.shape[:1]:
+        if values.shape[:1] != answers.shape[:1]:
             raise ValueError(
-                f"`{group}` in {name} must have one group for each of the {len(answers)} "
+                f"`{group}` in {name} must have one value for each of the {len(answers)} "
                 f"predictions, got {describe(values)}."
             )
     return found

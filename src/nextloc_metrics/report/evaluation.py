@@ -242,13 +242,17 @@ def evaluate(
     if missed is not None:
         counted.card["broken_answers"] = missed
     counted.finish()
+    _warn_of_short_lists(counted)
+    return _evaluation(counted)
+
+
+def _warn_of_short_lists(counted: Counted) -> None:
     if cuts := counted.cuts_beyond_lists():
         warnings.warn(
             f"`k` should be at most {counted.longest}, the length of the longest list in `preds`, "
             f"got {short(cuts)}: what the lists do not hold counts as a miss; pass longer lists.",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return _evaluation(counted)
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
