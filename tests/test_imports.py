@@ -1,4 +1,4 @@
-"""What the modules may import of each other: arrows run down, and there is no circle."""
+"""The rooms of the package: what each may import, held against all imports, and their size."""
 
 import ast
 from collections.abc import Iterator
@@ -11,35 +11,30 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "nextloc_metrics"
 PACKAGE = "nextloc_metrics"
 
-#: From the top down: a module imports what stands below it, or beside it without a circle.
-LEVELS = [
-    {"integrations"},  # which nobody imports
-    {"__main__"},
-    {"__init__"},
-    {"report"},
-    {"analysis", "comparison", "protocols"},
-    {"functional", "presets"},
-    {"families", "geography", "collection", "distributed"},
-    {"metrics"},
-    {"metric"},
-    {"plan", "queries", "state", "base", "options", "intervals"},
-    {"scoring", "weights", "exact", "ranking"},
-    {"sources", "exclusion", "given_ranks", "counting", "top_candidates", "reading"},
-    {"backends"},
-    {"record"},
-    {"arrays", "checks", "messages"},
-]
-
-#: Imported where it is used: who makes a picture or a table, and a backend that is chosen.
-LATE = {
-    "__main__": {"report.command"},
-    "metric": {"report.plotting"},
-    "protocols.auditing": {"report.drawing", "report.tables"},
-    "collection": {"report.plotting", "report.tables"},
-    "families.click_through": {"report.plotting"},
-    "families.per_query": {"report.plotting"},
-    "backends": {"backends.cuda"},
+#: A room may import the rooms to its right, and what those may import; docs/contributing.md tells
+#: what lives in each.
+ROOMS: dict[str, list[str]] = {
+    "arguments": [],
+    "backends": ["arguments"],
+    "means": ["arguments"],
+    "display": ["arguments"],
+    "distributed": ["arguments"],
+    "files": ["arguments"],
+    "ranking": ["backends"],
+    "scoring": ["ranking"],
+    "base": ["scoring", "means", "display"],
+    "geography": ["base"],
+    "metrics": ["geography", "base"],
+    "functional": ["metrics"],
+    "analysis": ["metrics"],
+    "protocols": ["ranking", "scoring", "display"],
+    "integrations": ["metrics", "distributed"],
+    "report": ["files", "analysis", "protocols"],
+    "__main__": ["report"],
 }
+
+#: Imported inside of a function: a backend when it is chosen, the command line when it is called.
+LATE = {"backends": {"backends.cuda"}, "__main__": {"report.command"}}
 
 
 def name_of(path: Path) -> str:
@@ -52,10 +47,8 @@ MODULES = {name_of(path): path for path in SOURCE.rglob("*.py")}
 
 
 def imports(node: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
-    """Modules of ours that are imported, and whether inside of a function."""
+    """Modules of ours that are imported, for types only too, and whether inside of a function."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-            continue
         names: list[str] = []
         if isinstance(child, ast.Import):
             names = [alias.name for alias in child.names]
@@ -70,35 +63,63 @@ def imports(node: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
 
 
 @cache
-def imported(module: str, late: bool) -> set[str]:
-    """What a module imports of ours: at its top, or in its functions."""
-    found = imports(ast.parse(MODULES[module].read_text()))
-    return {name for name, is_late in found if is_late == late}
+def imported(module: str) -> dict[str, bool]:
+    """What a module imports of ours, and whether only inside of functions."""
+    found: dict[str, bool] = {}
+    for name, is_late in imports(ast.parse(MODULES[module].read_text())):
+        found[name] = found.get(name, True) and is_late
+    return found
 
 
-def level(module: str) -> int:
-    """How far down a module stands."""
-    return next(i for i, names in enumerate(LEVELS) if module.split(".")[0] in names)
+def room_of(module: str) -> str:
+    """The folder of a module, or its name."""
+    return module.split(".")[0]
 
 
-def test_every_module_is_found() -> None:
-    """The rules are about the modules that there are."""
-    assert {name.split(".")[0] for name in MODULES} == set().union(*LEVELS)
-    assert imported("metrics", False) >= {"metric", "scoring"}
+def below(room: str) -> set[str]:
+    """The rooms that a room may import."""
+    return {room}.union(*map(below, ROOMS[room]))
 
 
-@pytest.mark.parametrize("module", sorted(MODULES))
+def test_the_table_has_every_room() -> None:
+    """At most 17, and few files that are in no folder."""
+    assert {room_of(name) for name in MODULES} - {"__init__"} == set(ROOMS)
+    assert len(ROOMS) <= 17
+    assert len(list(SOURCE.glob("*.py"))) <= 4
+    assert imported("base.collection").keys() >= {"base.plan", "display.table"}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - {"__init__"}))
 def test_arrows_run_down(module: str) -> None:
-    """No module imports one above it, and only a few wait with an import until it is used."""
-    for other in imported(module, False):
-        assert level(other) >= level(module), other
-    assert imported(module, True) == LATE.get(module, set())
+    """No module imports from a room above or beside its own, and few wait until it is used."""
+    room = room_of(module)
+    outside = {other for other in imported(module) if room_of(other) not in below(room)}
+    assert not outside, f"{room} may import {sorted(below(room))}"
+    assert {name for name, late in imported(module).items() if late} == LATE.get(module, set())
 
 
 def test_there_is_no_circle() -> None:
-    """The modules can be read in an order in which each comes after what it imports."""
-    order = TopologicalSorter({module: imported(module, False) for module in MODULES})
-    assert len(list(order.static_order())) == len(MODULES)
+    """Files and rooms can be read in an order in which each comes after what it imports."""
+    files = {module: imported(module).keys() for module in MODULES.keys() - {"__init__"}}
+    order = list(TopologicalSorter(files).static_order())
+    assert len(order) >= len(files)
+    rooms: dict[str, set[str]] = {room: set() for room in ROOMS}
+    for module, others in files.items():
+        rooms[room_of(module)] |= {room_of(other) for other in others} - {room_of(module)}
+    floor: dict[str, int] = {}
+    for room in TopologicalSorter(rooms).static_order():
+        floor[room] = 1 + max((floor[other] for other in rooms[room]), default=0)
+    assert max(floor.values()) <= 11
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_every_room_says_what_it_is(room: str) -> None:
+    """A folder's first lines tell what lives here, what it may import and where to begin."""
+    door = SOURCE / room / "__init__.py"
+    if door.exists():
+        sign = ast.get_docstring(ast.parse(door.read_text())) or ""
+        assert "import" in sign, room
+        assert "egin with" in sign, room
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -9,7 +9,8 @@ a warning says so, and the backend is disabled in this process.
     backends.use("reference")    # this backend, and `reference` for tensors it cannot read
     backends.use(None)           # the default list again
 
-The environment variable `NEXTLOC_BACKEND` names the initial backend.
+The environment variable `NEXTLOC_BACKEND` names the initial backend. This room imports `arguments`;
+begin with `reference.Reference`, the interface.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Metrics of the distance between prediction and target."""
+"""Points and distances, and metrics of the distance between prediction and target.
+
+It imports `base`. Begin with `locations.Locations`.
+"""
 
 from nextloc_metrics.geography.distances import AccuracyWithin, DistanceError
 from nextloc_metrics.geography.locations import Locations

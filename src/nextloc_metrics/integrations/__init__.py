@@ -1,1 +1,5 @@
-"""Adapters for other tools, one module per tool; no other module imports them."""
+"""Adapters for other tools, one module per tool: Lightning, Hugging Face, scikit-learn, LibCity.
+
+It imports `metrics` and `distributed`, and no other room imports it. Begin with the tool that you
+use.
+"""

@@ -1,6 +1,7 @@
 """The values that other codebases would print for your predictions, next to the exact values.
 
-A protocol is data: it names the queries, the candidates, the order and the average.
+A protocol is data: it names the queries, the candidates, the order and the average. This room
+imports `ranking`, `scoring` and `display`; begin with `protocol.Protocol`.
 """
 
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit

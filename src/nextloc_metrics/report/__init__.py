@@ -1,4 +1,7 @@
-"""Reports for people: an evaluation in one call, tables, pictures."""
+"""An evaluation in one call, models side by side, the HTML page, the command line.
+
+It imports `files`, `analysis` and `protocols`. Begin with `evaluation.evaluate`.
+"""
 
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.report.comparing import Comparisons, compare
