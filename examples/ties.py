@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from check_ins import CheckIns, read_or_simulate, score_test_part
 from models import Markov, MostVisited, ReturnOrExploreGRU
 from nextloc_metrics import MRR, AccuracyAtK, Ranking, RankingCollection, plotting
-from nextloc_metrics.arguments.record import Ties
+from nextloc_metrics.ranking import Ties
 
 K = 10
 LENGTH = 64  # visits in a history, as in next_location.py

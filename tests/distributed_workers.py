@@ -770,7 +770,8 @@ def sharded_batches() -> dict[str, dict[str, Any]]:
 def parts(ranking: Ranking) -> dict[str, Any]:
     """List everything that a ranking holds."""
     held = {each.name: getattr(ranking, each.name) for each in fields(ranking) if each.init}
-    first = held.pop("first")
+    first, queries = held.pop("first"), held.pop("queries")
+    held.update(vars(queries))
     held.update({} if first is None else {f"first.{k}": v for k, v in vars(first).items()})
     return {name: value for name, value in held.items() if value is not None}
 

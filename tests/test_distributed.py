@@ -85,6 +85,7 @@ def test_every_public_metric_is_evaluated():
         if isinstance(value := getattr(nextloc_metrics, name), type) and issubclass(value, Metric)
     }
     tested_below = {
+        nextloc_metrics.MeanMetric,
         nextloc_metrics.RankingMetric,
         nextloc_metrics.PerQueryScores,
         nextloc_metrics.SequenceAccuracy,

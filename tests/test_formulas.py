@@ -23,6 +23,7 @@ from nextloc_metrics import (
     scoring,
 )
 from nextloc_metrics.base.ranking_metric import score_together
+from nextloc_metrics.scoring import formulas
 from strategies import RANKING_CASES, Case
 
 WITH_FORMULA = [
@@ -110,7 +111,7 @@ def test_the_default_dtype_divides_nothing() -> None:
         finally:
             torch.set_default_dtype(torch.float32)
         states.append([m.state.tolist() for m in metrics.values() if isinstance(m, RankingMetric)])
-        scoring.for_one_relevant.cache_clear()
+        formulas.for_one_relevant.cache_clear()
     assert states[0] == states[1]
 
 

@@ -24,7 +24,7 @@ from nextloc_metrics import (
     RankingMetric,
     scoring,
 )
-from nextloc_metrics.means import exact
+from nextloc_metrics.scoring import weights
 from strategies import RANKING_CASES, Case
 
 Grades = list[float]
@@ -223,8 +223,8 @@ def test_rows_are_added_and_multiplied_in_one_order(width: int) -> None:
         return row[0]
 
     for function, neutral, combine in (
-        (exact.row_sum, 0.0, operator.add),
-        (exact.row_product, 1.0, operator.mul),
+        (weights.row_sum, 0.0, operator.add),
+        (weights.row_product, 1.0, operator.mul),
     ):
         expected = [halved(row, neutral, combine) for row in rows.tolist()]
         padded = torch.nn.functional.pad(rows, (0, width + 5), value=neutral)

@@ -16,9 +16,11 @@ from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
     LocationF1,
+    MeanMetric,
     Needs,
     PerQueryScores,
     PopularityBins,
+    Queries,
     Ranking,
     RankingCollection,
     RankingMetric,
@@ -141,8 +143,8 @@ def constructors() -> list[tuple[Callable[..., Any], str]]:
     found: list[tuple[Callable[..., Any], str]] = []
     for name in nextloc_metrics.__all__:
         made = getattr(nextloc_metrics, name)
-        if made in (Ranking, RankingMetric, RankingCollection):
-            continue  # a record, an abstract class, and one with tests of its own below
+        if made in (MeanMetric, Queries, Ranking, RankingMetric, RankingCollection):
+            continue  # records, abstract classes, and one with tests of its own below
         if inspect.isclass(made) or name.endswith("_metrics"):
             options = [
                 option.name

@@ -24,7 +24,7 @@ from nextloc_metrics import (
     analysis,
     tables,
 )
-from nextloc_metrics.report import readings
+from nextloc_metrics.display import reading
 from strategies import batch, updated
 
 BINS = PopularityBins([2, 2, 1, 1])
@@ -339,9 +339,9 @@ def test_quantiles_are_those_of_torch(number: int) -> None:
     shares = [0.0, 0.05, 0.5, 0.75, 1.0]
     with_nan = torch.cat([values, torch.tensor([math.nan])])
     expected = values.double().quantile(torch.tensor(shares, dtype=torch.float64))
-    found = readings.quantiles(with_nan, shares)
+    found = reading.quantiles(with_nan, shares)
     assert torch.allclose(torch.tensor(found, dtype=torch.float64), expected, atol=1e-12)
-    assert math.isnan(readings.quantiles(with_nan[-1:], [0.5])[0])
+    assert math.isnan(reading.quantiles(with_nan[-1:], [0.5])[0])
 
 
 def test_models_side_by_side() -> None:

@@ -23,6 +23,7 @@ from nextloc_metrics import (
     next_location_metrics,
     scoring,
 )
+from nextloc_metrics.scoring import formulas
 from strategies import updated
 
 inf, nan = math.inf, math.nan
@@ -345,7 +346,7 @@ def test_the_first_of_several_in_a_long_block_of_ties(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The expectation of 1 / rank in exact integers, also where nothing may read a value."""
-    monkeypatch.setattr(scoring, "must_not_sync", lambda _: not looks)
+    monkeypatch.setattr(formulas, "must_not_sync", lambda _: not looks)
     scores = torch.zeros(2, above + tied)
     scores[:, :above] = 1.0
     target = torch.arange(above, above + relevant).repeat(2, 1)

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.base.ranking_metric import RankingMetric, RankingTally
+from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.metrics.at_k import (
     MRR,
     AccuracyAtK,
@@ -192,11 +193,11 @@ def _evaluate(
 
 
 def _compute(
-    metric: RankingTally, preds: Array | Ranking, target: Array | None, mask: Array | None
+    metric: RecordMetric, preds: Array | Ranking, target: Array | None, mask: Array | None
 ) -> Tensor:
     """Return the value of one batch, without summing over processes."""
     with torch.no_grad():
-        ranking = metric.rank(preds, target, mask)
+        ranking = metric.read(preds, target, mask)
         metric = metric.to(ranking.device)
         metric.update(ranking)
         metric._to_sync = False

@@ -6,8 +6,8 @@
     compare         two models on the same queries
     summarize       several runs of several models
 
-The confidence interval of a single value is `metric.interval()`. This room imports `metrics`; begin
-with `chance`.
+The confidence interval of a single value is `metric.interval()`. This room imports `metrics`.
+Begin with `chance`.
 """
 
 from nextloc_metrics.analysis.chance import chance, most_frequent, skill

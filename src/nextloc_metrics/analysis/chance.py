@@ -15,7 +15,8 @@ from nextloc_metrics.arguments.messages import describe, read_row, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric, RankingTally
+from nextloc_metrics.base.mean import RecordMetric
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.metrics.at_k import F1AtK
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.ranking.ranking import Ranking
@@ -32,7 +33,7 @@ _CHUNK = 1 << 20
 
 @overload
 def chance(
-    metrics: RankingTally,
+    metrics: RecordMetric,
     num_candidates: int,
     *,
     num_relevant: int = 1,
@@ -40,14 +41,14 @@ def chance(
 ) -> float: ...
 @overload
 def chance(
-    metrics: Mapping[str, RankingTally] | RankingCollection,
+    metrics: Mapping[str, RecordMetric] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
     exclude: Array | None = None,
 ) -> dict[str, float]: ...
 def chance(
-    metrics: RankingTally | Mapping[str, RankingTally] | RankingCollection,
+    metrics: RecordMetric | Mapping[str, RecordMetric] | RankingCollection,
     num_candidates: int,
     *,
     num_relevant: int = 1,
@@ -101,7 +102,7 @@ def chance(
         raise ValueError(
             f"`num_relevant` must be at most {ranked}, {min(sizes)}, got {num_relevant}."
         )
-    if isinstance(metrics, RankingTally):
+    if isinstance(metrics, RecordMetric):
         return _mean_chance(metrics, sizes, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
@@ -141,7 +142,7 @@ def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
     return dict(zip(sizes.tolist(), (queries.double() / len(ids)).tolist(), strict=True))
 
 
-def _mean_chance(tally: RankingTally, sizes: Mapping[int, float], num_relevant: int) -> float:
+def _mean_chance(tally: RecordMetric, sizes: Mapping[int, float], num_relevant: int) -> float:
     """Return the mean over queries, by the share of queries with each number of candidates."""
     levels = {size: _chance_of(tally, size, num_relevant) for size in sizes}
     if len(sizes) > 1 and isinstance(tally, Grouped) and tally.average != "queries":
@@ -152,16 +153,15 @@ def _mean_chance(tally: RankingTally, sizes: Mapping[int, float], num_relevant: 
     return math.fsum(share * levels[size] for size, share in sizes.items())
 
 
-def _scored_metric(metric: RankingTally) -> RankingMetric | None:
-    """Return the metric whose scores the value averages, or None."""
-    if isinstance(metric, Grouped):
-        return metric.metric
+def _scored_metric(metric: RecordMetric) -> RankingMetric | None:
+    """Return the metric of ranks whose scores the value averages, or None."""
     # if all queries have equally many relevant locations, the pooled F1 is the mean F1
+    found = metric if isinstance(metric, F1AtK) else metric.scored
     is_mean = metric.averages_scores or isinstance(metric, F1AtK)
-    return metric if isinstance(metric, RankingMetric) and is_mean else None
+    return found if isinstance(found, RankingMetric) and is_mean else None
 
 
-def _chance_of(tally: RankingTally, num_candidates: int, num_relevant: int) -> float:
+def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> float:
     metric = _scored_metric(tally)
     if metric is None:
         raise _NoChanceError(

@@ -10,7 +10,7 @@ from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.ranking_metric import RankingTally
+from nextloc_metrics.base.mean import RecordMetric
 
 #: the value with which the Trainer pads labels, logits and ids, and which losses ignore
 PADDING = -100
@@ -71,13 +71,13 @@ class TrainerMetrics:
         {'MRR': 0.75}
     """
 
-    def __init__(self, metrics: RankingCollection | RankingTally, *, causal: bool = False) -> None:
-        if not isinstance(metrics, RankingCollection | RankingTally):
+    def __init__(self, metrics: RankingCollection | RecordMetric, *, causal: bool = False) -> None:
+        if not isinstance(metrics, RankingCollection | RecordMetric):
             raise TypeError(
                 "`metrics` must be a RankingCollection or a metric of nextloc_metrics, got "
                 f"{describe(metrics)}."
             )
-        if isinstance(metrics, RankingTally):
+        if isinstance(metrics, RecordMetric):
             metrics = RankingCollection({type(metrics).__name__: metrics})
         self.metrics = deepcopy(metrics)
         self.metrics.reset()

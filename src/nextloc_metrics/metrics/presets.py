@@ -16,7 +16,7 @@ from torchmetrics.classification import (
 from nextloc_metrics.arguments.checks import check_number, check_positive, check_separator, cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.ranking_metric import RankingTally
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.metrics.at_k import (
     MRR,
@@ -103,7 +103,7 @@ def next_location_metrics(
     common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
     check_separator(separator)
     cuts = cut_offs(k)
-    members: dict[str, RankingTally] = {
+    members: dict[str, RecordMetric] = {
         f"acc{separator}{cut}": AccuracyAtK(cut, **common) for cut in cuts
     }
     members["mrr"] = MRR(**common)
@@ -161,7 +161,7 @@ def recommendation_metrics(
         ndcg_at_2 0.6131
     """
     check_separator(separator)
-    members: dict[str, RankingTally] = {}
+    members: dict[str, RecordMetric] = {}
     for cut in cut_offs(k):
         at_cut = {
             "precision": PrecisionAtK(cut, **kwargs),
@@ -226,7 +226,7 @@ def libcity_metrics(
 
     Source: J. Wang et al., "LibCity: An Open Library for Traffic Prediction", SIGSPATIAL 2021.
     """
-    makers: dict[str, Callable[..., RankingTally]] = {
+    makers: dict[str, Callable[..., RecordMetric]] = {
         "Precision": PrecisionAtK,
         "Recall": RecallAtK,
         "F1": partial(F1AtK, average="pooled"),
@@ -234,7 +234,7 @@ def libcity_metrics(
         "MAP": MAPAtK,
         "NDCG": NDCGAtK,
     }
-    members: dict[str, RankingTally] = {
+    members: dict[str, RecordMetric] = {
         f"{name}@{cut}": make(cut, **kwargs) for cut in cut_offs(k) for name, make in makers.items()
     }
     return RankingCollection(members, prefix=prefix, postfix=postfix)
@@ -377,7 +377,7 @@ def decile_metrics(
         partial(DecilePredictionShare, bins, k),
         partial(DecileCoverage, bins, k),
     ]
-    members: dict[str, RankingTally] = {}
+    members: dict[str, RecordMetric] = {}
     for make in makers:
         whole = make(**kwargs)
         members.update(

@@ -4,6 +4,6 @@ It imports `backends`, which count. Begin with `ranking.Ranking`; `target` and `
 the user passed, `counting` and `sources` find the ranks, `top` the first candidates.
 """
 
-from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.ranking.ranking import Ranking, Ties
 
-__all__ = ["Ranking"]
+__all__ = ["Ranking", "Ties"]

@@ -292,6 +292,7 @@ class Ranking(Record):
             )
         if type(as_int(offset)) is not int or offset < 0:
             raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
+        local_scores = as_tensor("local_scores", local_scores)
         batch = Batch(
             local_scores, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
