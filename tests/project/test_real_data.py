@@ -235,7 +235,7 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
         for name, model in (("visited", MostVisited(check_ins)), ("markov", Markov(check_ins)))
     }
     lines = uncertainty.format_table(found["visited"], LOCATIONS - 2).splitlines()
-    table = (Path(__file__).parents[1] / "docs" / "uncertainty.md").read_text()
+    table = (Path(__file__).parents[2] / "docs" / "uncertainty.md").read_text()
     for line in lines:
         assert line in table
     for evaluation in found.values():

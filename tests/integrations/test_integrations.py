@@ -49,7 +49,7 @@ from nextloc_metrics.integrations.libcity import ExactEvaluator
 from nextloc_metrics.integrations.scikit_learn import RankingScorer, score
 from strategies import updated
 
-PAGES = Path(__file__).parents[1] / "docs" / "integrations"
+PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 C = 12  # locations
 
 

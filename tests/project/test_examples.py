@@ -40,7 +40,7 @@ from check_ins import (
 from models import Markov, MostVisited, ReturnOrExploreGRU
 from next_location import Loaders, parse_arguments
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")

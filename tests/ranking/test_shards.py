@@ -22,7 +22,7 @@ from nextloc_metrics import report
 from nextloc_metrics.report.evaluation import Evaluation
 from strategies import examples
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "score_shards.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "score_shards.py"
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
 
 

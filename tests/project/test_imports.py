@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "nextloc_metrics"
+SOURCE = Path(__file__).parents[2] / "src" / "nextloc_metrics"
 PACKAGE = "nextloc_metrics"
 
 #: A room may import the rooms to its right, and what those may import; docs/contributing.md tells

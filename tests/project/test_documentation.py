@@ -20,7 +20,7 @@ import torchmetrics
 
 import nextloc_metrics
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
@@ -32,15 +32,15 @@ NOT_RUN = {
     "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
     "pip install 'nextloc-metrics[cli]'": "needs a release",
     "nextloc-metrics score answers.csv --group user --cluster user --k 1 --k 5 --intervals "
-    "--format json": "is run on other files by tests/test_files.py",
+    "--format json": "is run on other files by tests/files/test_files.py",
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
-    "by tests/test_shards.py",
-    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by tests/test_files.py",
+    "by tests/ranking/test_shards.py",
+    "nextloc-metrics merge OUT/*.npz --out report.html": "is run by tests/files/test_files.py",
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
-    "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/test_examples.py",
+    "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
-    "pytest tests/test_worked_examples.py tests/test_against_oracle.py "
-    "tests/test_contract.py": "is part of `pytest`",
+    "pytest tests/scoring/test_worked_examples.py tests/scoring/test_against_oracle.py "
+    "tests/base/test_contract.py": "is part of `pytest`",
     "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr ADDRESS_OF_HOST_0 "
     "--master-port 29500 examples/ddp_evaluation.py": "needs a second host",
 }

@@ -1,7 +1,7 @@
 """The Triton kernel against a count in Python: on a CUDA device, or in Triton's interpreter.
 
-Without a device, `TRITON_INTERPRET=1 pytest tests/test_triton_kernels.py` runs the kernel's logic
-on the CPU.
+Without a device, `TRITON_INTERPRET=1 pytest tests/backends/test_triton_kernels.py` runs the
+kernel's logic on the CPU.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import sys
 
 import pytest
 import torch
+from test_counting import DTYPES, counted_in_python, dirty_scores
 from torch import Tensor
 
 from nextloc_metrics import Ranking, backends, next_location_metrics, recommendation_metrics
-from test_counting import DTYPES, counted_in_python, dirty_scores
 
 pytest.importorskip("triton", reason="the kernel needs Triton")
 HAS_DEVICE = torch.cuda.is_available()

@@ -12,7 +12,7 @@ import torch
 from check_ins import UNSEEN, CheckIns, read_parts, simulate_check_ins, split_in_time
 from models import Markov, MostVisited
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")

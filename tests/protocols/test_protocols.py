@@ -19,7 +19,7 @@ import protocol_originals as originals
 from nextloc_metrics import protocols
 from nextloc_metrics.protocols import Finding, Protocol
 
-LLM_MOB = Path(__file__).parents[2] / "shared" / "data" / "llm_mob" / "foursquare_top10.npz"
+LLM_MOB = Path(__file__).parents[3] / "shared" / "data" / "llm_mob" / "foursquare_top10.npz"
 
 KINDS = ("random", "ties", "constant", "all NaN", "NaN target", "NaN beside")
 CUTS = (1, 5, 10)
@@ -649,7 +649,7 @@ def test_the_pages_have_the_tables_that_the_script_computes() -> None:
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         pytest.skip("the pages have the order of equal scores of a processor with AVX-512")
     ran = subprocess.run(
-        [sys.executable, str(Path(__file__).parents[1] / "docs" / "protocols.py"), "--check"],
+        [sys.executable, str(Path(__file__).parents[2] / "docs" / "protocols.py"), "--check"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,

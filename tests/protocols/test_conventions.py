@@ -40,7 +40,7 @@ from nextloc_metrics import (
 )
 from strategies import graded_relevant, one_relevant, updated
 
-PAGE = Path(__file__).parents[1] / "docs" / "conventions.py"
+PAGE = Path(__file__).parents[2] / "docs" / "conventions.py"
 DROPS_SCORES_BELOW_ZERO = Version("1.7.4") <= Version(torchmetrics.__version__) <= Version("1.9.0")
 
 
