@@ -174,8 +174,8 @@ def test_many_pairs_take_no_more_memory_than_queries() -> None:
         cluster="user",
         k=1,
     )
-    (member, *_) = e._counted.clustered.values()
-    assert len(member.sums) == len(set(zip(users.tolist(), places.tolist(), strict=True))) == 2000
+    ((_, member), *_) = e._counted.parts["by place"].named_members()
+    assert len(member.state) == len(set(zip(users.tolist(), places.tolist(), strict=True))) == 2000
     by_place = Grouped(AccuracyAtK(1), 1000)
     by_place.update(np.zeros((2000, 1), int), np.arange(2000) % 2, groups=places)
     assert torch.equal(member.compute(), by_place.compute())

@@ -20,8 +20,8 @@ from nextloc_metrics import (
     recommendation_metrics,
     report,
 )
+from nextloc_metrics.arguments import rows as rows_of
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report import data as data_of
 
 PLACES = Locations.from_metres(range(9), range(9))
 
@@ -68,7 +68,7 @@ def test_chunks_change_nothing(chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_
         "exempt_target": True,
     }
     expected = report.evaluate(scores, target, **options)
-    monkeypatch.setattr(data_of, "_CHUNK", chunk)
+    monkeypatch.setattr(rows_of, "_CHUNK", chunk)
     np.save(tmp_path / "scores.npy", scores)
     for preds in (torch.from_numpy(scores), np.load(tmp_path / "scores.npy", mmap_mode="r")):
         e = report.evaluate(preds, target, **options)

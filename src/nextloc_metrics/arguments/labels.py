@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -50,6 +50,13 @@ class GroupLabels:
                 "numbers from 0 as `groups` without labels."
             )
         return cls(sorted(set(text)))
+
+    @classmethod
+    def sorted(cls, names: Iterable[str]) -> GroupLabels:
+        """Make labels from distinct names, sorted as numbers if all of them are numbers."""
+        distinct = set(names)
+        are_numbers = all(name.removeprefix("-").isdecimal() for name in distinct)
+        return cls(sorted(distinct, key=lambda name: (int(name) if are_numbers else 0, name)))
 
     def number(self, values: Array) -> Tensor:
         """Return the number of the group for each name, int64 `[N]`.

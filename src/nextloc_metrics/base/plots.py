@@ -98,7 +98,7 @@ def _read_numbers(metric: Any) -> Any:
 
 def _noun(metric: Any) -> str:
     """Return what a group of the metric is, such as `hour`."""
-    return getattr(metric, "by", None) or metric.plot_legend_name or "value"
+    return getattr(metric, "noun", None) or metric.plot_legend_name or "value"
 
 
 def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:

@@ -115,7 +115,7 @@ def read_values(
     readings = {}
     for name, member in collection.named_members():
         bounds = (intervals or {}).get(name)
-        by = getattr(member, "by", None)
+        by = getattr(member, "noun", None)
         groups = plural(by) if by else ""
         for key in keys_of(collection, name, member, values).values():
             one = Reading.of(values[key], bounds, member.plot_upper_bound == 1, groups)

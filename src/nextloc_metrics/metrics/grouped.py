@@ -196,6 +196,11 @@ class Grouped(RecordMetric):
         return list(self.labels.names if self.labels else map(str, range(self.num_groups)))
 
     @property
+    def noun(self) -> str | None:
+        """What a group is, such as `user`, in tables and pictures."""
+        return self.by
+
+    @property
     def num_queries(self) -> Tensor:
         """How many queries this process has counted per group, int64 `[num_groups]`."""
         return self.state[:, 2]

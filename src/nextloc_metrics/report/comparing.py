@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,15 +13,15 @@ from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.rows import ArrayRows, read_rows
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report.data import (
-    Data,
     check_cluster,
     count_locations,
     make_headline,
-    read_data,
 )
 
 
@@ -108,12 +108,11 @@ def compare(
     if len(models) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(models))}.")
     first, *others = models
-    options = {"mask": mask, "exclude": exclude}
     read = {
-        name: read_data(preds, target, groups if name == first else None, options)
+        name: read_rows(preds, target, groups if name == first else None, mask, exclude)
         for name, preds in models.items()
     }
-    check_cluster(cluster, read[first])
+    check_cluster(cluster, read[first].groups)
     collections = {
         name: make_headline(count_locations(data, num_locations, None), k)
         for name, data in read.items()
@@ -205,14 +204,13 @@ def _p_value(p: float) -> str:
 
 
 def _score_queries(
-    collection: RankingCollection, data: Data, exempt_target: bool
+    collection: RankingCollection, rows: ArrayRows, exempt_target: bool
 ) -> dict[str, Tensor]:
     """Update a collection, and return the scores of queries by metric, NaN if left out."""
     scores: dict[str, list[Tensor]] = {}
-    for batch in data.chunks():
-        ranking = collection.rank(
-            batch.preds, batch.target, **batch.options, exempt_target=exempt_target
-        )
+    for batch in rows.chunks():
+        given = replace(batch, groups=None, exempt_target=exempt_target)
+        ranking = collection.plan.read(given)[Ranking]
         collection.update(ranking)
         for key, member in collection.named_members():
             if isinstance(member, RankingMetric) and member.averages_scores:

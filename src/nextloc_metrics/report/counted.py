@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
@@ -15,9 +16,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import analysis
-from nextloc_metrics.arguments.batch import Batch as Given
+from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.rows import Kind
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
@@ -30,8 +32,12 @@ from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import decile_metrics
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.data import Batch, make_headline, sort_labels
+from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
+from nextloc_metrics.report.data import make_headline
+
+# Names of groups that are made here, of which users' names are none.
+_TARGET = "\0target"
+_PAIRS = "\0pairs of "
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,8 @@ class Counted:
     Args:
         setting: the options of the evaluation.
         labels: the labels of the groups, by their name.
-        pairs: for each kind of groups but the clusters, its pairs with clusters; see
-            `ClusteredGroups.keys`. Empty without clusters.
+        pairs: for each kind of groups but the clusters, its pairs with clusters. Empty without
+            clusters.
         bins: the popularity bin of each location, or None.
         train_counts: the visits of each location in the training data, or None.
         locations: the coordinates, or None.
@@ -91,7 +97,7 @@ class Counted:
         self,
         setting: Setting,
         labels: Mapping[str, GroupLabels],
-        pairs: Mapping[str, Tensor],
+        pairs: Mapping[str, Pairs],
         bins: PopularityBins | None,
         train_counts: Tensor | None,
         locations: Locations | None,
@@ -114,39 +120,30 @@ class Counted:
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
-        self.parts = {"": self.headline, **_make_parts(self.headline, self.labels, setting.cluster)}
-        self.clustered = {
-            name: member
-            for name, member in self._members().items()
-            if isinstance(member, ClusteredGroups)
-        }
-        for member in self.clustered.values():
-            member.set_pairs(self.pairs[str(member.by)], len(self.labels[str(setting.cluster)]))
+        self.parts = {"": self.headline, **_make_parts(self.headline, self)}
         if locations is not None and setting.num_locations is not None:
-            by_location = Grouped(AccuracyAtK(1), len(locations))
+            by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if bins is not None:
             self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
         self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
 
-    def add(self, batch: Batch, exempt_target: bool) -> None:
-        """Count the queries of one batch."""
-        mask, exclude = (batch.options.get(name) for name in ("mask", "exclude"))
-        groups = batch.groups or None
-        given = Given(batch.preds, batch.target, mask, groups, exclude, exempt_target)
-        ranking: Ranking = self._plan.read(given)[Ranking]
-        for name, part in self.parts.items():
-            part.update(ranking.with_groups(batch.target) if name == "map" else ranking)
-        for member in self.clustered.values():
-            member.add_pairs(ranking, batch.groups[str(self.setting.cluster)])
+    def add(self, batch: Batch) -> None:
+        """Count the queries of one batch; all metrics share the scores of the queries."""
+        kinds: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
+        numbers = {kind: found.numbers for kind, found in kinds.items()}
+        groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
+        for kind, pairs in self.pairs.items():
+            clusters = numbers[str(self.setting.cluster)]
+            groups[_PAIRS + kind] = pairs.number(numbers[kind], clusters)
+        ranking: Ranking = self._plan.read(replace(batch, groups=groups))[Ranking]
+        self._plan.update(Batch(ranking, None), count=True)
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
-            self.references[name].update(
-                scores, batch.target, **batch.options, exempt_target=exempt_target
-            )
+            self.references[name].update_with(replace(batch, preds=scores, groups=None))
         self.card.update(self._describe(batch, ranking))
         target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
-        columns = [x[:, None] for x in (ranking.counted, *batch.groups.values())]
+        columns = [x[:, None] for x in (ranking.counted, *numbers.values())]
         columns += [target, ranking.above, ranking.tied]
         if self.setting.candidates is None:
             columns.append(batch.preds)
@@ -242,8 +239,7 @@ class Counted:
             "shards": self.shards,
         }
         arrays = {name: member.state for name, member in self._members().items()}
-        arrays |= {f"pairs of {kind}": keys for kind, keys in self.pairs.items()}
-        arrays |= {f"sums {name}": member.sums for name, member in self.clustered.items()}
+        arrays |= {f"pairs of {kind}": pairs.keys for kind, pairs in self.pairs.items()}
         if self.bins is not None:
             arrays["bin_of"] = self.bins.bin_of
             arrays["num_bins"] = torch.tensor(self.bins.num_bins)
@@ -280,28 +276,31 @@ class Counted:
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
-        pairs = {kind: arrays.pop(f"pairs of {kind}") for kind in _paired(setting.cluster, labels)}
+        pairs = {
+            kind: Pairs(
+                arrays.pop(f"pairs of {kind}"), len(labels[kind]), len(labels[str(setting.cluster)])
+            )
+            for kind in _paired(setting.cluster, labels)
+        }
+        for kind, found in pairs.items():
+            saved.check_pairs(kind, found)
         if replace(setting, **digest_data(bins, counts, locations)) != setting:
             raise ValueError("its data are not those of its options")
-        found = cls(setting, labels, pairs, bins, counts, locations)
-        members = found._members()
-        sums = {name: arrays.pop(f"sums {name}") for name in found.clustered}
+        counted = cls(setting, labels, pairs, bins, counts, locations)
+        members = counted._members()
         if members.keys() != arrays.keys():
             raise ValueError("its counts are not those of its options")
-        found.card, found.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
-        saved.check_card(found.card)
-        found.longest = saved.check_length(header["longest"])
+        counted.card, counted.shards = Counter(header["card"]), tuple(map(str, header["shards"]))
+        saved.check_card(counted.card)
+        counted.longest = saved.check_length(header["longest"])
         for name, member in members.items():
-            saved.check_state(name, member, arrays[name], found.card["queries"])
+            saved.check_state(name, member, arrays[name], counted.card["queries"])
             _add(member, arrays[name])
-        for kind in {f"by {kind}" for kind in setting.groups} & found.parts.keys():
-            for name, member in found.parts[kind].named_members():
+        for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
+            for name, member in counted.parts[kind].named_members():
                 if not torch.equal(member.state.sum(0), members[f"/{name}"].state[:3]):
                     raise ValueError(f"the counts {kind} do not add up to all")
-        for name, paired in found.clustered.items():
-            saved.check_pairs(name, paired, sums[name])
-            paired.sums += sums[name]
-        return found
+        return counted
 
     def _members(self) -> dict[str, Any]:
         return {
@@ -334,37 +333,43 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
                 )
             seen[digest] = name
     labels = {
-        kind: sort_labels(name for _, one in shards for name in one.labels[kind].names)
+        kind: GroupLabels.sorted(name for _, one in shards for name in one.labels[kind].names)
         for kind in first.labels
     }
-    paired = {kind: [_renumber(one, kind, labels) for _, one in shards] for kind in first.pairs}
-    pairs = {kind: torch.unique(torch.cat(found)) for kind, found in paired.items()}
+    renumbered = [_renumber_pairs(one, labels) for _, one in shards]
+    pairs = {
+        kind: replace(found, keys=torch.unique(torch.cat([of[kind].keys for of in renumbered])))
+        for kind, found in renumbered[0].items()
+    }
     merged = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
-    for number, (_, one) in enumerate(shards):
+    for own, (_, one) in zip(renumbered, shards, strict=True):
         merged.card.update(one.card)
         merged.longest = max(merged.longest, one.longest)
         members = one._members()
         for name, member in merged._members().items():
-            state = members[name].state
-            if isinstance(member, Grouped) and member.labels is not None:
-                wide = member.empty_tally()
-                wide[labels[str(member.by)].number(members[name].group_names)] = state
-                state = wide
+            state, rows = members[name].state, None
+            if isinstance(member, ClusteredGroups):
+                kind = member.kind
+                rows = torch.searchsorted(pairs[kind].keys, own[kind].keys)
+                state = state[: len(rows)]
+            elif isinstance(member, Grouped) and member.labels is not None:
+                rows = labels[str(member.by)].number(members[name].group_names)
+            if rows is not None:
+                state = member.empty_tally().index_copy(0, rows, state)
             _add(member, state)
-        for name, member in merged.clustered.items():
-            at = torch.searchsorted(member.keys, paired[str(member.by)][number])
-            member.sums[at] += one.clustered[name].sums
     merged.shards = tuple(digest for _, one in shards for digest in one.shards)
     return merged
 
 
-def _renumber(counted: Counted, kind: str, labels: Mapping[str, GroupLabels]) -> Tensor:
-    """Return the pairs of one kind of groups by the numbers that other labels give."""
-    cluster = str(counted.setting.cluster)
-    numbers = {x: labels[x].number(list(counted.labels[x].names)) for x in (kind, cluster)}
-    old, width = counted.pairs[kind], len(counted.labels[cluster])
-    groups, clusters = numbers[kind][old // width], numbers[cluster][old % width]
-    return groups * len(labels[cluster]) + clusters
+def _renumber_pairs(counted: Counted, labels: Mapping[str, GroupLabels]) -> dict[str, Pairs]:
+    """Return the pairs, in the order of the state, by the numbers that other labels give."""
+    new = {x: labels[x].number(list(names.names)) for x, names in counted.labels.items()}
+    cluster, found = str(counted.setting.cluster), {}
+    for kind, pairs in counted.pairs.items():
+        groups, clusters = pairs.keys // pairs.num_clusters, pairs.keys % pairs.num_clusters
+        keys = new[kind][groups] * len(labels[cluster]) + new[cluster][clusters]
+        found[kind] = Pairs(keys, len(labels[kind]), len(labels[cluster]))
+    return found
 
 
 def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
@@ -402,22 +407,24 @@ def digest(*values: Any) -> str:
     return found.hexdigest()
 
 
-def _make_parts(
-    headline: RankingCollection, labels: Mapping[str, GroupLabels], cluster: str | None
-) -> dict[str, RankingCollection]:
+def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, RankingCollection]:
     """Make the collections next to the headline, from those of its metrics that average scores."""
+    labels, cluster = counted.labels, counted.setting.cluster
     means = {
         name: member
         for name, member in headline.named_members()
         if isinstance(member, RankingMetric) and member.averages_scores
     }
 
-    paired = _paired(cluster, labels)
-
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
-        options: dict[str, Any] = {"average": average, "by": kind, "labels": labels[kind]}
-        make = ClusteredGroups if average is None and kind in paired else Grouped
-        return RankingCollection({key: make(x, **options) for key, x in means.items()})
+        if average is None and (pairs := counted.pairs.get(kind)) is not None:
+            names = list(labels[kind].names)
+            make: Any = partial(
+                ClusteredGroups, pairs=pairs, names=names, kind=kind, by=_PAIRS + kind
+            )
+        else:
+            make = partial(Grouped, average=average, by=kind, labels=labels[kind])
+        return RankingCollection({key: make(x) for key, x in means.items()})
 
     parts = {
         ties: RankingCollection(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from nextloc_metrics import analysis
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_int, cut_offs
 from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.rows import read_rows
 from nextloc_metrics.base.readings import read_results
 from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.reading import Reading
@@ -26,7 +27,6 @@ from nextloc_metrics.report.data import (
     check_cluster,
     count_locations,
     pair_with_clusters,
-    read_data,
 )
 from nextloc_metrics.report.page import write_cell
 
@@ -210,12 +210,12 @@ def evaluate(
     """
     check_confidence(confidence)
     num_locations, missed = as_int(num_locations), as_int(missed)
-    data = read_data(preds, target, groups, {"mask": mask, "exclude": exclude})
-    check_cluster(cluster, data)
+    rows = read_rows(preds, target, groups, mask, exclude)
+    check_cluster(cluster, rows.groups)
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     if bins is None and counts is not None:
         bins = PopularityBins.from_counts(counts)
-    if locations is not None and data.target.ndim == 2:
+    if locations is not None and rows.has_several:
         raise ValueError(
             "`locations` must be None if a query may have several relevant locations, got "
             f"{describe(target)} as `target`; `geography.AccuracyWithin` accepts several."
@@ -223,10 +223,10 @@ def evaluate(
     targets_too = "given ids" if not exempt_target else "given ids, but not the targets"
     setting = Setting(
         k=tuple(cut_offs(k)),
-        num_locations=count_locations(data, num_locations, counts),
+        num_locations=count_locations(rows, num_locations, counts),
         known_locations=num_locations,
-        candidates=data.width if data.is_scores else None,
-        groups=tuple(data.kinds),
+        candidates=rows.num_candidates,
+        groups=rows.groups,
         cluster=cluster,
         confidence=confidence,
         exclude="none" if exclude is None else targets_too,
@@ -234,11 +234,11 @@ def evaluate(
         km=km,
         **digest_data(bins, counts, locations),
     )
-    labels = {name: kind.labels for name, kind in data.kinds.items()}
-    pairs = pair_with_clusters(data, cluster)
+    labels = {name: kind.labels for name, kind in rows.kinds.items()}
+    pairs = pair_with_clusters(rows, cluster)
     counted = Counted(setting, labels, pairs, bins, counts, locations)
-    for batch in data.chunks():
-        counted.add(batch, exempt_target)
+    for batch in rows.chunks():
+        counted.add(replace(batch, exempt_target=exempt_target))
     if missed is not None:
         counted.card["broken_answers"] = missed
     counted.finish()

@@ -1,0 +1,153 @@
+"""Sources of rows: one protocol for arrays in memory, files and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.messages import describe
+
+# Numbers per chunk, few enough for any memory.
+_CHUNK = 1 << 20
+
+
+class Kind(NamedTuple):
+    """One kind of groups: the group number of each query, and the names of the groups."""
+
+    numbers: Tensor
+    labels: GroupLabels
+
+
+class Rows(Protocol):
+    """A source of queries, read in chunks."""
+
+    @property
+    def num_candidates(self) -> int | None:
+        """The number of scores per row; None for lists of ids."""
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a row may have several relevant locations."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks that fit into any memory; `groups` of each holds `Kind`s."""
+
+
+@dataclass(eq=False)
+class ArrayRows:
+    """Rows of arrays in memory, or of an array of scores on disk.
+
+    Attributes:
+        preds: scores or lists of ids, a row per query.
+        target: integer `[N]` or `[N, M]`.
+        kinds: the groups of each query.
+        mask: bool `[N]`, or None.
+        exclude: the candidates that are not ranked, a row per query, or None.
+    """
+
+    preds: Any
+    target: Tensor
+    kinds: dict[str, Kind]
+    mask: Tensor | None
+    exclude: Tensor | None
+
+    @property
+    def num_candidates(self) -> int | None:
+        """The number of scores per row; None for lists of ids."""
+        is_scores = as_tensor("preds", self.preds[:1]).is_floating_point()
+        return self.preds.shape[1] if is_scores else None
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a row may have several relevant locations."""
+        return self.target.ndim == 2
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
+        return tuple(self.kinds)
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
+        step = max(1, _CHUNK // max(1, self.preds.shape[1]))
+        for start in _track(range(0, max(1, len(self.target)), step)):
+            rows = slice(start, start + step)
+            yield Batch(
+                as_tensor("preds", self.preds[rows]),
+                self.target[rows],
+                None if self.mask is None else self.mask[rows],
+                {name: Kind(kind.numbers[rows], kind.labels) for name, kind in self.kinds.items()},
+                None if self.exclude is None else self.exclude[rows],
+            )
+
+
+def _track(starts: range) -> Iterable[int]:
+    """Show a progress bar after 2 seconds, on a terminal and with tqdm installed."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        return starts
+    return cast(Iterable[int], tqdm(starts, delay=2, disable=None, leave=False, unit="chunk"))
+
+
+def read_rows(
+    preds: Array,
+    target: Array,
+    groups: Mapping[str, Array] | None,
+    mask: Array | None = None,
+    exclude: Array | None = None,
+) -> ArrayRows:
+    """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
+    rows: Any = preds
+    if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
+        rows = as_tensor("preds", preds)
+    target = as_tensor("target", target)
+    if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
+        raise ValueError(
+            "`preds` and `target` must have one row per query, got "
+            f"{describe(preds)} and {describe(target)}."
+        )
+    if not is_integer(target):
+        raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
+    kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
+    options = {"mask": mask, "exclude": exclude}
+    read = {name: None if x is None else as_tensor(name, x) for name, x in options.items()}
+    for name, option in read.items():
+        if option is not None and (not option.ndim or len(option) != len(target)):
+            raise ValueError(
+                f"`{name}` must have a row for each of the {len(target)} queries, got "
+                f"{describe(option)}."
+            )
+    return ArrayRows(rows, target, kinds, **read)
+
+
+def _read_kind(name: str, values: Array, number: int) -> Kind:
+    """Number the distinct values of groups, text or integers, in rising order."""
+    found = as_tensor_or_text("groups", values)
+    if not isinstance(found, Tensor):
+        labels = GroupLabels.sorted(found)
+        numbers = labels.number(found)
+    elif is_integer(found) or found.dtype == torch.bool:
+        distinct, numbers = torch.unique(found, return_inverse=True)
+        labels = GroupLabels([str(value) for value in distinct.long().tolist()])
+    else:
+        raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
+    if numbers.shape != (number,):
+        raise ValueError(
+            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
+            f"{describe(numbers)}."
+        )
+    return Kind(numbers, labels)
