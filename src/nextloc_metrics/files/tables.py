@@ -129,9 +129,16 @@ class TableRows:
 
     def of_files(self, files: Sequence[str]) -> TableRows:
         """Return the rows of some of the files, with the same numbers of ids."""
-        rows, source = copy.copy(self), copy.copy(self.source)
+        source = copy.copy(self.source)
         source.files, source.num_rows = list(files), None
-        rows.source, rows.num_rows, rows.missed = source, None, 0
+        return self.of_source(source)
+
+    def of_source(self, source: Source) -> TableRows:
+        """Return the rows of another source of the same columns, with the same numbers of ids."""
+        rows = copy.copy(self)
+        rows.source, rows.num_rows, rows.missed = source, source.num_rows, 0
+        rows._numbers = copy.copy(self._numbers)
+        rows._numbers.others = dict(self._numbers.others)  # sources may be read at the same time
         return rows
 
     def _peek(self) -> Part:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
+from dask import delayed
 
-from nextloc_metrics.report.engines.partition import FAN_IN, Count, Merge
+from nextloc_metrics.report.engines.partition import FAN_IN, Count, Merge, as_table
 
 
 def names(rows: Any) -> list[str]:
@@ -15,18 +15,29 @@ def names(rows: Any) -> list[str]:
     return [str(name) for name in rows.columns]
 
 
+def peek(rows: Any, columns: Sequence[str]) -> Any:
+    """Return the first rows, at most 1,000, as a `pyarrow.Table`."""
+    found = rows[list(columns)]
+    for number in range(found.npartitions):
+        first = found.partitions[number].head(1000, npartitions=1)
+        if len(first):
+            break
+    return as_table(first)
+
+
 def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
     """Count each partition and merge the counts, on the scheduler of Dask's configuration."""
-    from dask import delayed
-
-    count_one: Callable[..., Any] = delayed(_count)
-    merge_some: Callable[..., Any] = delayed(merge)
-    level = [count_one(part, count) for part in rows[list(columns)].to_delayed()]
+    # delayed once, they are not sent with each task
+    count_one: Any = delayed(_call)
+    shared = delayed(count), delayed(merge)
+    level = [count_one(shared[0], part) for part in rows[list(columns)].to_delayed()]
     while len(level) > 1:
-        level = [merge_some(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        groups = (level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN))
+        level = [count_one(shared[1], group) for group in groups]
     found: bytes = level[0].compute()
     return found
 
 
-def _count(frame: Any, count: Count) -> bytes:
-    return count(pa.Table.from_pandas(frame, preserve_index=False))
+def _call(function: Any, of: Any) -> bytes:
+    found: bytes = function(of)
+    return found

@@ -1,48 +1,51 @@
-"""What a partition adds to an evaluation: its targets first, then its counts."""
+"""What one partition adds: its distinct targets in a first pass, and then its counts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
+
+from nextloc_metrics.files.ids import is_list, plain
+from nextloc_metrics.files.memory import Stream
+from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.tables import TableRows
 
 #: Parts that one task merges.
 FAN_IN = 8
 
-#: Turns a partition, a `pyarrow.Table`, into a part. Rows that cannot be read make a part too.
+#: Turns a partition, a `pyarrow.Table` or a data frame of pandas, into a part; empty without rows.
 Count: TypeAlias = Callable[[Any], bytes]
 #: Makes one part of several, in any order.
 Merge: TypeAlias = Callable[[Sequence[bytes]], bytes]
 
-# An error is a part: each engine raises errors of its own, and tries what failed again.
+# An error is a part: engines would try the rows again, and hide the error in one of their own.
 _COUNTS, _ERROR = b"+", b"-"
 _ERRORS = {error.__name__: error for error in (TypeError, ValueError)}
 
 
-def count_part(table: Any, count: Count) -> bytes:
-    """Return the part of a partition, a table or a data frame; empty without rows."""
-    return _guarded(lambda: count(_as_table(table))) if len(table) else b""
+def guard_count(partition: Any, count: Callable[[Any], bytes]) -> bytes:
+    """Return the part that `count` makes of a `pyarrow.Table`."""
+    return _guard(lambda: count(as_table(partition))) if len(partition) else b""
 
 
-def merge_parts(parts: Sequence[bytes], merge: Merge) -> bytes:
-    """Merge parts; of several errors, the first in alphabetical order, whatever came first."""
-    full = [part for part in parts if part]
+def guard_merge(parts: Sequence[bytes], merge: Merge) -> bytes:
+    """Merge parts; of errors, the first in alphabetical order stays, whichever came first."""
+    full = [part for part in parts if part] or [b""]
     if errors := [part for part in full if part.startswith(_ERROR)]:
         return min(errors)
-    if len(full) < 2:
-        return b"".join(full)
-    return _guarded(lambda: merge([part[1:] for part in full]))
+    return full[0] if len(full) == 1 else _guard(lambda: merge([part[1:] for part in full]))
 
 
 def open_part(part: bytes) -> bytes:
-    """Return what `count` and `merge` made of all rows, or raise their error."""
+    """Return what was counted, or raise its error."""
     if part.startswith(_ERROR):
         name, message = json.loads(part[1:])
         raise _ERRORS[name](message)
     return part[1:]
 
 
-def _guarded(make: Callable[[], bytes]) -> bytes:
+def _guard(make: Callable[[], bytes]) -> bytes:
     try:
         return _COUNTS + make()
     except tuple(_ERRORS.values()) as error:
@@ -50,9 +53,71 @@ def _guarded(make: Callable[[], bytes]) -> bytes:
         return _ERROR + json.dumps([name, str(error)]).encode()
 
 
-def _as_table(partition: Any) -> Any:
-    import pyarrow as pa
-
+def as_table(partition: Any) -> Any:
+    """Return a partition as a `pyarrow.Table`."""
+    pa = need_arrow()
     if isinstance(partition, pa.Table):
         return partition
     return pa.Table.from_pandas(partition, preserve_index=False)
+
+
+def find_targets(table: Any, name: str) -> bytes:
+    """Return rows that have the distinct targets of all rows, and whether a row has several."""
+    import pyarrow as pa
+    from pyarrow import compute as pc
+
+    column = plain(table[name])
+    if not is_list(column.type):
+        return write_table(pa.table({name: column.unique()}))
+    ids = plain(column.flatten()).unique()
+    ones = pa.LargeListArray.from_arrays(range(len(ids) + 1), ids)
+    others = column.filter(pc.not_equal(pc.list_value_length(column), 1))[:1].cast(ones.type)
+    return write_table(pa.table({name: pa.chunked_array([ones, others])}))
+
+
+def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
+    """Merge what `find_targets` returned."""
+    tables = [read_table(part) for part in parts]
+    return find_targets(need_arrow().concat_tables(tables, promote_options="permissive"), name)
+
+
+def count_rows(table: Any, rows: TableRows, kind: Any, options: Mapping[str, Any]) -> bytes:
+    """Return the counts of the rows of a table, as bytes.
+
+    Args:
+        table: the partition, a `pyarrow.Table`.
+        rows: the rows of other tables, which tell how these are read.
+        kind: the type `Evaluator`.
+        options: its options.
+    """
+    source = Stream(table)
+    source.files = ["a partition"]
+    counts = kind(**options)
+    for batch in rows.of_source(source).chunks():
+        counts.add(batch)
+    found: bytes = counts.to_bytes()
+    return found
+
+
+def merge_counts(parts: Sequence[bytes], kind: Any) -> bytes:
+    """Merge what `count_rows` returned."""
+    counts = kind.from_bytes(parts[0])
+    for part in parts[1:]:
+        counts.merge(kind.from_bytes(part))
+    found: bytes = counts.to_bytes()
+    return found
+
+
+def write_table(table: Any) -> bytes:
+    """Return a table as Arrow IPC."""
+    pa = need_arrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def read_table(data: bytes) -> Any:
+    """Return the table that `write_table` wrote."""
+    return need_arrow().ipc.open_stream(data).read_all()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import ray
 
 from nextloc_metrics.report.engines.partition import FAN_IN, Count, Merge
 
@@ -15,10 +16,15 @@ def names(rows: Any) -> list[str]:
     return list(rows.columns() or [])
 
 
+def peek(rows: Any, columns: Sequence[str]) -> Any:
+    """Return the first rows, at most 1,000, as a `pyarrow.Table`."""
+    found = rows.select_columns(list(columns)).limit(1000).to_arrow_refs()
+    blocks = [_without_tensors(block) for block in ray.get(found) if block.num_columns]
+    return pa.concat_tables(blocks) if blocks else pa.table({name: [] for name in columns})
+
+
 def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
     """Count each block and merge the counts, on the cluster that Ray is connected to."""
-    import ray
-
     def count_block(block: pa.Table) -> pa.Table:
         return _pack(count(_without_tensors(block)))
 

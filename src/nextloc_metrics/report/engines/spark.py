@@ -18,6 +18,11 @@ def names(rows: Any) -> list[str]:
     return list(rows.columns)
 
 
+def peek(rows: Any, columns: Sequence[str]) -> Any:
+    """Return the first rows, at most 1,000, as a `pyarrow.Table`."""
+    return _select(rows, columns).limit(1000).toArrow()
+
+
 def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
     """Count each partition and merge the counts, in the session of the data frame."""
 
@@ -29,8 +34,7 @@ def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes
         if parts := [part for batch in batches for part in batch.column(0).to_pylist()]:
             yield _pack(merge(parts))
 
-    escaped = ["`" + name.replace("`", "``") + "`" for name in columns]
-    counted = rows.select(*escaped).mapInArrow(count_partition, "counts binary")
+    counted = _select(rows, columns).mapInArrow(count_partition, "counts binary")
     for partitions in (_FIRST, 1):
         counted = counted.repartition(partitions).mapInArrow(merge_partition, "counts binary")
     return merge([bytes(row[0]) for row in counted.collect()])
@@ -38,3 +42,7 @@ def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes
 
 def _pack(part: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([part], pa.binary())], ["counts"])
+
+
+def _select(rows: Any, columns: Sequence[str]) -> Any:
+    return rows.select(*("`" + name.replace("`", "``") + "`" for name in columns))
