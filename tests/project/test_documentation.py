@@ -39,8 +39,7 @@ NOT_RUN = {
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
-    "pytest tests/scoring/test_worked_examples.py tests/scoring/test_against_oracle.py "
-    "tests/base/test_contract.py": "is part of `pytest`",
+    "pytest tests/scoring tests/base/test_contract.py": "is part of `pytest`",
     "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr ADDRESS_OF_HOST_0 "
     "--master-port 29500 examples/ddp_evaluation.py": "needs a second host",
 }
@@ -200,9 +199,10 @@ MET = {
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
     "nextloc_metrics.metrics.visits.GroupShare": "is in `exploration_metrics`",
     "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
-    "nextloc_metrics.base.ranking_metric.RankingTally": "is the base of metrics that are no mean",
-    "nextloc_metrics.arguments.record.Ranks": "has the members of `Ranking`",
-    "nextloc_metrics.arguments.record.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.arguments.batch.Batch": "is the argument of `Record.read`",
+    "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
+    "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
+    "nextloc_metrics.ranking.top.TopCandidates": "is returned by `Ranking.top_candidates`",
     "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 
