@@ -16,13 +16,6 @@ MADE_BY_THE_LIBRARY = {"Ranking", "TopCandidates"}
 class Docstrings(griffe.Extension):
     """Rename `Example:` to Griffe's `Examples:`; leave out what no user passes."""
 
-    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Read `analysis.chance` as Python does: the function, not the module that it is in."""
-        for room in pkg.modules.values():
-            for name, path in room.imports.items():
-                if path == f"{room.path}.{name}.{name}" and name in room.modules:
-                    room.set_member(name, griffe.Alias(name, room[name][name], parent=room))
-
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rename the section."""
         if obj.docstring is not None:

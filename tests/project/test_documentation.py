@@ -196,6 +196,7 @@ MET = {
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
     "nextloc_metrics.metrics.visits.GroupShare": "is in `exploration_metrics`",
     "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
+    "nextloc_metrics.analysis.chance.chance": "is `analysis.chance`: its module has the same name",
     "nextloc_metrics.arguments.batch.Batch": "is the argument of `Record.read`",
     "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
