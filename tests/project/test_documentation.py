@@ -19,6 +19,7 @@ import pytest
 import torchmetrics
 
 import nextloc_metrics
+from project.test_imports import ROOMS, SOURCE
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -106,6 +107,17 @@ def test_links_lead_somewhere_in_the_repository(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"https?:|#", link):
             assert (page.parent / link.split("#")[0]).exists(), link
+
+
+def test_the_contributing_page_names_what_exists() -> None:
+    """Its table of rooms is the one that imports are held against, and its files are there."""
+    page = (ROOT / "docs" / "contributing.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*)\|$", page, re.MULTILINE)
+    assert {room: re.findall(r"`(\w+)`", below) for room, below in rows} == ROOMS
+    files = re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page)
+    assert len(files) > 20
+    for file in files:
+        assert (ROOT / file).exists() or (SOURCE / file).exists(), file
 
 
 def test_the_citation_names_this_version() -> None:
