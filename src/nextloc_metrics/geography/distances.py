@@ -100,8 +100,6 @@ class AccuracyWithin(_NearTarget):
         locations: the coordinates.
         km: largest distance of a near candidate.
         k: number of ranks that count.
-        kwargs: `ties`, `empty_target_action` of [`RankingMetric`][nextloc_metrics.RankingMetric],
-            `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
         TypeError: `locations` is not of class `Locations`.
@@ -257,11 +255,6 @@ class DistanceError(_NearTarget):
             `"skip"` leaves the query out.
         kwargs: `empty_target_action`, `"skip"` or `"error"`; `ignore_index`, `validate_args`, and
             TorchMetrics' own keyword arguments.
-
-    Raises:
-        TypeError: `locations` is not of class `Locations`.
-        ValueError: an option is out of range; in `update`, there are more candidates than
-            locations, or a target or a decision has NaN as coordinates.
 
     Example:
         >>> from torch import tensor

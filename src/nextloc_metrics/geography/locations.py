@@ -51,10 +51,6 @@ class Locations(torch.nn.Module):
         is_plane: whether distances are Euclidean.
         largest: the largest distance in km.
 
-    Raises:
-        TypeError: coordinates are not numbers.
-        ValueError: coordinates differ in length, are infinite or out of range, or all are NaN.
-
     Example:
         >>> from torch import tensor
         >>> locations = Locations([40.7580, 40.7484, 40.6892], [-73.9855, -73.9857, -74.0445])
@@ -101,10 +97,6 @@ class Locations(torch.nn.Module):
             x: metres `[C]`, or NaN.
             y: metres `[C]`, or NaN.
 
-        Raises:
-            TypeError: coordinates are not numbers.
-            ValueError: coordinates differ in length, are infinite, or all are NaN.
-
         Example:
             >>> from torch import tensor
             >>> locations = Locations.from_metres([0, 3000], [0, 4000])
@@ -117,11 +109,7 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_points(cls, points: Tensor) -> Locations:
-        """Make locations from the attribute `points` of other locations.
-
-        Args:
-            points: float64, `[C, 3]` on a sphere of radius 1, or `[C, 2]` in km on a plane.
-        """
+        """Make locations from the attribute `points` of other locations."""
         made = cls([0.0], [0.0])
         made._set(points.double(), is_plane=points.shape[1] == 2)
         return made
@@ -134,11 +122,6 @@ class Locations(torch.nn.Module):
             column: the column of each cell, `[C]`.
             row: the row of each cell, `[C]`.
             size: the side of a cell in metres.
-
-        Raises:
-            TypeError: coordinates are not numbers.
-            ValueError: coordinates differ in length, are infinite or all NaN, or `size` is not
-                positive.
         """
         size = check_number("size", size)
         cells = _read_columns(column=column, row=row) * size
@@ -165,12 +148,7 @@ class Locations(torch.nn.Module):
         return EARTH_RADIUS * torch.stack([east * narrow, (z - math.sin(north)) / narrow], dim=1)
 
     def distance(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances between locations, km, float64; ids are broadcast.
-
-        Args:
-            first: integer ids.
-            second: integer ids, on the same device.
-        """
+        """Return the distances between locations, km, float64; ids are broadcast."""
         apart: Tensor = (self.points[first] - self.points[second]).square().sum(-1).sqrt()
         if self.is_plane:
             return apart

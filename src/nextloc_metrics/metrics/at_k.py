@@ -37,12 +37,7 @@ class AccuracyAtK(_CutAtK):
 
     Args:
         k: how many ranks count, a positive integer.
-        kwargs: `ties` and `empty_target_action`, see
-            [`RankingMetric`][nextloc_metrics.RankingMetric]; `ignore_index`; `validate_args`; and
-            TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `k` is not a positive integer.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
 
     Example:
         >>> from torch import tensor
@@ -78,10 +73,6 @@ class MRR(_CutAtK):
 
     Args:
         k: the last rank that counts; None for all ranks.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is neither None nor a positive integer.
 
     Example:
         >>> from torch import tensor
@@ -121,10 +112,6 @@ class NDCGAtK(_CutAtK):
             relevance 0 and 1.
         ideal: the divisor. `"truncated"`: the DCG of the min(n, k) highest gains, of n relevant
             locations. `"full"`: the DCG of all n gains; a perfect list scores below 1 if n > k.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, or an option is unknown.
 
     Example:
         >>> from torch import tensor
@@ -173,10 +160,6 @@ class MAPAtK(_CutAtK):
         normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"`
             divides by n, as trec_eval, ranx and rax do. (torchmetrics divides by the number of
             hits: one hit of ten relevant locations, at rank 1, scores 1 there.)
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, or `normalizer` is unknown.
 
     Example:
         >>> from torch import tensor
@@ -210,10 +193,6 @@ class PrecisionAtK(_CutAtK):
         denominator: `"k"`: divide by k, even if a list is shorter. `"retrieved"`: divide by
             min(k, list length); the length is the number of ids without padding, or of scores
             above -inf.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, or `denominator` is unknown.
 
     Example:
         >>> from torch import tensor
@@ -248,10 +227,6 @@ class RecallAtK(_CutAtK):
     Args:
         k: how many ranks count, a positive integer.
         normalized: True divides by min(n, k), so that a perfect list scores 1 if n > k.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer.
 
     Example:
         >>> from torch import tensor
@@ -285,12 +260,7 @@ class F1AtK(_CutAtK):
     Args:
         k: how many ranks count, a positive integer.
         average: `"queries"`, the mean of every query's F1; `"pooled"`, one F1 from the hits, k and
-            n, each summed over all queries.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, `average` is unknown, or `average="pooled"` is
-            combined with `empty_target_action="pos"`.
+            n, each summed over all queries (not with `empty_target_action="pos"`).
 
     Example:
         >>> from torch import tensor

@@ -32,9 +32,6 @@ class PopularityBins(torch.nn.Module):
         counts: int64 `[C]`, the argument `train_counts` of `from_counts`, else None.
         by: the argument `by` of `from_counts`, else None.
 
-    Raises:
-        ValueError: `bin_of` is not one row of integers, or holds a bin out of range.
-
     Example:
         >>> bins = PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=2)
         >>> bins.bin_of  # 20 visits are below the location with 30 visits, 50 above
@@ -82,9 +79,6 @@ class PopularityBins(torch.nn.Module):
             num_bins: the number of bins.
             by: `"mass"`: every bin has about an equal share of the visits; `"items"`: every bin
                 has about an equal share of the locations.
-
-        Raises:
-            ValueError: a count is negative or not an integer, or an option is out of range.
         """
         check_choice("by", by, By)
         num_bins = check_positive("num_bins", num_bins)

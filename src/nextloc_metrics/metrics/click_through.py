@@ -208,7 +208,6 @@ class ClickThroughCollection(MetricCollection):
         Args:
             preds: floating `[...]`, the probabilities of the label 1.
             target: integer or bool `[...]`, the labels.
-            kwargs: further arguments of the members.
         """
         preds, target = self._checked(preds, target)
         with self._unchanged_by_errors():

@@ -34,10 +34,6 @@ class Coarser(torch.nn.Module):
         parent_of: int64 `[C]`, the number of each location's parent.
         names: the labels of the parents, in the order of their numbers.
 
-    Raises:
-        TypeError: `parents` holds neither integers nor text.
-        ValueError: `parents` is not one row.
-
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import AccuracyAtK
@@ -87,13 +83,6 @@ class Coarser(torch.nn.Module):
             repeats: how to treat a parent that is repeated in a list: `"keep"` keeps its rank, and
                 metrics count its first rank; `"once"` removes it, and later parents move up.
 
-        Returns:
-            int64 `[..., K]`, padded with -1.
-
-        Raises:
-            TypeError: `preds` holds no integers.
-            ValueError: `repeats` is unknown, or `preds` has no dimension.
-
         Example:
             >>> from torch import tensor
             >>> coarser = Coarser(["food", "work", "food", "home"])
@@ -125,11 +114,6 @@ class Coarser(torch.nn.Module):
 
         Returns:
             `[..., P]`, in the dtype of `preds`.
-
-        Raises:
-            TypeError: `preds` is not floating.
-            ValueError: `preds` does not have one score per location, `by` is unknown, or a score
-                is negative with `by="sum"`.
 
         Example:
             >>> from torch import tensor
@@ -166,13 +150,6 @@ class Coarser(torch.nn.Module):
             target: integer `[...]`, one id per query; or `[..., M]`, several.
             several: whether the last dimension holds the ids of one query; a repeated parent then
                 becomes -1.
-
-        Returns:
-            int64, in the shape of `target`.
-
-        Raises:
-            TypeError: `target` holds no integers.
-            ValueError: an id is no location.
 
         Example:
             >>> from torch import tensor

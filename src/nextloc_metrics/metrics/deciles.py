@@ -38,7 +38,6 @@ class DecileMetric(RankingTally):
         candidates: how many of the first ranks are read; a location beyond is a miss. A tied block
             that crosses this rank is left out completely.
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
-        options: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
 
     Raises:
         ValueError: an option is out of range; in `update`, a relevant id or a candidate with a
@@ -160,12 +159,7 @@ class DecileMetric(RankingTally):
 
 
 class DecileScore(DecileMetric):
-    """The mean of a score for every bin, over the queries with a relevant location in the bin.
-
-    Args:
-        ties: as in [`RankingMetric`][nextloc_metrics.RankingMetric].
-        options: those of `DecileMetric`.
-    """
+    """The mean of a score for every bin, over the queries with a relevant location in the bin."""
 
     ties: Ties
 
@@ -243,12 +237,6 @@ class DecileScore(DecileMetric):
 
         The queries of a bin count as independent. The bounds are NaN for a bin without data.
 
-        Args:
-            confidence: the confidence level, such as 0.95.
-
-        Raises:
-            ValueError: `confidence` is not between 0 and 1.
-
         Example:
             >>> from torch import tensor
             >>> from nextloc_metrics import DecileNDCG, PopularityBins
@@ -278,12 +266,9 @@ class DecilePrecision(DecileScore):
     tied candidates.
 
     Args:
-        bins: every location's bin.
         k: how many ranks of a bin's own list count, a positive integer.
         scope: `"within"`: k cuts the bin's own list; `"global"`: the full list is cut to its first
             k ranks before the split (a tied block that crosses rank k is left out).
-        kwargs: `candidates`, `decile`, `ties`, `ignore_index`, `validate_args`, and TorchMetrics'
-            own keyword arguments.
 
     Example:
         >>> from torch import tensor
@@ -333,9 +318,7 @@ class DecileNDCG(DecileScore):
     candidates.
 
     Args:
-        bins: every location's bin.
         k: how many ranks of a bin's own list count, a positive integer.
-        kwargs: as for [`DecilePrecision`][nextloc_metrics.DecilePrecision].
 
     Example:
         >>> from torch import tensor
@@ -375,12 +358,9 @@ class DecileKForRecall(DecileMetric):
     Ties: a tied block counts at its worst ranks.
 
     Args:
-        bins: every location's bin.
         min_recall: the recall to reach, above 0 and at most 1.
         statistic: `"median"` or `"mean"`.
         exhausted: the number for queries without a k; None treats them as described above.
-        kwargs: `candidates`, `decile`, `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
 
     Example:
         >>> from torch import tensor

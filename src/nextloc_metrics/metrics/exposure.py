@@ -21,12 +21,7 @@ class DecilePredictionShare(DecileMetric):
     counts these ids.
 
     Args:
-        bins: the bin of each location.
         k: number of ranks that count, in the list of all candidates.
-        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
-
-    Raises:
-        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
 
     Example:
         >>> from torch import tensor
@@ -88,15 +83,10 @@ class DecileCoverage(DecileMetric):
     Ties: a location in a tied block counts if all of the block is within the first `k`.
 
     Args:
-        bins: the bin of each location.
         k: number of ranks that count, in the list of a bin's candidates.
         denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
             locations that have a bin (`unmapped` is then NaN and not part of the overall value).
-        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
-            `"overall"`.
-
-    Raises:
-        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+        decile: may also be `"overall"`.
 
     Example:
         >>> from torch import tensor

@@ -37,11 +37,6 @@ class Grouped(RecordMetric):
             `"user"`; None if there is only one kind. `"step"` needs no `groups` for queries
             `[N, T]`: the group is the index in the last dimension, and `num_groups` is at least T.
         labels: the names of the groups, for tables and pictures; with labels, `groups` may be text.
-        kwargs: TorchMetrics' own keyword arguments.
-
-    Raises:
-        TypeError: `metric` is not the mean of a score.
-        ValueError: an option is out of range; in `update`, a group is out of range.
 
     Example:
         >>> from torch import tensor

@@ -25,11 +25,6 @@ class LocationTally(RankingTally):
 
     It counts true positives TP, decisions P and support S of each location. In a collection all
     three classes share one state, for any `average`.
-
-    Args:
-        num_locations: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        kwargs: as for [`LocationF1`][nextloc_metrics.LocationF1].
     """
 
     plot_legend_name = "location"
@@ -149,7 +144,8 @@ class LocationF1(LocationTally):
     r"""F1 score per location, with the best candidate as the model's decision.
 
     For a location, F1 = 2 TP / (P + S). P is the number of queries whose decision is the location,
-    S the number whose target is the location (its support), TP the number for which both hold. The
+    S the number whose target is the location (its support), TP the number for which both hold. A
+    query without a target is skipped, and one with several is an error. The
     average is over the locations that occur as a decision or a target, as in scikit-learn's
     `f1_score`. The state is three integers per location.
 
@@ -166,13 +162,6 @@ class LocationF1(LocationTally):
         average: `"weighted"`, the mean weighted by support; `"macro"`, the plain mean; `"micro"`,
             one F1 from the sums of TP, P (with ids that are no location) and S; None, one value per
             location, `[num_locations]`, NaN for a location that does not occur.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments. `ties` and
-            `empty_target_action` are not accepted; a query without a target is skipped.
-
-    Raises:
-        ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,
-            there are more candidates than locations, or, with `validate_args`, a query has several
-            relevant locations.
 
     Example:
         >>> from torch import tensor
@@ -199,14 +188,6 @@ class LocationPrecision(LocationTally):
     rows without a decision are as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection
     the two share their state.
 
-    Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
-
     Example:
         >>> from torch import tensor
         >>> precision = LocationPrecision(num_locations=3)
@@ -231,14 +212,6 @@ class LocationRecall(LocationTally):
     that occur, as in scikit-learn's `recall_score` with `zero_division=0`. `"weighted"` and
     `"micro"` equal the accuracy of the decisions. Decisions, ties and rows without a decision are
     as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection the two share their state.
-
-    Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
 
     Example:
         >>> from torch import tensor

@@ -45,7 +45,6 @@ class PerQueryScores(BaseMetric):
 
     Args:
         metric: the metric whose scores are kept; it is not updated.
-        kwargs: TorchMetrics' own keyword arguments.
 
     Raises:
         TypeError: `metric` is not the mean of a score.

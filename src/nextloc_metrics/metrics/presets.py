@@ -85,9 +85,6 @@ def next_location_metrics(
         kwargs: TorchMetrics' own keyword arguments, such as `process_group`, for every member.
             `ties` and `empty_target_action` are not accepted, because F1 has neither.
 
-    Raises:
-        ValueError: `k` is not a positive integer, is empty, or has repeated values.
-
     Example:
         >>> from torch import tensor
         >>> metrics = next_location_metrics(num_locations=4, k=(1, 2))
@@ -135,17 +132,7 @@ def recommendation_metrics(
     relevant locations.
 
     Args:
-        k: one or several cut-offs.
         gain: how NDCG reads graded relevance; see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
-        separator: between a metric's name and k.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: `ties` and `empty_target_action`, see
-            [`RankingMetric`][nextloc_metrics.RankingMetric]; `ignore_index`; `validate_args`; and
-            TorchMetrics' own keyword arguments, for every member.
-
-    Raises:
-        ValueError: `k` is not a positive integer, is empty, or has repeated values.
 
     Example:
         >>> from torch import tensor
@@ -200,16 +187,6 @@ def libcity_metrics(
 
     The keys are those of the evaluator, such as `Precision@5`. MLflow refuses `@`;
     `recommendation_metrics` has the same values, except F1, under names that every tracker accepts.
-
-    Args:
-        k: one or several cut-offs.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: `ties`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments,
-            for every member.
-
-    Raises:
-        ValueError: `k` is not a positive integer, is empty, or has repeated values.
 
     Example:
         >>> from torch import tensor
@@ -280,16 +257,6 @@ def click_through_metrics(
         threshold: a higher probability is a decision for the label 1.
         thresholds: of the two curves: None keeps every score (exact); an integer, the number of
             evenly spaced thresholds; or a tensor or list of thresholds.
-        ignore_index: a label that is skipped, such as padding.
-        validate_args: read the values, and raise where they are out of range.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: TorchMetrics' own keyword arguments, for every member.
-
-    Raises:
-        TypeError: in `update`, `preds` is not floating, or `target` is neither integer nor bool.
-        ValueError: a threshold is outside [0, 1]; in `update`, shapes differ, a probability is NaN
-            or outside [0, 1], or a label is neither 0 nor 1.
 
     Example:
         >>> from torch import tensor
@@ -338,13 +305,7 @@ def decile_metrics(
     The scalars of one metric share a state and an update.
 
     Args:
-        bins: the popularity bin of every location.
-        k: the cut-off.
         min_recall: of `DecileKForRecall`.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: `candidates`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword
-            arguments, for every member.
 
     Example:
         >>> from torch import tensor

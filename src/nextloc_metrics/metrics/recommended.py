@@ -43,8 +43,6 @@ class RecommendedTally(RankingTally):
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
         k: number of ranks that count.
-        kwargs: options of the subclass; `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
     """
 
     def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
@@ -153,15 +151,6 @@ class Coverage(RecommendedTally):
     Ties, NaN, invented ids and which queries count: see
     [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
-    Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        k: number of ranks that count.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `num_locations` or `k` is not a positive integer; in `update`, there are more
-            candidates than locations, or a tied block crosses rank k in a `Ranking` without scores.
-
     Example:
         >>> from torch import tensor
         >>> coverage = Coverage(num_locations=4, k=2)
@@ -205,13 +194,7 @@ class Gini(RecommendedTally):
     state.
 
     Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        k: number of ranks that count.
         definition: `"population"`, `"sample"` or `"evenness"`.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: as for [`Coverage`][nextloc_metrics.Coverage]; or `definition` is unknown.
 
     Example:
         >>> from torch import tensor
@@ -259,17 +242,10 @@ class AveragePopularity(RecommendedTally):
 
     Ties, NaN, invented ids and which queries count: see
     [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. The value is
-    computed from integers and rounded once.
+    computed from integers and rounded once; a sum of visits beyond 2^62 raises an `OverflowError`.
 
     Args:
         train_counts: integer `[C]`, the visits of each location in the training data.
-        k: number of ranks that count.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `train_counts` is not one row of integers of at least 0; or as for
-            [`Coverage`][nextloc_metrics.Coverage].
-        OverflowError: in `compute`, the sum of visits does not fit into 64 bits.
 
     Example:
         >>> from torch import tensor

@@ -29,11 +29,6 @@ class SequenceAccuracy(MeanMetric, RankingTally):
 
     Args:
         first: number of decisions that must be correct; None for all of a sequence.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `first` is not a positive integer; in `update`, the queries have fewer than two
-            dimensions.
 
     Example:
         >>> from torch import tensor

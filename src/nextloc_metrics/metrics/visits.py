@@ -31,10 +31,6 @@ class Visits:
         user: the user of each check-in, integers or text `[N]`, in the order of time.
         location: the location of each check-in, integers `[N]`.
 
-    Raises:
-        TypeError: `location` holds no integers, or `user` neither integers nor text.
-        ValueError: lengths differ, or a location is negative.
-
     Example:
         >>> visits = Visits(["ann", "ann", "bob", "ann"], [5, 6, 5, 5])
         >>> visits.before([1, 3, 3], [5, 6, 7])  # by check-ins 1, 3 and 3
@@ -54,9 +50,6 @@ class Visits:
         Args:
             check_in: integer `[M]`, numbers of check-ins from 0; each gives a user and a time.
             location: integer `[M]`; -1 and locations without a visit give False.
-
-        Raises:
-            ValueError: a number in `check_in` is out of range.
         """
         rows = as_tensor("check_in", check_in).cpu().numpy()
         locations = as_tensor("location", location).cpu().numpy()
@@ -98,14 +91,6 @@ def previously_visited(
             training data; `user` and `location` then do not count as earlier visits. None for the
             check-ins before each one in the given order.
 
-    Returns:
-        bool `[N]`, in the given order.
-
-    Raises:
-        TypeError: as for [`Visits`][nextloc_metrics.Visits]; or the users of `history` are text
-            and the others integers, or the reverse.
-        ValueError: lengths differ, or a location is negative.
-
     Example:
         >>> previously_visited(["ann", "bob", "ann", "bob"], [5, 5, 5, 6])
         tensor([False, False,  True, False])
@@ -136,12 +121,6 @@ class NewDecision(RankingMetric):
     Args:
         visits: all check-ins; `update` needs the number of each query's check-in among them, as
             `groups={"check_in": ...}`.
-        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
-
-    Raises:
-        TypeError: `visits` is not of class `Visits`.
-        ValueError: in `update`, the groups lack `"check_in"`.
 
     Example:
         >>> from torch import tensor
@@ -189,11 +168,6 @@ class GroupShare(RankingMetric):
     Args:
         group: the number of the group.
         by: the name of the groups, a key of `groups` in `update`.
-        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
-
-    Raises:
-        ValueError: `group` is not an integer of at least 0; in `update`, the groups lack `by`.
 
     Example:
         >>> from torch import tensor
@@ -244,13 +218,6 @@ def exploration_metrics(
         k: one or several cut-offs of the accuracy.
         visits: all check-ins. They add the share of decisions that are a new location: of queries
             with a new target (`new_on_explorations`) and of the others (`new_on_returns`).
-        separator: text between a metric's name and k.
-        prefix: text before each key, such as `"val/"`.
-        postfix: text after each key.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `k` is not a positive integer.
 
     Example:
         >>> from torch import tensor
