@@ -14,9 +14,16 @@ from nextloc_metrics.ranking.ranking import Ranking
 
 
 class _CutAtK(RankingMetric):
-    """A metric that reads no rank beyond `k`."""
+    """A metric that reads no rank beyond `k`.
 
-    k: int | None
+    Args:
+        k: how many ranks count, a positive integer.
+    """
+
+    k: int
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        super().__init__(k=check_positive("k", k), **kwargs)
 
     @property
     def needs(self) -> Needs:
@@ -47,11 +54,6 @@ class AccuracyAtK(_CutAtK):
         tensor(0.5000)
     """
 
-    def __init__(self, k: int, **kwargs: Any) -> None:
-        super().__init__(k=check_positive("k", k), **kwargs)
-
-    k: int
-
     @property
     def formula(self) -> scoring.Formula | None:
         """1 where the first relevant location is within rank k."""
@@ -61,7 +63,7 @@ class AccuracyAtK(_CutAtK):
 HitRateAtK = AccuracyAtK
 
 
-class MRR(_CutAtK):
+class MRR(RankingMetric):
     r"""Mean reciprocal rank.
 
     The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
@@ -72,7 +74,7 @@ class MRR(_CutAtK):
     `m` ranks of the tied block lie within `k`.
 
     Args:
-        k: the last rank that counts; None for all ranks.
+        k: the last rank that counts, a positive integer; None for all ranks.
 
     Example:
         >>> from torch import tensor
@@ -88,6 +90,11 @@ class MRR(_CutAtK):
         super().__init__(k=None if k is None else check_positive("k", k), **kwargs)
 
     k: int | None
+
+    @property
+    def needs(self) -> Needs:
+        """The first `k` ranks, or all where a subclass overrides `score`."""
+        return Needs(depth=None if self.has_own_score else self.k)
 
     @property
     def formula(self) -> scoring.Formula | None:
@@ -134,9 +141,8 @@ class NDCGAtK(_CutAtK):
     ) -> None:
         check_choice("gain", gain, scoring.Gain)
         check_choice("ideal", ideal, scoring.Ideal)
-        super().__init__(k=check_positive("k", k), gain=gain, ideal=ideal, **kwargs)
+        super().__init__(k=k, gain=gain, ideal=ideal, **kwargs)
 
-    k: int
     gain: scoring.Gain
     ideal: scoring.Ideal
 
@@ -173,9 +179,8 @@ class MAPAtK(_CutAtK):
 
     def __init__(self, k: int, normalizer: scoring.Normalizer = "min", **kwargs: Any) -> None:
         check_choice("normalizer", normalizer, scoring.Normalizer)
-        super().__init__(k=check_positive("k", k), normalizer=normalizer, **kwargs)
+        super().__init__(k=k, normalizer=normalizer, **kwargs)
 
-    k: int
     normalizer: scoring.Normalizer
 
     @property
@@ -204,9 +209,8 @@ class PrecisionAtK(_CutAtK):
 
     def __init__(self, k: int, denominator: scoring.Denominator = "k", **kwargs: Any) -> None:
         check_choice("denominator", denominator, scoring.Denominator)
-        super().__init__(k=check_positive("k", k), denominator=denominator, **kwargs)
+        super().__init__(k=k, denominator=denominator, **kwargs)
 
-    k: int
     denominator: scoring.Denominator
 
     @property
@@ -238,9 +242,8 @@ class RecallAtK(_CutAtK):
 
     def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
         check_bool("normalized", normalized)
-        super().__init__(k=check_positive("k", k), normalized=normalized, **kwargs)
+        super().__init__(k=k, normalized=normalized, **kwargs)
 
-    k: int
     normalized: bool
 
     @property
@@ -279,9 +282,8 @@ class F1AtK(_CutAtK):
                 "`empty_target_action='pos'` scores single queries and has no meaning with "
                 "`average='pooled'`; use 'skip', 'neg' or 'error'."
             )
-        super().__init__(k=check_positive("k", k), average=average, **kwargs)
+        super().__init__(k=k, average=average, **kwargs)
 
-    k: int
     average: Literal["queries", "pooled"]
 
     @property
