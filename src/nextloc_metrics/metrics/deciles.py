@@ -1,8 +1,7 @@
 """Metrics for every popularity bin of the relevant location: how well are rare ones predicted?
 
 A query's list is cut to its first `candidates` ranks and split by bin; `k` then cuts each bin's own
-list. A rank within a bin counts the candidates of that bin only, so the formulas for ranks in the
-full list score it as well.
+list, in which a rank counts the candidates of that bin only.
 """
 
 from abc import abstractmethod
@@ -158,6 +157,26 @@ class DecileMetric(RankingTally):
         return [*range(1, bins.num_bins + 1), "unmapped"]
 
 
+class DecileAtK(DecileMetric):
+    """A decile metric with a cut-off.
+
+    Args:
+        k: how many ranks of a bin's own list count, a positive integer.
+    """
+
+    _stem: ClassVar[str]
+
+    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
+        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    @property
+    def name(self) -> str:
+        """The metric and its cut-off, such as `ndcg_at_5`."""
+        return f"{self._stem}_at_{self.k}"
+
+
 class DecileScore(DecileMetric):
     """The mean of a score for every bin, over the queries with a relevant location in the bin."""
 
@@ -254,7 +273,7 @@ class DecileScore(DecileMetric):
         return dict(zip(map(self.key, self.deciles(self.bins)), values, strict=True))
 
 
-class DecilePrecision(DecileScore):
+class DecilePrecision(DecileAtK, DecileScore):
     r"""Precision within each popularity bin: hits / min(k, length of the bin's own list).
 
     Hits are the bin's relevant locations within the first `k` ranks of the bin's own list. A query
@@ -266,7 +285,7 @@ class DecilePrecision(DecileScore):
     tied candidates.
 
     Args:
-        k: how many ranks of a bin's own list count, a positive integer.
+        k: how many ranks of a bin's own list count.
         scope: `"within"`: k cuts the bin's own list; `"global"`: the full list is cut to its first
             k ranks before the split (a tied block that crosses rank k is left out).
 
@@ -281,6 +300,8 @@ class DecilePrecision(DecileScore):
          'precision_at_1_decile_unmapped': tensor(nan)}
     """
 
+    _stem = "precision"
+
     def __init__(
         self,
         bins: PopularityBins,
@@ -289,15 +310,9 @@ class DecilePrecision(DecileScore):
         **kwargs: Any,
     ) -> None:
         check_choice("scope", scope, Literal["within", "global"])
-        super().__init__(bins=bins, k=check_positive("k", k), scope=scope, **kwargs)
+        super().__init__(bins=bins, k=k, scope=scope, **kwargs)
 
-    k: int
     scope: Literal["within", "global"]
-
-    @property
-    def name(self) -> str:
-        """`precision_at_k`."""
-        return f"precision_at_{self.k}"
 
     @property
     def cut(self) -> int:
@@ -309,16 +324,15 @@ class DecilePrecision(DecileScore):
         return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
 
 
-class DecileNDCG(DecileScore):
+class DecileNDCG(DecileAtK, DecileScore):
     r"""NDCG within each popularity bin, at ranks of the bin's own list.
 
-    The ideal DCG has the min(k, n) highest gains of the query's n relevant locations in the bin. A
-    query without a relevant location in the bin is skipped in that bin. A query with one scores 0
-    if the bin's own list is empty. Ties: the expectation over the orders of the bin's tied
-    candidates.
+    The ideal DCG has the min(k, n) highest gains of the query's n relevant locations in the bin.
+    Skipped queries, empty lists and ties are as for
+    [`DecilePrecision`][nextloc_metrics.DecilePrecision].
 
     Args:
-        k: how many ranks of a bin's own list count, a positive integer.
+        k: how many ranks of a bin's own list count.
 
     Example:
         >>> from torch import tensor
@@ -329,15 +343,7 @@ class DecileNDCG(DecileScore):
         tensor(0.6309)
     """
 
-    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
-        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
-
-    k: int
-
-    @property
-    def name(self) -> str:
-        """`ndcg_at_k`."""
-        return f"ndcg_at_{self.k}"
+    _stem = "ndcg"
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
         """Divide the discounted gain by the best possible one."""
