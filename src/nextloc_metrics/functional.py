@@ -23,15 +23,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.metrics.at_k import (
-    MRR,
-    AccuracyAtK,
-    F1AtK,
-    MAPAtK,
-    NDCGAtK,
-    PrecisionAtK,
-    RecallAtK,
-)
+from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.location_f1 import (
     Average,
     LocationF1,
@@ -48,7 +40,7 @@ def accuracy_at_k(
     *, reduction: Reduction = "mean", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Accuracy within the first k ranks; see `AccuracyAtK`."""
-    return _evaluate(AccuracyAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.AccuracyAtK(k, **options), preds, target, mask, reduction)
 
 
 def mrr(
@@ -56,7 +48,7 @@ def mrr(
     mask: Array | None = None, *, reduction: Reduction = "mean", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Mean reciprocal rank; see `MRR`."""
-    return _evaluate(MRR(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.MRR(k, **options), preds, target, mask, reduction)
 
 
 def ndcg_at_k(
@@ -64,7 +56,7 @@ def ndcg_at_k(
     *, reduction: Reduction = "mean", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Normalized discounted cumulative gain; see `NDCGAtK`."""
-    return _evaluate(NDCGAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.NDCGAtK(k, **options), preds, target, mask, reduction)
 
 
 def map_at_k(
@@ -72,7 +64,7 @@ def map_at_k(
     *, reduction: Reduction = "mean", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Mean average precision; see `MAPAtK`."""
-    return _evaluate(MAPAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.MAPAtK(k, **options), preds, target, mask, reduction)
 
 
 def precision_at_k(
@@ -80,7 +72,7 @@ def precision_at_k(
     *, reduction: Reduction = "mean", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Precision within the first k ranks; see `PrecisionAtK`."""
-    return _evaluate(PrecisionAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.PrecisionAtK(k, **options), preds, target, mask, reduction)
 
 
 def recall_at_k(
@@ -88,7 +80,7 @@ def recall_at_k(
     *, reduction: Reduction = "mean", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Recall within the first k ranks; see `RecallAtK`."""
-    return _evaluate(RecallAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.RecallAtK(k, **options), preds, target, mask, reduction)
 
 
 def f1_at_k(
@@ -96,7 +88,7 @@ def f1_at_k(
     *, reduction: Reduction = "mean", **options: Any,
 ) -> Tensor:  # fmt: skip
     """F1 within the first k ranks; see `F1AtK`."""
-    return _evaluate(F1AtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.F1AtK(k, **options), preds, target, mask, reduction)
 
 
 def location_f1(
