@@ -27,8 +27,6 @@ class PopularityBins(torch.nn.Module):
         num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.
 
     Attributes:
-        bin_of: int64 `[C]`, every location's bin.
-        num_bins: the number of bins.
         counts: int64 `[C]`, the argument `train_counts` of `from_counts`, else None.
         by: the argument `by` of `from_counts`, else None.
 

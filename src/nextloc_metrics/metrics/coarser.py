@@ -73,13 +73,12 @@ class Coarser(torch.nn.Module):
         self.register_buffer("_sizes", numbers.bincount(), persistent=False)
 
     def lists(self, preds: Array, repeats: Repeats = "keep") -> Tensor:
-        """Return the parents of lists of ids.
+        """Return the parents of lists of ids `[..., K]`, padded with -1; int64.
 
-        Padding stays. An id that is no location, C + i, becomes P + i, which is no parent (P is the
-        number of parents). So different ids stay different.
+        An id that is no location, C + i, becomes P + i, which is no parent (P is the number of
+        parents). So different ids stay different.
 
         Args:
-            preds: integer `[..., K]`, ids padded with -1.
             repeats: how to treat a parent that is repeated in a list: `"keep"` keeps its rank, and
                 metrics count its first rank; `"once"` removes it, and later parents move up.
 
@@ -102,18 +101,14 @@ class Coarser(torch.nn.Module):
         return found.masked_fill(again, -1).gather(-1, order)
 
     def scores(self, preds: Array, by: By = "max") -> Tensor:
-        """Return the scores of the parents.
+        """Return the scores of the parents `[..., P]` of all locations' scores `[..., C]`.
 
         Sums are computed in float64, in the order of the ids, and rounded once: the same bits for
         any batch size. The memory needed in addition to the result is bounded.
 
         Args:
-            preds: floating `[..., C]`, the scores of all locations.
             by: `"max"`, a parent's score is the score of its best location; `"sum"`, the sum over
-                its locations, for probabilities.
-
-        Returns:
-            `[..., P]`, in the dtype of `preds`.
+                its locations, for probabilities of at least 0.
 
         Example:
             >>> from torch import tensor
@@ -142,12 +137,11 @@ class Coarser(torch.nn.Module):
         return found.view(*scores.shape[:-1], len(self.names))
 
     def target(self, target: Array, several: bool = False) -> Tensor:
-        """Return the parents of relevant locations.
+        """Return the parents of relevant locations, int64, in the shape of `target`.
 
         Ids below 0 stay, so that padding and an `ignore_index` below 0 mean the same as before.
 
         Args:
-            target: integer `[...]`, one id per query; or `[..., M]`, several.
             several: whether the last dimension holds the ids of one query; a repeated parent then
                 becomes -1.
 

@@ -48,12 +48,11 @@ class Grouped(RecordMetric):
         tensor([1.0000,    nan, 0.5000])
 
     With `average="queries"` the standard error is clustered: it comes from the spread of the
-    groups' sums, as for a sample of groups. It needs about twenty groups. With
-    `average="groups"` the standard error comes from the spread of the groups' means. Both intervals
-    use Student's t with G - 1 degrees of freedom for G groups with data; with `average="queries"`
-    and unequal groups they are fewer. For one group with data, the standard error is NaN and the
-    interval is 0 to 1. With `average=None` or `group`, the interval of a group treats its queries
-    as independent.
+    groups' sums, as for a sample of groups, and needs about twenty groups. With `average="groups"`
+    it comes from the spread of the groups' means. Both intervals use Student's t with G - 1 degrees
+    of freedom for G groups with data; with `average="queries"` and unequal groups they are fewer.
+    For one group with data, the standard error is NaN and the interval is 0 to 1. With
+    `average=None` or `group`, the interval of a group treats its queries as independent.
 
     Source: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors for linear regression
     with multi-stage samples", Survey Methodology 28, 2002.

@@ -21,10 +21,10 @@ COUNTED_AS = "LocationTally"
 
 
 class LocationTally(RankingTally):
-    """Base class of `LocationF1`, `LocationPrecision` and `LocationRecall`: the counts.
+    """Counts of true positives TP, decisions P and support S of each location.
 
-    It counts true positives TP, decisions P and support S of each location. In a collection all
-    three classes share one state, for any `average`.
+    In a collection `LocationF1`, `LocationPrecision` and `LocationRecall` share one state, for any
+    `average`.
     """
 
     plot_legend_name = "location"
@@ -147,15 +147,14 @@ class LocationF1(LocationTally):
     S the number whose target is the location (its support), TP the number for which both hold. A
     query without a target is skipped, and one with several is an error. The
     average is over the locations that occur as a decision or a target, as in scikit-learn's
-    `f1_score`. The state is three integers per location.
+    `f1_score`. The state is three integers per location, and in a collection `LocationPrecision`
+    and `LocationRecall` share it.
 
     Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
     the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
     support only. A list whose first id is no location, such as an id that a language model
     invented, is a decision for no location; `"micro"` counts it as one. `num_invented` counts these
     lists.
-
-    Weighting by support lets frequent locations dominate; `"macro"` does not.
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
@@ -184,9 +183,8 @@ class LocationPrecision(LocationTally):
     r"""Precision per location: of the decisions for a location, the share that is correct.
 
     TP / P, and 0 for a location that occurs as a target only. The averages are over the locations
-    that occur, as in scikit-learn's `precision_score` with `zero_division=0`. Decisions, ties and
-    rows without a decision are as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection
-    the two share their state.
+    that occur, as in scikit-learn's `precision_score` with `zero_division=0`. Options and decisions
+    are those of [`LocationF1`][nextloc_metrics.LocationF1].
 
     Example:
         >>> from torch import tensor
@@ -210,8 +208,8 @@ class LocationRecall(LocationTally):
 
     TP / S, and 0 for a location that occurs as a decision only. The averages are over the locations
     that occur, as in scikit-learn's `recall_score` with `zero_division=0`. `"weighted"` and
-    `"micro"` equal the accuracy of the decisions. Decisions, ties and rows without a decision are
-    as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection the two share their state.
+    `"micro"` equal the accuracy of the decisions. Options and decisions are those of
+    [`LocationF1`][nextloc_metrics.LocationF1].
 
     Example:
         >>> from torch import tensor

@@ -47,9 +47,7 @@ class PerQueryScores(BaseMetric):
         metric: the metric whose scores are kept; it is not updated.
 
     Raises:
-        TypeError: `metric` is not the mean of a score.
-        ValueError: in `update`, the shape of the ids differs from the queries; in `update` or
-            `compute`, an id has two different scores.
+        ValueError: in `update` or `compute`, an id has two different scores.
 
     Example:
         >>> from torch import tensor
@@ -86,15 +84,10 @@ class PerQueryScores(BaseMetric):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> None:
-        """Add a batch of queries.
+        """Add a batch of queries; see `RankingMetric.update`.
 
         Args:
-            preds: as for `RankingMetric.update`.
-            target: as for `RankingMetric.update`.
-            mask: as for `RankingMetric.update`.
             query_ids: integer, in the shape of the queries; ids of queries left out are not read.
-            exclude: as for `RankingMetric.update`.
-            exempt_target: as for `RankingMetric.update`.
         """
         record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
         rows = self._score(record, query_ids)
@@ -130,10 +123,7 @@ class PerQueryScores(BaseMetric):
         return self.metric.plot_label
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw a histogram of the scores, or their range at several steps.
-
-        Arguments and result are as for `RankingMetric.plot`.
-        """
+        """Draw a histogram of the scores, or their range at several steps."""
         return plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":

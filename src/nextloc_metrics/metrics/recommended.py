@@ -144,12 +144,9 @@ class RecommendedTally(RankingTally):
 class Coverage(RecommendedTally):
     r"""Coverage: the share of all locations that are recommended to at least one query.
 
-    A location is recommended to a query if it is among the first `k` candidates. The value is the
-    number of distinct recommended locations over `num_locations`. It grows with the number of
-    queries: compare models on the same queries. Without a query it is NaN.
-
-    Ties, NaN, invented ids and which queries count: see
-    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
+    The value grows with the number of queries: compare models on the same queries. Without a query
+    it is NaN. [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally] tells what
+    counts as recommended, and the options.
 
     Example:
         >>> from torch import tensor
@@ -167,11 +164,8 @@ class Coverage(RecommendedTally):
     def compute(self) -> Tensor:
         """Return the share of recommended locations; NaN without a query."""
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
-        return found.masked_fill(self._is_empty, torch.nan).float().to(self.state.device)
-
-    @property
-    def _is_empty(self) -> Tensor:
-        return exact.float64(self.state[-1]) == 0
+        is_empty = exact.float64(self.state[-1]) == 0
+        return found.masked_fill(is_empty, torch.nan).float().to(self.state.device)
 
 
 class Gini(RecommendedTally):
@@ -188,10 +182,9 @@ class Gini(RecommendedTally):
     | `"sample"` | G with D = C - 1 | 1 | WarpRec's `Gini` |
     | `"evenness"` | 1 - G with D = C - 1 | 0 | Elliot's `Gini` |
 
-    Ties, NaN, invented ids and which queries count: see
+    What counts as recommended, and the other options: see
     [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. Without a
-    recommendation the value is NaN. In a collection, metrics with different `definition` share one
-    state.
+    recommendation the value is NaN.
 
     Args:
         definition: `"population"`, `"sample"` or `"evenness"`.
@@ -238,11 +231,9 @@ class AveragePopularity(RecommendedTally):
     `k` candidates of r_c queries and has v_c visits in the training data. Each recommendation has
     the same weight. If every query has `k` recommendations, the value is the mean over queries of
     the mean over their lists, as in RecBole's `AveragePopularity`. The unit is visits, not a
-    fraction. Without a recommendation the value is NaN.
-
-    Ties, NaN, invented ids and which queries count: see
-    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. The value is
-    computed from integers and rounded once; a sum of visits beyond 2^62 raises an `OverflowError`.
+    fraction. Without a recommendation the value is NaN; a sum of visits beyond 2^62 raises an
+    `OverflowError`. What counts as recommended, and the other options: see
+    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Args:
         train_counts: integer `[C]`, the visits of each location in the training data.

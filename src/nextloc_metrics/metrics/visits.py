@@ -47,9 +47,8 @@ class Visits:
     def before(self, check_in: Array, location: Array) -> Tensor:
         """Return whether the user of a check-in visited a location before it, bool `[M]`.
 
-        Args:
-            check_in: integer `[M]`, numbers of check-ins from 0; each gives a user and a time.
-            location: integer `[M]`; -1 and locations without a visit give False.
+        A check-in, a number from 0, gives the user and the time. Locations without a visit, and -1,
+        give False.
         """
         rows = as_tensor("check_in", check_in).cpu().numpy()
         locations = as_tensor("location", location).cpu().numpy()
@@ -80,13 +79,12 @@ class Visits:
 def previously_visited(
     user: Array, location: Array, history: tuple[Array, Array] | None = None
 ) -> Tensor:
-    """Return which check-ins are returns: the user has visited the location before.
+    """Return which check-ins are returns, bool `[N]`: the user has visited the location before.
 
-    Use the result as groups, `groups={"visited": previously_visited(user, location)}`.
+    Use the result as groups, `groups={"visited": previously_visited(user, location)}`. `user` and
+    `location` are those of [`Visits`][nextloc_metrics.Visits].
 
     Args:
-        user: the user of each check-in, integers or text `[N]`.
-        location: the location of each check-in, integers `[N]`.
         history: users and locations of the check-ins that count as earlier visits, such as the
             training data; `user` and `location` then do not count as earlier visits. None for the
             check-ins before each one in the given order.
@@ -210,8 +208,8 @@ def exploration_metrics(
 ) -> RankingCollection:
     """Make a collection: accuracy on returns and on explorations, and the exploration share.
 
-    A return is a visit to a location that the user has visited before; an exploration is a visit to
-    a new location. `update` needs `groups={"visited": previously_visited(user, location)}`. With
+    A return is a visit to a location that the user has visited before, any other visit is an
+    exploration. `update` needs `groups={"visited": previously_visited(user, location)}`. With
     `visits` it also needs `"check_in"`, the number of each query's check-in in `visits`.
 
     Args:
