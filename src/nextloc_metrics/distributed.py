@@ -30,9 +30,8 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
     """A dataset of `(row, is_real)` whose length is a multiple of the number of processes.
 
     The padding repeats rows from the start of the dataset, with `is_real=False`. A
-    `DistributedSampler` then repeats nothing: all processes run the same number of steps, and
-    `mask=is_real` counts each row once. On one process nothing is added. A `DataLoader` collates
-    `is_real` to a bool tensor `[batch size]`.
+    `DistributedSampler` then repeats nothing, and `mask=is_real` counts each row once. On one
+    process nothing is added. A `DataLoader` collates `is_real` to a bool tensor `[batch size]`.
 
     Args:
         dataset: a dataset with a length.
@@ -75,7 +74,7 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
 
 def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = False) -> Tensor:
-    """Return which rows that a `DistributedSampler` gives to a process are not repeated rows.
+    """Return which rows that a `DistributedSampler` gives to a process are not repeated rows, bool.
 
     Row i of process `rank` is row j = i * num_replicas + rank of the (possibly shuffled) dataset.
     It is a repeated row if j >= `num_rows`.
@@ -85,12 +84,6 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
         num_replicas: the number of processes.
         rank: the number of the process, from 0.
         drop_last: True if the sampler leaves rows out instead of repeating rows.
-
-    Returns:
-        bool `[rows of the process]`, False for a repeated row.
-
-    Raises:
-        ValueError: a number is out of range.
 
     Example:
         >>> padding_mask(num_rows=5, num_replicas=2, rank=1)  # rows 1, 3, and row 0 again
@@ -114,15 +107,11 @@ def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> in
     which has no sampler, or rows that are divided without a `DistributedSampler`.
 
     Args:
-        loader: the loader of this process.
         name: the name of the loader, with which the warning begins.
 
     Returns:
         The number of repeated rows, positive, or of rows left out, negative, on all processes.
         Without a `DistributedSampler`, the number on this process. 0 if nothing can be checked.
-
-    Raises:
-        TypeError: `loader` is not a `DataLoader`.
 
     Warns:
         UserWarning: the number is not 0. With a `DistributedSampler`, process 0 alone warns.

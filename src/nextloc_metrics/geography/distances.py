@@ -84,17 +84,16 @@ class AccuracyWithin(_NearTarget):
     r"""Accuracy within the first k ranks and d km: is one of the first k near the target?
 
     The share of queries with at least one of the first `k` candidates at most `km` from the target
-    (`<=`). It equals `AccuracyAtK(k)` with all locations within `km` as relevant locations, but
-    computes distances to the first k candidates only.
+    (`<=`), as `AccuracyAtK(k)` with all locations within `km` as relevant ones. With several
+    relevant locations, the distance to the nearest counts.
 
     Expectation under ties: let the first tied block with a near candidate have `e` candidates, `r`
     of them near, and `m` of its ranks within `k`. The query scores 1 - C(e - r, m) / C(e, m). If
     the block crosses rank k, the metric finds the target's neighbours, which needs SciPy and the
     scores of all candidates.
 
-    A candidate scored NaN takes a rank and is never near. The same holds for an id of a list that
-    is no location. With several relevant locations, the distance to the nearest counts. `update`
-    waits for its device to find the blocks that cross rank k.
+    A candidate scored NaN, or an id of a list that is no location, takes a rank and is never near.
+    `update` waits for its device to find the blocks that cross rank k.
 
     Args:
         locations: the coordinates.
@@ -102,10 +101,8 @@ class AccuracyWithin(_NearTarget):
         k: number of ranks that count.
 
     Raises:
-        TypeError: `locations` is not of class `Locations`.
-        ValueError: `km` or `k` is out of range; in `update`, there are more candidates than
-            locations, a target or a candidate that may be among the first k has NaN as coordinates,
-            or a tied block crosses rank k in a `Ranking` without scores.
+        ValueError: in `update`, a target or a candidate that may be among the first k has NaN as
+            coordinates, or a tied block crosses rank k in a `Ranking` without scores.
 
     Example:
         >>> from torch import tensor
@@ -244,17 +241,14 @@ class DistanceError(_NearTarget):
     confidence interval. `Grouped` and `PerQueryScores` accept it as `metric`; their scores are
     fractions of the largest distance. A quantile is read from a histogram with a bin for 0 and bins
     that are 1 % wide, so its error is at most 0.5 %. In a collection all statistics share one
-    state.
-
-    With several relevant locations, the distance to the nearest counts.
+    state. With several relevant locations, the distance to the nearest counts.
 
     Args:
         locations: the coordinates.
         statistic: `"mean"`, `"median"`, or a quantile between 0 and 1, such as 0.9.
         undecided: for a query without a decision: `"largest"` counts the largest distance;
             `"skip"` leaves the query out.
-        kwargs: `empty_target_action`, `"skip"` or `"error"`; `ignore_index`, `validate_args`, and
-            TorchMetrics' own keyword arguments.
+        kwargs: among others `empty_target_action`, `"skip"` or `"error"`.
 
     Example:
         >>> from torch import tensor

@@ -31,8 +31,7 @@ class Locations(torch.nn.Module):
 
     The distance on the Earth is the haversine formula on a sphere with the mean radius
     R = 6371.0088 km: 2 R asin(c / 2), where c is the length of the straight line between two points
-    on a sphere of radius 1. It differs by at most 0.6 % from the distance on the ellipsoid. The
-    largest is 20,015.2 km. On a plane, distances are Euclidean.
+    on a sphere of radius 1. It differs by at most 0.6 % from the distance on the ellipsoid.
 
     The coordinates move with `.to(device)` and are not part of a `state_dict`. Longitudes that
     differ by 360 degrees are equal, and at a pole all longitudes are equal: such points have the
@@ -49,7 +48,7 @@ class Locations(torch.nn.Module):
         points: float64 `[C, D]`, in three dimensions on a sphere of radius 1, or in km on a plane.
         is_complete: whether no coordinate is NaN.
         is_plane: whether distances are Euclidean.
-        largest: the largest distance in km.
+        largest: the largest distance in km, 20,015.2 on the Earth.
 
     Example:
         >>> from torch import tensor
@@ -91,11 +90,7 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_metres(cls, x: Array, y: Array) -> Locations:
-        """Make locations from coordinates on a plane, such as UTM.
-
-        Args:
-            x: metres `[C]`, or NaN.
-            y: metres `[C]`, or NaN.
+        """Make locations from coordinates on a plane in metres, such as UTM, or NaN.
 
         Example:
             >>> from torch import tensor
@@ -116,13 +111,7 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_cells(cls, column: Array, row: Array, size: float) -> Locations:
-        """Make locations from the cells of a grid; distances are between the centers of cells.
-
-        Args:
-            column: the column of each cell, `[C]`.
-            row: the row of each cell, `[C]`.
-            size: the side of a cell in metres.
-        """
+        """Make locations from the cells of a grid, each of them `size` metres wide."""
         size = check_number("size", size)
         cells = _read_columns(column=column, row=row) * size
         return cls.from_metres(cells[:, 0], cells[:, 1])
@@ -166,9 +155,6 @@ class Locations(torch.nn.Module):
 
         Raises:
             ModuleNotFoundError: SciPy is not installed.
-            TypeError: `target` holds no integers.
-            ValueError: `km` is not a number of at least 0, or a target is no location or has no
-                coordinates.
         """
         ids = as_tensor("target", target)
         if ids.is_floating_point() or ids.dtype == torch.bool:
@@ -199,18 +185,11 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return the neighbours of each location as concatenated rows; cached per `km`.
-
-        Args:
-            km: the largest distance.
+        """Return the neighbours of each location, found by SciPy, as concatenated rows.
 
         Returns:
             The start of each location's row, int64 `[C + 1]`, and the rows, int64 `[L]`: ids in
             rising order, with the location itself. The row of an id without coordinates is empty.
-
-        Raises:
-            ModuleNotFoundError: SciPy is not installed.
-            ValueError: `km` is not a number of at least 0.
         """
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
@@ -243,13 +222,9 @@ class Locations(torch.nn.Module):
         return starts, second[order]
 
     def check_known(self, name: str, ids: Tensor, remedy: str, rows: Tensor | None = None) -> None:
-        """Raise if an id has no coordinates.
+        """Raise if an id has no coordinates; ids below 0 or without an entry are not checked.
 
-        Args:
-            name: the argument that holds the ids.
-            ids: int64 `[N, M]`; those below 0 or without an entry are not checked.
-            remedy: the end of the message.
-            rows: the number of each row in the batch, `[N]`; None for 0 to N - 1.
+        The message names the argument, the query (`rows`; None for 0 to N - 1) and the remedy.
         """
         if self.is_complete:
             return

@@ -48,9 +48,6 @@ class TrainerMetrics:
         causal: whether the logits of a step predict the label of the next step, as in a causal
             language model: the logits of the last step and the label of the first are left out.
 
-    Raises:
-        TypeError: `metrics` is neither a `RankingCollection` nor a metric of this library.
-
     Example:
         >>> from types import SimpleNamespace
         >>> from torch import tensor

@@ -46,10 +46,6 @@ def score(
     Returns:
         The value; for a collection, the values by name.
 
-    Raises:
-        TypeError: a metric has several values.
-        ValueError: `labels` repeat, or their number differs from the columns of `y_score`.
-
     Example:
         >>> from sklearn.metrics import make_scorer
         >>> from nextloc_metrics import MRR
@@ -105,10 +101,8 @@ class RankingScorer:
     `refit="mrr"`, `GridSearchCV` accept.
 
     Args:
-        metric: a metric or a `RankingCollection`. Each call updates a copy.
-
-    Raises:
-        ValueError: smaller values of the metric are better; scikit-learn maximizes.
+        metric: a metric or a `RankingCollection`, of which each call updates a copy. Higher values
+            must be better, because scikit-learn maximizes.
 
     Example:
         >>> from sklearn.dummy import DummyClassifier
@@ -135,16 +129,10 @@ class RankingScorer:
                 )
 
     def __call__(self, estimator: Any, features: Any, y_true: Any) -> Score:
-        """Return the metric of a fitted classifier on these samples.
+        """Return the metric of a fitted classifier, or a pipeline that ends in one.
 
-        Args:
-            estimator: a fitted classifier, or a pipeline that ends in one.
-            features: the samples.
-            y_true: the labels of the samples.
-
-        Raises:
-            ValueError: `decision_function` does not have one column per class, as in
-                `SVC(decision_function_shape="ovo")`.
+        `decision_function` must have one column per class, unlike
+        `SVC(decision_function_shape="ovo")`.
         """
         scores_of = getattr(estimator, "predict_proba", None) or estimator.decision_function
         return score(

@@ -39,8 +39,7 @@ class DecileMetric(RankingTally):
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
 
     Raises:
-        ValueError: an option is out of range; in `update`, a relevant id or a candidate with a
-            score is not in `bins`.
+        ValueError: in `update`, a relevant id or a candidate with a score is not in `bins`.
     """
 
     plot_legend_name = "popularity decile (1 = rarest)"
@@ -190,9 +189,7 @@ class DecileScore(DecileMetric):
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
         """Return float64 `[R]`, one score in [0, 1] per row; a row is one bin of one query.
 
-        Args:
-            ranking: per row, the ranks of the bin's relevant locations in the bin's own list.
-            predictions: int64 `[R]`, the length of the bin's own list.
+        `ranking` and `predictions` are those of `split_by_bin`.
         """
 
     def empty_tally(self) -> Tensor:
