@@ -262,6 +262,8 @@ class DistanceError(_NearTarget):
     higher_is_better = False
     plot_upper_bound = None
     of_decision = True
+    unit = "km"
+    needs = Needs(top=1)  # the decision, and whether it is tied
     computed_options = frozenset({"statistic"})
     score_many = staticmethod(MeanMetric.score_many)
 
@@ -285,24 +287,11 @@ class DistanceError(_NearTarget):
                 f"a target, got {short(kwargs['empty_target_action'])}."
             )
         super().__init__(
-            locations=check_locations(locations),
-            statistic=statistic,
-            undecided=undecided,
-            **kwargs,
+            locations=check_locations(locations), statistic=statistic, undecided=undecided, **kwargs
         )
 
     statistic: Literal["mean", "median"] | float
     undecided: Undecided
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision; whether it is tied is counted."""
-        return Needs(top=1)
-
-    @property
-    def unit(self) -> str:
-        """The unit of values, km."""
-        return "km"
 
     @property
     def scale(self) -> float:

@@ -114,7 +114,6 @@ class NDCGAtK(_CutAtK):
     block, as in scikit-learn's `ndcg_score`.
 
     Args:
-        k: how many ranks count, a positive integer.
         gain: `"linear"`, the relevance; `"exponential"`, 2^relevance - 1. Both are equal for
             relevance 0 and 1.
         ideal: the divisor. `"truncated"`: the DCG of the min(n, k) highest gains, of n relevant
@@ -162,7 +161,6 @@ class MAPAtK(_CutAtK):
     reciprocal rank, and 0 beyond rank `k`.
 
     Args:
-        k: how many ranks count, a positive integer.
         normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"`
             divides by n, as trec_eval, ranx and rax do. (torchmetrics divides by the number of
             hits: one hit of ten relevant locations, at rank 1, scores 1 there.)
@@ -194,7 +192,6 @@ class PrecisionAtK(_CutAtK):
     r"""Precision within the first k ranks: hits / k.
 
     Args:
-        k: how many ranks count, a positive integer.
         denominator: `"k"`: divide by k, even if a list is shorter. `"retrieved"`: divide by
             min(k, list length); the length is the number of ids without padding, or of scores
             above -inf.
@@ -229,7 +226,6 @@ class RecallAtK(_CutAtK):
     r"""Recall within the first k ranks: hits / n, for n relevant locations.
 
     Args:
-        k: how many ranks count, a positive integer.
         normalized: True divides by min(n, k), so that a perfect list scores 1 if n > k.
 
     Example:
@@ -261,7 +257,6 @@ class F1AtK(_CutAtK):
     mean over locations: [`LocationF1`][nextloc_metrics.LocationF1].
 
     Args:
-        k: how many ranks count, a positive integer.
         average: `"queries"`, the mean of every query's F1; `"pooled"`, one F1 from the hits, k and
             n, each summed over all queries (not with `empty_target_action="pos"`).
 

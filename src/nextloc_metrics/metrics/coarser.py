@@ -109,12 +109,6 @@ class Coarser(torch.nn.Module):
         Args:
             by: `"max"`, a parent's score is the score of its best location; `"sum"`, the sum over
                 its locations, for probabilities of at least 0.
-
-        Example:
-            >>> from torch import tensor
-            >>> coarser = Coarser(["food", "work", "food", "home"])
-            >>> coarser.scores(tensor([[0.3, 0.4, 0.2, 0.1]]))
-            tensor([[0.3000, 0.1000, 0.4000]])
         """
         check_choice("by", by, By)
         scores = as_tensor("preds", preds)

@@ -226,8 +226,7 @@ class DecileScore(DecileMetric):
 
     @property
     def _has_means(self) -> bool:
-        kind = type(self)  # a subclass may compute other values
-        return kind.compute is DecileMetric.compute and kind.values is DecileScore.values
+        return not self.overrides(DecileScore, "compute", "values")
 
     def estimate(self) -> intervals.Estimate:
         """Return the mean of every bin or of `decile`, with its standard error."""
@@ -252,14 +251,6 @@ class DecileScore(DecileMetric):
         """Return `(lower, upper)` for every bin's value by name, or for that of `decile`.
 
         The queries of a bin count as independent. The bounds are NaN for a bin without data.
-
-        Example:
-            >>> from torch import tensor
-            >>> from nextloc_metrics import DecileNDCG, PopularityBins
-            >>> ndcg = DecileNDCG(PopularityBins([2, 1]), k=1)
-            >>> ndcg.update(tensor([[0]] * 30 + [[-1]] * 70), tensor([0] * 100))
-            >>> ndcg.interval()["ndcg_at_1_decile_2"]  # Wilson's interval of 30 in 100
-            (tensor(0.2189), tensor(0.3958))
         """
         low, high = super().interval(confidence)
         if self.decile is not None:
@@ -327,9 +318,6 @@ class DecileNDCG(DecileAtK, DecileScore):
     The ideal DCG has the min(k, n) highest gains of the query's n relevant locations in the bin.
     Skipped queries, empty lists and ties are as for
     [`DecilePrecision`][nextloc_metrics.DecilePrecision].
-
-    Args:
-        k: how many ranks of a bin's own list count.
 
     Example:
         >>> from torch import tensor

@@ -15,9 +15,12 @@ from nextloc_metrics.arguments.record import Record
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_mean
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.means import exact, intervals
-from nextloc_metrics.ranking.needs import Needs
 
 Average = Literal["groups", "queries"]
+
+
+def _of_metric(name: str) -> Any:
+    return property(lambda grouped: getattr(grouped.metric, name))
 
 
 class Grouped(RecordMetric):
@@ -113,35 +116,12 @@ class Grouped(RecordMetric):
     by: str | None
     labels: GroupLabels | None
 
-    @property
-    def record(self) -> type[Record]:  # type: ignore[override]
-        """The `record` of `metric`."""
-        return self.metric.record
-
-    @property
-    def needs(self) -> Needs:
-        """The `needs` of `metric`."""
-        return self.metric.needs
-
-    @property
-    def scale(self) -> float:
-        """The `scale` of `metric`."""
-        return self.metric.scale
-
-    @property
-    def unit(self) -> str:
-        """The `unit` of `metric`."""
-        return self.metric.unit
-
-    @property
-    def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """The `higher_is_better` of `metric`."""
-        return self.metric.higher_is_better
-
-    @property
-    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """The `plot_upper_bound` of `metric`."""
-        return self.metric.plot_upper_bound
+    record = _of_metric("record")
+    needs = _of_metric("needs")
+    scale: float = _of_metric("scale")
+    unit = _of_metric("unit")
+    higher_is_better = _of_metric("higher_is_better")
+    plot_upper_bound = _of_metric("plot_upper_bound")
 
     def check(self, record: Record) -> None:
         """Raise if this metric cannot be updated with the record."""
@@ -176,13 +156,11 @@ class Grouped(RecordMetric):
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Tensor]:
         """Return the exact sums of the scores per group."""
-        return [
-            metric._sum(own, counted, record) for metric, own in zip(metrics, scores, strict=True)
-        ]
-
-    def _sum(self, scores: Tensor, counted: Tensor, record: Record) -> Tensor:
-        groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
-        return exact.tally_by(groups, self.num_groups, scores, counted).to(record.device)
+        sums = []
+        for metric, own in zip(metrics, scores, strict=True):
+            groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
+            sums.append(exact.tally_by(groups, metric.num_groups, own, counted).to(record.device))
+        return sums
 
     @property
     def group_names(self) -> list[str]:

@@ -29,6 +29,7 @@ class LocationTally(RankingTally):
 
     plot_legend_name = "location"
     computed_options = frozenset({"average"})
+    needs = Needs(best=True)  # the decision
 
     num_locations: int
     average: Average | None
@@ -50,11 +51,6 @@ class LocationTally(RankingTally):
     @abstractmethod
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         """Return the divisor of the true positives, float64."""
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision."""
-        return Needs(best=True)
 
     @property
     def plot_label(self) -> str:

@@ -90,8 +90,7 @@ class PerQueryScores(BaseMetric):
             query_ids: integer, in the shape of the queries; ids of queries left out are not read.
         """
         record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
-        rows = self._score(record, query_ids)
-        getattr(self, self.state_name).append(rows)
+        getattr(self, self.state_name).append(self._score(record, query_ids))
 
     @torch.jit.unused
     @outside_graphs
@@ -101,12 +100,10 @@ class PerQueryScores(BaseMetric):
         target: Array | None = None,
         mask: Array | None = None,
         query_ids: Array | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
+        **exclusion: Any,
     ) -> Any:
         """Add a batch of queries and return the scores of this batch."""
-        record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        record = self.metric.read(preds, target, mask, **exclusion)
         self._score(record, query_ids)
         return super().forward(record, query_ids=query_ids)
 

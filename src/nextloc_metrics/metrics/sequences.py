@@ -38,17 +38,14 @@ class SequenceAccuracy(MeanMetric, RankingTally):
         (tensor(0.5000), tensor(1.))
     """
 
+    needs = Needs(best=True)  # the decision
+
     def __init__(self, first: int | None = None, **kwargs: Any) -> None:
         if first is not None:
             check_positive("first", first)
         super().__init__(first=first, **kwargs)
 
     first: int | None
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision."""
-        return Needs(best=True)
 
     @property
     def plot_label(self) -> str:

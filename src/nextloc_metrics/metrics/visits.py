@@ -132,6 +132,7 @@ class NewDecision(RankingMetric):
 
     higher_is_better = None
     of_decision = True
+    needs = Needs(best=True)  # the decision
 
     def __init__(self, visits: Visits, **kwargs: Any) -> None:
         if not isinstance(visits, Visits):
@@ -139,11 +140,6 @@ class NewDecision(RankingMetric):
         super().__init__(visits=visits, **kwargs)
 
     visits: Visits
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision."""
-        return Needs(best=True)
 
     def check(self, ranking: Ranking) -> None:
         """Raise if the check-in of a query is missing or out of range."""
