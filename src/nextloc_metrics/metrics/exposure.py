@@ -71,13 +71,13 @@ class DecileCoverage(DecileAtK):
     A location is predicted correctly if, for a query to which it is relevant, it is within the
     first `k` candidates of its own bin. `"overall"` is the value of all bins together.
 
-    Ties: a location in a tied block counts if all of the block is within the first `k`.
+    Ties: a location in a tied block counts if all of the block is within the first `k`. `decile`
+    may also be `"overall"`.
 
     Args:
         k: how many ranks of a bin's own list count.
         denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
             locations that have a bin (`unmapped` is then NaN and not part of the overall value).
-        decile: may also be `"overall"`.
 
     Example:
         >>> from torch import tensor
