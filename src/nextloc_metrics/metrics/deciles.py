@@ -177,7 +177,10 @@ class DecileAtK(DecileMetric):
 
 
 class DecileScore(DecileMetric):
-    """The mean of a score for every bin, over the queries with a relevant location in the bin."""
+    """The mean of a score for every bin, over the queries with a relevant location in the bin.
+
+    `ties` is that of [`RankingMetric`][nextloc_metrics.RankingMetric].
+    """
 
     ties: Ties
 

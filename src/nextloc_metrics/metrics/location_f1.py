@@ -21,7 +21,7 @@ COUNTED_AS = "LocationTally"
 
 
 class LocationTally(RankingTally):
-    """Counts of true positives TP, decisions P and support S of each location.
+    """Counts of true positives TP, decisions P and support S of each of `num_locations`.
 
     In a collection `LocationF1`, `LocationPrecision` and `LocationRecall` share one state, for any
     `average`.
