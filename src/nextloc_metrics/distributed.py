@@ -1,8 +1,7 @@
 """Evaluation on several processes: each row counts once.
 
-A `DistributedSampler` repeats rows if the processes cannot get equally many, and metrics count
-the repeated rows again: 21 rows on 2 processes become 22. Lightning adds this sampler
-automatically. The remedy: wrap the dataset in a `PaddedDataset` and pass the mask to the metrics.
+A `DistributedSampler`, which Lightning adds, repeats rows if the processes cannot get equally many,
+and metrics count them again: 21 rows on 2 processes become 22. The remedy is a `PaddedDataset`.
 
     loader = DataLoader(PaddedDataset(dataset), batch_size=64)
     ...
@@ -34,7 +33,6 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
     process nothing is added. A `DataLoader` collates `is_real` to a bool tensor `[batch size]`.
 
     Args:
-        dataset: a dataset with a length.
         num_replicas: the number of processes. None takes the size of the default process group
             each time the length is computed.
 
@@ -80,9 +78,6 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
     It is a repeated row if j >= `num_rows`.
 
     Args:
-        num_rows: the length of the dataset.
-        num_replicas: the number of processes.
-        rank: the number of the process, from 0.
         drop_last: True if the sampler leaves rows out instead of repeating rows.
 
     Example:
@@ -102,9 +97,8 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
 def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> int:
     """Warn if the processes together read rows of a dataset twice or leave rows out.
 
-    The check reads lengths and options, never a row. It covers a `DistributedSampler` that repeats
-    rows or drops them, and `drop_last=True` of the loader. It cannot check an `IterableDataset`,
-    which has no sampler, or rows that are divided without a `DistributedSampler`.
+    The check reads lengths and options, never a row. It cannot check an `IterableDataset`, which
+    has no sampler, or rows that are divided without a `DistributedSampler`.
 
     Args:
         name: the name of the loader, with which the warning begins.

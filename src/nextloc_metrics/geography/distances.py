@@ -235,13 +235,13 @@ class DistanceError(_NearTarget):
     The decision is the best candidate (if tied, the lowest id), as for
     [`LocationF1`][nextloc_metrics.LocationF1]; `num_tied` counts the tied decisions. A row with a
     NaN, an empty list or a first id that is no location has no decision: it counts as the largest
-    distance (20,015.2 km on the Earth), and `num_undecided` counts these rows.
+    distance (20,015.2 km on the Earth), and `num_undecided` counts these rows. With several
+    relevant locations, the distance to the nearest counts.
 
     The sum for the mean is exact, with distances in steps of 5 mm on the Earth. The mean has a
-    confidence interval. `Grouped` and `PerQueryScores` accept it as `metric`; their scores are
-    fractions of the largest distance. A quantile is read from a histogram with a bin for 0 and bins
-    that are 1 % wide, so its error is at most 0.5 %. In a collection all statistics share one
-    state. With several relevant locations, the distance to the nearest counts.
+    confidence interval; its scores are fractions of the largest distance. A quantile is read from a
+    histogram with a bin for 0 and bins that are 1 % wide, so its error is at most 0.5 %. In a
+    collection all statistics share one state.
 
     Args:
         locations: the coordinates.
@@ -355,9 +355,7 @@ class DistanceError(_NearTarget):
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return the cumulative distribution of distances over the queries of all processes.
 
-        Returns:
-            The upper ends of the bins up to the last bin with a query, km, float64, and the share
-            of queries up to each end, float64.
+        It is the upper end of every bin up to the last query, in km, and the share of queries below.
         """
         counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0

@@ -90,14 +90,7 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_metres(cls, x: Array, y: Array) -> Locations:
-        """Make locations from coordinates on a plane in metres, such as UTM, or NaN.
-
-        Example:
-            >>> from torch import tensor
-            >>> locations = Locations.from_metres([0, 3000], [0, 4000])
-            >>> locations.distance(tensor([0]), tensor([1]))  # km
-            tensor([5.], dtype=torch.float64)
-        """
+        """Make locations from coordinates on a plane in metres, such as UTM, or NaN."""
         made = cls([0.0], [0.0])
         made._set(_read_columns(x=x, y=y) / 1000, is_plane=True)
         return made

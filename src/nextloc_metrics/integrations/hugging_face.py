@@ -33,9 +33,8 @@ class TrainerMetrics:
 
     Without `batch_eval_metrics` the Trainer keeps all logits of an evaluation in memory and calls
     the object once. With `TrainingArguments(batch_eval_metrics=True)` the Trainer calls it for each
-    batch, with `compute_result=True` for the last one. The values have the same bits. The metrics
-    are reset after the last batch and after an error, so one object serves any number of
-    evaluations in turn.
+    batch, with `compute_result=True` for the last one. The values have the same bits. One object
+    serves any number of evaluations in turn.
 
     Labels of -100 are left out: labels that the model sets, and the Trainer's padding. Of a tuple
     of predictions, such as logits and hidden states, the first is ranked.
@@ -57,15 +56,6 @@ class TrainerMetrics:
         >>> labels = tensor([1, 1, -100])  # ranks 1 and 2, and a query that is left out
         >>> compute_metrics(SimpleNamespace(predictions=logits, label_ids=labels))
         {'MRR': 0.75}
-
-        Batch by batch:
-
-        >>> first = SimpleNamespace(predictions=logits[:1], label_ids=labels[:1])
-        >>> rest = SimpleNamespace(predictions=logits[1:], label_ids=labels[1:])
-        >>> compute_metrics(first, compute_result=False)
-        {}
-        >>> compute_metrics(rest, compute_result=True)
-        {'MRR': 0.75}
     """
 
     def __init__(self, metrics: RankingCollection | RecordMetric, *, causal: bool = False) -> None:
@@ -83,17 +73,15 @@ class TrainerMetrics:
             member.sync_on_compute = member._to_sync = False
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, Any]:
-        """Add a batch, and return the values if it is the last one.
+        """Add a batch, and return the values if it is the last one (`compute_result`), else {}.
 
         Args:
             prediction: as `predictions`, logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`;
                 as `label_ids`, one id per query `[N]` or `[N, T]`, or several `[N, M]`. NumPy
                 arrays, tensors, or lists of batches (from `eval_do_concat_batches=False`).
-            compute_result: whether this is the last batch.
 
         Returns:
-            The values as floats by metric name, or a list of floats for a metric with several
-            values, such as `LocationF1(average=None)`; an empty dict before the last batch.
+            The values by name: floats, or lists of floats for a metric with several values.
         """
         is_over = True
         try:

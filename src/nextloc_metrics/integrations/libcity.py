@@ -28,8 +28,7 @@ class ExactEvaluator:
     """An evaluator for LibCity with exact ties, in place of its `TrajLocPredEvaluator`.
 
     Options, batches, result keys and the result file are as in LibCity; the values are those of
-    [`libcity_metrics`][nextloc_metrics.libcity_metrics]. `collection.table(intervals=True)` adds
-    confidence intervals.
+    [`libcity_metrics`][nextloc_metrics.libcity_metrics].
 
     Args:
         config: `config["metrics"]`, a list of `"Precision"`, `"Recall"`, `"F1"`, `"MRR"`, `"MAP"`

@@ -26,10 +26,9 @@ def score(
 ) -> Score:
     """Rank the labels by a classifier's scores, and return the metric of the true labels.
 
-    Pass the function to `sklearn.metrics.make_scorer`. It needs the labels of the columns, which
-    scikit-learn does not pass. If they differ between folds, use
-    [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer], which reads them
-    from the classifier.
+    Pass the function to `sklearn.metrics.make_scorer`, with the labels of the columns. If they
+    differ between folds, use
+    [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer].
 
     A true label that is not among `labels` is a miss, as the classifier cannot predict it. It gets
     the id `len(labels)`, so `LocationF1` needs `num_locations=len(labels) + 1`.
@@ -38,13 +37,10 @@ def score(
         y_true: the true labels `[N]`, numbers or text.
         y_score: a score for each label, `[N, C]`; or, as scikit-learn returns for two labels, the
             score of the second label `[N]`.
-        metric: a metric or a `RankingCollection`. The function updates a copy.
+        metric: a metric or, for a dict of values, a `RankingCollection`. It updates a copy.
         labels: the labels of the columns, such as `classifier.classes_`.
         threshold: for scores `[N]`, the score above which the second label ranks first: 0.5 for
             `predict_proba`, 0 for `decision_function`.
-
-    Returns:
-        The value; for a collection, the values by name.
 
     Example:
         >>> from sklearn.metrics import make_scorer

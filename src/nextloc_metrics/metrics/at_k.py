@@ -287,11 +287,7 @@ class F1AtK(_CutAtK):
         return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
 
     def empty_tally(self) -> Tensor:
-        """Return the zero state; pooled: hits, relevant locations, queries, fractions of hits.
-
-        Expected hits are stored as an integer part and a fraction in units of 2^-32, which cannot
-        overflow. The number of ranks within `k` follows from the number of queries.
-        """
+        """Return the zero state; pooled: whole hits, relevant locations, queries, parts of hits."""
         size = 3 if self.average == "queries" else 4
         return torch.zeros(size, dtype=torch.int64)
 
@@ -305,6 +301,7 @@ class F1AtK(_CutAtK):
         """Sum the F1 scores; pooled, sum the hits and their divisors."""
         if self.average == "queries":
             return super().tally(ranking)
+        # expected hits are an integer part and a fraction in units of 2^-32: they cannot overflow
         hits = scoring.hits(ranking.break_ties(self.ties), self.k)
         counted = counted_queries(ranking, self.empty_target_action)
         share = hits / ranking.num_relevant.clamp(min=1)

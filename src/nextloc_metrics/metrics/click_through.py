@@ -106,10 +106,9 @@ class LogLoss(MeanMetric):
 
     Lower is better. Probabilities are clipped to [eps, 1 - eps] with the eps of their dtype, as
     scikit-learn does: a certain mistake costs 36.0 in float64, 15.9 in float32, 4.9 in bfloat16.
-    Each loss is rounded to 2^-32 of the largest loss and the sum is an integer, so the value has
-    the same bits for any batch size and number of processes. Without data the value is NaN.
-
-    With `validate_args=False`, a NaN counts as a certain mistake and other values are clipped.
+    Each loss is rounded to 2^-32 of the largest loss, so that the sum is exact. Without data the
+    value is NaN. With `validate_args=False`, a NaN counts as a certain mistake and other values are
+    clipped.
 
     Example:
         >>> from torch import tensor
@@ -161,11 +160,7 @@ def _joined(batches: Tensor | list[Tensor]) -> Tensor:
 
 
 class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
-    """torchmetrics' `BinaryMatthewsCorrCoef`, but 0 for 0 / 0, as in scikit-learn.
-
-    If only one label occurs or is predicted, torchmetrics returns a limit instead: 0.55 for a model
-    that never predicts a click, when 3 of 100 items are clicked.
-    """
+    """torchmetrics' `BinaryMatthewsCorrCoef`, but 0 for 0 / 0, as in scikit-learn."""
 
     def compute(self) -> Tensor:
         """Return the correlation of predicted and true labels."""

@@ -85,10 +85,9 @@ class Coarser(torch.nn.Module):
         Example:
             >>> from torch import tensor
             >>> coarser = Coarser(["food", "work", "food", "home"])
-            >>> coarser.lists(tensor([[0, 2, 1, -1]]))
-            tensor([[ 0,  0,  2, -1]])
-            >>> coarser.lists(tensor([[0, 2, 1, -1]]), repeats="once")
-            tensor([[ 0,  2, -1, -1]])
+            >>> lists = tensor([[0, 2, 1, -1]])
+            >>> coarser.lists(lists), coarser.lists(lists, repeats="once")
+            (tensor([[ 0,  0,  2, -1]]), tensor([[ 0,  2, -1, -1]]))
         """
         check_choice("repeats", repeats, Repeats)
         found = self._parents("preds", preds)

@@ -77,10 +77,10 @@ class Grouped(RecordMetric):
         check_mean(metric)
         if labels is not None and not isinstance(labels, GroupLabels):
             labels = GroupLabels(labels)
-        if num_groups is None and labels is not None:
-            num_groups = len(labels)
         if num_groups is None:
-            raise ValueError("`num_groups` must be given if there are no `labels`.")
+            if labels is None:
+                raise ValueError("`num_groups` must be given if there are no `labels`.")
+            num_groups = len(labels)
         num_groups = check_positive("num_groups", num_groups, LARGEST_STATE)
         if labels is not None and len(labels) != num_groups:
             raise ValueError(

@@ -85,7 +85,7 @@ class LocationTally(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of each location."""
-        target, decided = self._decisions(ranking)
+        target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
         width = self.num_locations + 1
         # each query adds to one cell per row; the last cell takes what does not count
         decided = torch.where(target >= 0, decided.clamp(max=self.num_locations), -1)
@@ -98,7 +98,7 @@ class LocationTally(RankingTally):
     @property
     def one_pass(self) -> int | None:
         """The number of locations; None if a subclass overrides how a batch is tallied."""
-        own = self.overrides(LocationTally, "_decisions", "tally", "tallies", "check")
+        own = self.overrides(LocationTally, "tally", "tallies", "check")
         return None if own else self.num_locations
 
     def compute(self) -> Tensor:
@@ -129,11 +129,6 @@ class LocationTally(RankingTally):
     def num_invented(self) -> int:
         """The number of lists in this process whose first id is no location."""
         return int(self.state[1, self.num_locations])
-
-    @staticmethod
-    def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the target and the best candidate of each query, -1 for none."""
-        return ranking.relevant[:, 0], ranking.best
 
 
 class LocationF1(LocationTally):

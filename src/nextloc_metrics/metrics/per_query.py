@@ -40,14 +40,12 @@ class PerQueryScores(BaseMetric):
 
     Each query has an id of your choice, such as its row in the test set: the same id for all
     models, and different ids on different processes. `compute` joins the processes; an id that
-    several processes hold, because a sampler repeats rows, counts once. A query that the metric
-    leaves out has no score. The state is 16 bytes per query.
+    several processes hold, because a sampler repeats rows, counts once, and an id with two
+    different scores is an error. A query that the metric leaves out has no score. The state is 16
+    bytes per query.
 
     Args:
         metric: the metric whose scores are kept; it is not updated.
-
-    Raises:
-        ValueError: in `update` or `compute`, an id has two different scores.
 
     Example:
         >>> from torch import tensor

@@ -117,15 +117,15 @@ def recommendation_metrics(
     check_separator(separator)
     members: dict[str, RecordMetric] = {}
     for cut in cut_offs(k):
-        at_cut = {
-            "precision": at_k.PrecisionAtK(cut, **kwargs),
-            "recall": at_k.RecallAtK(cut, **kwargs),
-            "hit_rate": at_k.HitRateAtK(cut, **kwargs),
-            "mrr": at_k.MRR(cut, **kwargs),
-            "map": at_k.MAPAtK(cut, **kwargs),
-            "ndcg": at_k.NDCGAtK(cut, gain=gain, **kwargs),
+        end = f"{separator}{cut}"
+        members |= {
+            f"precision{end}": at_k.PrecisionAtK(cut, **kwargs),
+            f"recall{end}": at_k.RecallAtK(cut, **kwargs),
+            f"hit_rate{end}": at_k.HitRateAtK(cut, **kwargs),
+            f"mrr{end}": at_k.MRR(cut, **kwargs),
+            f"map{end}": at_k.MAPAtK(cut, **kwargs),
+            f"ndcg{end}": at_k.NDCGAtK(cut, gain=gain, **kwargs),
         }
-        members.update({f"{name}{separator}{cut}": metric for name, metric in at_cut.items()})
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
@@ -145,15 +145,13 @@ def libcity_metrics(
     - `MRR@k` = the mean of 1 / rank, 0 beyond k; `MAP@k` is the same number;
     - `NDCG@k` = the mean of 1 / log2(rank + 1), 0 beyond k: the ideal DCG is 1.
 
-    `TrajLocPredEvaluator` ranks by `torch.topk`, which orders ties arbitrarily; here ties count as
-    their expectation. To use its order, pass its lists: `scores.topk(max(k)).indices`. A relevant
-    location scored NaN is a miss here, but has rank 1 in `torch.topk`.
+    `TrajLocPredEvaluator` ranks by `torch.topk`, which orders ties arbitrarily and puts NaN first;
+    here ties count as their expectation, and a relevant location scored NaN is a miss. To use its
+    order, pass its lists: `scores.topk(max(k)).indices`. docs/conventions.md has a difference of a
+    last batch with sampled candidates.
 
-    With sampled candidates LibCity counts a last batch with fewer queries as a full batch, so that
-    its values are lower by the factor queries / (batches x batch size); see docs/conventions.md.
-
-    The keys are those of the evaluator, such as `Precision@5`. MLflow refuses `@`;
-    `recommendation_metrics` has the same values, except F1, under names that every tracker accepts.
+    The keys are those of the evaluator. MLflow refuses `@`; `recommendation_metrics` has the same
+    values, except F1, under names that every tracker accepts.
 
     Example:
         >>> from torch import tensor
@@ -170,17 +168,16 @@ def libcity_metrics(
 
     Source: J. Wang et al., "LibCity: An Open Library for Traffic Prediction", SIGSPATIAL 2021.
     """
-    makers: dict[str, Callable[..., RecordMetric]] = {
-        "Precision": at_k.PrecisionAtK,
-        "Recall": at_k.RecallAtK,
-        "F1": partial(at_k.F1AtK, average="pooled"),
-        "MRR": at_k.MRR,
-        "MAP": at_k.MAPAtK,
-        "NDCG": at_k.NDCGAtK,
-    }
-    members: dict[str, RecordMetric] = {
-        f"{name}@{cut}": make(cut, **kwargs) for cut in cut_offs(k) for name, make in makers.items()
-    }
+    members: dict[str, RecordMetric] = {}
+    for cut in cut_offs(k):
+        members |= {
+            f"Precision@{cut}": at_k.PrecisionAtK(cut, **kwargs),
+            f"Recall@{cut}": at_k.RecallAtK(cut, **kwargs),
+            f"F1@{cut}": at_k.F1AtK(cut, "pooled", **kwargs),
+            f"MRR@{cut}": at_k.MRR(cut, **kwargs),
+            f"MAP@{cut}": at_k.MAPAtK(cut, **kwargs),
+            f"NDCG@{cut}": at_k.NDCGAtK(cut, **kwargs),
+        }
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
@@ -283,9 +280,7 @@ def decile_metrics(
     members: dict[str, RecordMetric] = {}
     for make in makers:
         whole = make(**kwargs)
-        members.update(
-            {whole.key(decile): make(decile=decile, **kwargs) for decile in whole.deciles(bins)}
-        )
+        members |= {whole.key(one): make(decile=one, **kwargs) for one in whole.deciles(bins)}
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 

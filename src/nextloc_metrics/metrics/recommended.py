@@ -42,7 +42,7 @@ class RecommendedTally(RankingTally):
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
-        k: number of ranks that count.
+        k: how many ranks count.
     """
 
     def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
@@ -173,8 +173,7 @@ class Gini(RecommendedTally):
 
     Let r_1 <= ... <= r_C be the numbers of times that the C locations are among the first `k`
     candidates, in rising order with zeros. G is the sum over i = 1..C of (2 i - C - 1) r_i, divided
-    by D times the sum of all r_i. G is 0 if all locations are recommended equally often. Libraries
-    use different D:
+    by D times the sum of all r_i: 0 if all are recommended equally often. Libraries differ in D:
 
     | `definition` | value | all recommendations for one location | same as |
     |---|---|---|---|

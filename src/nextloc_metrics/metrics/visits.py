@@ -209,7 +209,6 @@ def exploration_metrics(
     `visits` it also needs `"check_in"`, the number of each query's check-in in `visits`.
 
     Args:
-        k: one or several cut-offs of the accuracy.
         visits: all check-ins. They add the share of decisions that are a new location: of queries
             with a new target (`new_on_explorations`) and of the others (`new_on_returns`).
 
