@@ -95,7 +95,7 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
 
 
 def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> int:
-    """Warn if the processes together read rows of a dataset twice or leave rows out.
+    """Warn, on process 0, if the processes together read rows of a dataset twice or leave rows out.
 
     The check reads lengths and options, never a row. It cannot check an `IterableDataset`, which
     has no sampler, or rows that are divided without a `DistributedSampler`.
@@ -106,9 +106,6 @@ def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> in
     Returns:
         The number of repeated rows, positive, or of rows left out, negative, on all processes.
         Without a `DistributedSampler`, the number on this process. 0 if nothing can be checked.
-
-    Warns:
-        UserWarning: the number is not 0. With a `DistributedSampler`, process 0 alone warns.
 
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler

@@ -353,10 +353,7 @@ class DistanceError(_NearTarget):
         return torch.tensor(km, dtype=torch.float32, device=self.state.device)
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
-        """Return the cumulative distribution of distances over the queries of all processes.
-
-        It is the upper end of every bin up to the last query, in km, and the share of queries below.
-        """
+        """Return ends of bins in km, and the share of all processes' queries up to each of them."""
         counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
         bins = torch.arange(last + 1, dtype=torch.float64)

@@ -139,12 +139,11 @@ class Locations(torch.nn.Module):
     def within(self, km: float, target: Array) -> Tensor:
         """Return all locations near each target, as several relevant locations for any metric.
 
+        The ids, int64 `[N, L]`, rise, have the targets among them, and are padded with -1.
+
         Args:
             km: the largest distance.
             target: integer `[N]`, one location per query, or `[N, M]`, several padded with -1.
-
-        Returns:
-            int64 `[N, L]`, the ids in rising order with the targets, padded with -1.
 
         Raises:
             ModuleNotFoundError: SciPy is not installed.
@@ -178,11 +177,9 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return the neighbours of each location, found by SciPy, as concatenated rows.
+        """Return the starts of rows, int64 `[C + 1]`, and the neighbours of each location, `[L]`.
 
-        Returns:
-            The start of each location's row, int64 `[C + 1]`, and the rows, int64 `[L]`: ids in
-            rising order, with the location itself. The row of an id without coordinates is empty.
+        Its row has ids in rising order, with its own, and is empty without coordinates.
         """
         km = check_number("km", km, or_zero=True)
         if km not in self._near:

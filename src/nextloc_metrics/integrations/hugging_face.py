@@ -73,15 +73,12 @@ class TrainerMetrics:
             member.sync_on_compute = member._to_sync = False
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, Any]:
-        """Add a batch, and return the values if it is the last one (`compute_result`), else {}.
+        """Add a batch; return the values, floats or lists of floats, if it is the last one, or {}.
 
         Args:
             prediction: as `predictions`, logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`;
                 as `label_ids`, one id per query `[N]` or `[N, T]`, or several `[N, M]`. NumPy
                 arrays, tensors, or lists of batches (from `eval_do_concat_batches=False`).
-
-        Returns:
-            The values by name: floats, or lists of floats for a metric with several values.
         """
         is_over = True
         try:

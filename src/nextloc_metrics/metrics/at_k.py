@@ -14,11 +14,7 @@ from nextloc_metrics.ranking.ranking import Ranking
 
 
 class _CutAtK(RankingMetric):
-    """A metric that reads no rank beyond `k`.
-
-    Args:
-        k: how many ranks count, a positive integer.
-    """
+    """A metric that reads no rank beyond `k`."""
 
     k: int
 

@@ -137,13 +137,6 @@ class Coarser(torch.nn.Module):
         Args:
             several: whether the last dimension holds the ids of one query; a repeated parent then
                 becomes -1.
-
-        Example:
-            >>> from torch import tensor
-            >>> coarser = Coarser(["food", "work", "food", "home"])
-            >>> coarser.target(tensor([[0, 2, 1], [3, -1, -1]]), several=True)
-            tensor([[ 0, -1,  2],
-                    [ 1, -1, -1]])
         """
         check_bool("several", several)
         found = self._parents("target", target)

@@ -157,11 +157,7 @@ class DecileMetric(RankingTally):
 
 
 class DecileAtK(DecileMetric):
-    """A decile metric with a cut-off.
-
-    Args:
-        k: how many ranks of a bin's own list count, a positive integer.
-    """
+    """A decile metric that reads `k` ranks."""
 
     _stem: ClassVar[str]
 
@@ -190,10 +186,7 @@ class DecileScore(DecileMetric):
 
     @abstractmethod
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Return float64 `[R]`, one score in [0, 1] per row; a row is one bin of one query.
-
-        `ranking` and `predictions` are those of `split_by_bin`.
-        """
+        """Return float64 `[R]`, one score in [0, 1] per row of what `split_by_bin` returned."""
 
     def empty_tally(self) -> Tensor:
         """Return zeros: per bin the sum of scores, the sum of squares, the number of queries."""
@@ -211,11 +204,7 @@ class DecileScore(DecileMetric):
 
     @property
     def num_queries(self) -> Tensor:
-        """How many queries this process has counted per bin, int64 `[num_bins + 1]`.
-
-        The order is that of the keys of `compute`: `unmapped` is last. A query counts in every bin
-        that holds one of its relevant locations.
-        """
+        """How many queries this process has counted per bin, int64, in the order of `compute`."""
         return self.state[:, 2].roll(-1)
 
     def numbers(self) -> tuple[Any, int]:
@@ -251,10 +240,7 @@ class DecileScore(DecileMetric):
     def interval(  # type: ignore[override]
         self, confidence: float = 0.95
     ) -> tuple[Tensor, Tensor] | dict[str, tuple[Tensor, Tensor]]:
-        """Return `(lower, upper)` for every bin's value by name, or for that of `decile`.
-
-        The queries of a bin count as independent. The bounds are NaN for a bin without data.
-        """
+        """Return `(lower, upper)` for every bin's value by name, or for that of `decile`."""
         low, high = super().interval(confidence)
         if self.decile is not None:
             return low, high

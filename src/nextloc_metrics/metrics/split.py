@@ -19,9 +19,7 @@ Statistic = Literal["median", "mean"]
 def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
     """Split every query's list by bin: one row per query and bin, unmapped first.
 
-    Returns:
-        The ranks of the relevant locations among the bin's candidates, and the number of candidates
-        per row, int64 `[N (num_bins + 1)]`.
+    Return the ranks of a row's relevant locations among its candidates, and how many these are.
     """
     first = ranking.top_candidates(candidates)
     num_bins = bins.num_bins + 1
