@@ -100,10 +100,6 @@ class AccuracyWithin(_NearTarget):
         km: largest distance of a near candidate.
         k: number of ranks that count.
 
-    Raises:
-        ValueError: in `update`, a target or a candidate that may be among the first k has NaN as
-            coordinates, or a tied block crosses rank k in a `Ranking` without scores.
-
     Example:
         >>> from torch import tensor
         >>> locations = Locations.from_metres([0, 300, 5000], [0, 400, 0])

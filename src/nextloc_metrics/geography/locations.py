@@ -139,14 +139,12 @@ class Locations(torch.nn.Module):
     def within(self, km: float, target: Array) -> Tensor:
         """Return all locations near each target, as several relevant locations for any metric.
 
-        The ids, int64 `[N, L]`, rise, have the targets among them, and are padded with -1.
+        The ids, int64 `[N, L]`, rise, have the targets among them, and are padded with -1. The
+        search needs SciPy.
 
         Args:
             km: the largest distance.
             target: integer `[N]`, one location per query, or `[N, M]`, several padded with -1.
-
-        Raises:
-            ModuleNotFoundError: SciPy is not installed.
         """
         ids = as_tensor("target", target)
         if ids.is_floating_point() or ids.dtype == torch.bool:

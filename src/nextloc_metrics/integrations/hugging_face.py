@@ -39,9 +39,6 @@ class TrainerMetrics:
     Labels of -100 are left out: labels that the model sets, and the Trainer's padding. Of a tuple
     of predictions, such as logits and hidden states, the first is ranked.
 
-    The Trainer gathers predictions from all processes before the call, so the metrics do not
-    synchronise.
-
     Args:
         metrics: a collection or one metric. The object updates a copy.
         causal: whether the logits of a step predict the label of the next step, as in a causal
@@ -69,7 +66,7 @@ class TrainerMetrics:
         self.metrics = deepcopy(metrics)
         self.metrics.reset()
         self.causal = causal
-        for _, member in self.metrics.named_members():
+        for _, member in self.metrics.named_members():  # the Trainer gathers all predictions
             member.sync_on_compute = member._to_sync = False
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""A callback for Lightning's Trainer that warns if an evaluation does not read each row once.
-
-The callback works with `lightning.pytorch` and with `pytorch_lightning`.
-"""
+"""A callback for Lightning's Trainer that warns if an evaluation does not read each row once."""
 
 import sys
 import warnings

@@ -19,9 +19,6 @@ class PopularityBins(torch.nn.Module):
     Bin 0 is `unmapped`: locations without a visit in the training data. The table moves with
     `.to(device)` and is not part of a `state_dict`.
 
-    [`from_counts`][nextloc_metrics.PopularityBins.from_counts] makes bins of training counts; the
-    constructor takes any table of bins.
-
     Args:
         bin_of: integer `[C]`, the bin of location ids 0 to C - 1, from 0 (unmapped) to `num_bins`.
         num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.

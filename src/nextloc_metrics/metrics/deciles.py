@@ -37,9 +37,6 @@ class DecileMetric(RankingTally):
         candidates: how many of the first ranks are read; a location beyond is a miss. A tied block
             that crosses this rank is left out completely.
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
-
-    Raises:
-        ValueError: in `update`, a relevant id or a candidate with a score is not in `bins`.
     """
 
     plot_legend_name = "popularity decile (1 = rarest)"

@@ -36,16 +36,13 @@ def gather_rows(rows: Tensor, group: Any = None) -> list[Tensor]:
 
 
 class PerQueryScores(BaseMetric):
-    """The score of each query instead of the mean, to compare two models.
+    """The score of each query by `metric` instead of the mean, to compare two models.
 
     Each query has an id of your choice, such as its row in the test set: the same id for all
     models, and different ids on different processes. `compute` joins the processes; an id that
     several processes hold, because a sampler repeats rows, counts once, and an id with two
     different scores is an error. A query that the metric leaves out has no score. The state is 16
     bytes per query.
-
-    Args:
-        metric: the metric whose scores are kept; it is not updated.
 
     Example:
         >>> from torch import tensor
