@@ -95,10 +95,11 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
 
 
 def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> int:
-    """Warn, on process 0, if the processes together read rows of a dataset twice or leave rows out.
+    """Warn if the processes together read rows of a dataset twice or leave rows out.
 
     The check reads lengths and options, never a row. It cannot check an `IterableDataset`, which
-    has no sampler, or rows that are divided without a `DistributedSampler`.
+    has no sampler, or rows that are divided without a `DistributedSampler`; with one, process 0
+    alone warns.
 
     Args:
         name: the name of the loader, with which the warning begins.

@@ -135,11 +135,10 @@ class LocationF1(LocationTally):
     r"""F1 score per location, with the best candidate as the model's decision.
 
     For a location, F1 = 2 TP / (P + S). P is the number of queries whose decision is the location,
-    S the number whose target is the location (its support), TP the number for which both hold. A
-    query without a target is skipped, and one with several is an error. The
+    S the number whose target is the location (its support), TP the number for which both hold. The
     average is over the locations that occur as a decision or a target, as in scikit-learn's
-    `f1_score`. The state is three integers per location, and in a collection `LocationPrecision`
-    and `LocationRecall` share it.
+    `f1_score`. A query without a target is skipped, and one with several is an error. The state is
+    three integers per location; in a collection `LocationPrecision` and `LocationRecall` share it.
 
     Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
     the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
