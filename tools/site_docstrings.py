@@ -10,7 +10,7 @@ import griffe
 EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 
 # Classes that the library makes: their constructors are not for users.
-MADE_BY_THE_LIBRARY = {"Ranking", "Ranks", "TopCandidates"}
+MADE_BY_THE_LIBRARY = {"Ranking", "TopCandidates"}
 
 
 class Docstrings(griffe.Extension):

@@ -1,8 +1,7 @@
 """Evaluation on several processes: each row counts once.
 
-A `DistributedSampler` repeats rows if the processes cannot get equally many, and metrics count
-the repeated rows again: 21 rows on 2 processes become 22. Lightning adds this sampler
-automatically. The remedy: wrap the dataset in a `PaddedDataset` and pass the mask to the metrics.
+A `DistributedSampler`, which Lightning adds, repeats rows if the processes cannot get equally many,
+and metrics count them again: 21 rows on 2 processes become 22. The remedy is a `PaddedDataset`.
 
     loader = DataLoader(PaddedDataset(dataset), batch_size=64)
     ...
@@ -30,12 +29,10 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
     """A dataset of `(row, is_real)` whose length is a multiple of the number of processes.
 
     The padding repeats rows from the start of the dataset, with `is_real=False`. A
-    `DistributedSampler` then repeats nothing: all processes run the same number of steps, and
-    `mask=is_real` counts each row once. On one process nothing is added. A `DataLoader` collates
-    `is_real` to a bool tensor `[batch size]`.
+    `DistributedSampler` then repeats nothing, and `mask=is_real` counts each row once. On one
+    process nothing is added. A `DataLoader` collates `is_real` to a bool tensor `[batch size]`.
 
     Args:
-        dataset: a dataset with a length.
         num_replicas: the number of processes. None takes the size of the default process group
             each time the length is computed.
 
@@ -75,22 +72,13 @@ class PaddedDataset(Dataset[tuple[Row, bool]], Generic[Row]):
 
 
 def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = False) -> Tensor:
-    """Return which rows that a `DistributedSampler` gives to a process are not repeated rows.
+    """Return which rows that a `DistributedSampler` gives to a process are not repeated rows, bool.
 
     Row i of process `rank` is row j = i * num_replicas + rank of the (possibly shuffled) dataset.
     It is a repeated row if j >= `num_rows`.
 
     Args:
-        num_rows: the length of the dataset.
-        num_replicas: the number of processes.
-        rank: the number of the process, from 0.
         drop_last: True if the sampler leaves rows out instead of repeating rows.
-
-    Returns:
-        bool `[rows of the process]`, False for a repeated row.
-
-    Raises:
-        ValueError: a number is out of range.
 
     Example:
         >>> padding_mask(num_rows=5, num_replicas=2, rank=1)  # rows 1, 3, and row 0 again
@@ -109,23 +97,16 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
 def check_each_row_once(loader: DataLoader[Any], name: str = "The loader") -> int:
     """Warn if the processes together read rows of a dataset twice or leave rows out.
 
-    The check reads lengths and options, never a row. It covers a `DistributedSampler` that repeats
-    rows or drops them, and `drop_last=True` of the loader. It cannot check an `IterableDataset`,
-    which has no sampler, or rows that are divided without a `DistributedSampler`.
+    The check reads lengths and options, never a row. It cannot check an `IterableDataset`, which
+    has no sampler, or rows that are divided without a `DistributedSampler`; with one, process 0
+    alone warns.
 
     Args:
-        loader: the loader of this process.
         name: the name of the loader, with which the warning begins.
 
     Returns:
         The number of repeated rows, positive, or of rows left out, negative, on all processes.
         Without a `DistributedSampler`, the number on this process. 0 if nothing can be checked.
-
-    Raises:
-        TypeError: `loader` is not a `DataLoader`.
-
-    Warns:
-        UserWarning: the number is not 0. With a `DistributedSampler`, process 0 alone warns.
 
     Example:
         >>> from torch.utils.data import DataLoader, DistributedSampler

@@ -23,15 +23,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.metrics.at_k import (
-    MRR,
-    AccuracyAtK,
-    F1AtK,
-    MAPAtK,
-    NDCGAtK,
-    PrecisionAtK,
-    RecallAtK,
-)
+from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.location_f1 import (
     Average,
     LocationF1,
@@ -44,131 +36,81 @@ Reduction = Literal["mean", "none"]
 
 
 def accuracy_at_k(
-    preds: Array | Ranking,
-    target: Array | None,
-    k: int,
-    mask: Array | None = None,
-    *,
-    reduction: Reduction = "mean",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
+    *, reduction: Reduction = "mean", **options: Any,
+) -> Tensor:  # fmt: skip
     """Accuracy within the first k ranks; see `AccuracyAtK`."""
-    return _evaluate(AccuracyAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.AccuracyAtK(k, **options), preds, target, mask, reduction)
 
 
 def mrr(
-    preds: Array | Ranking,
-    target: Array | None = None,
-    k: int | None = None,
-    mask: Array | None = None,
-    *,
-    reduction: Reduction = "mean",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None = None, k: int | None = None,
+    mask: Array | None = None, *, reduction: Reduction = "mean", **options: Any,
+) -> Tensor:  # fmt: skip
     """Mean reciprocal rank; see `MRR`."""
-    return _evaluate(MRR(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.MRR(k, **options), preds, target, mask, reduction)
 
 
 def ndcg_at_k(
-    preds: Array | Ranking,
-    target: Array | None,
-    k: int,
-    mask: Array | None = None,
-    *,
-    reduction: Reduction = "mean",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
+    *, reduction: Reduction = "mean", **options: Any,
+) -> Tensor:  # fmt: skip
     """Normalized discounted cumulative gain; see `NDCGAtK`."""
-    return _evaluate(NDCGAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.NDCGAtK(k, **options), preds, target, mask, reduction)
 
 
 def map_at_k(
-    preds: Array | Ranking,
-    target: Array | None,
-    k: int,
-    mask: Array | None = None,
-    *,
-    reduction: Reduction = "mean",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
+    *, reduction: Reduction = "mean", **options: Any,
+) -> Tensor:  # fmt: skip
     """Mean average precision; see `MAPAtK`."""
-    return _evaluate(MAPAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.MAPAtK(k, **options), preds, target, mask, reduction)
 
 
 def precision_at_k(
-    preds: Array | Ranking,
-    target: Array | None,
-    k: int,
-    mask: Array | None = None,
-    *,
-    reduction: Reduction = "mean",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
+    *, reduction: Reduction = "mean", **options: Any,
+) -> Tensor:  # fmt: skip
     """Precision within the first k ranks; see `PrecisionAtK`."""
-    return _evaluate(PrecisionAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.PrecisionAtK(k, **options), preds, target, mask, reduction)
 
 
 def recall_at_k(
-    preds: Array | Ranking,
-    target: Array | None,
-    k: int,
-    mask: Array | None = None,
-    *,
-    reduction: Reduction = "mean",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
+    *, reduction: Reduction = "mean", **options: Any,
+) -> Tensor:  # fmt: skip
     """Recall within the first k ranks; see `RecallAtK`."""
-    return _evaluate(RecallAtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.RecallAtK(k, **options), preds, target, mask, reduction)
 
 
 def f1_at_k(
-    preds: Array | Ranking,
-    target: Array | None,
-    k: int,
-    mask: Array | None = None,
-    *,
-    reduction: Reduction = "mean",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, k: int, mask: Array | None = None,
+    *, reduction: Reduction = "mean", **options: Any,
+) -> Tensor:  # fmt: skip
     """F1 within the first k ranks; see `F1AtK`."""
-    return _evaluate(F1AtK(k, **options), preds, target, mask, reduction)
+    return _evaluate(at_k.F1AtK(k, **options), preds, target, mask, reduction)
 
 
 def location_f1(
-    preds: Array | Ranking,
-    target: Array | None,
-    num_locations: int,
-    mask: Array | None = None,
-    *,
-    average: Average | None = "weighted",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
+    *, average: Average | None = "weighted", **options: Any,
+) -> Tensor:  # fmt: skip
     """F1 per location, with the best candidate as decision; see `LocationF1`."""
     return _compute(LocationF1(num_locations, average, **options), preds, target, mask)
 
 
 def location_precision(
-    preds: Array | Ranking,
-    target: Array | None,
-    num_locations: int,
-    mask: Array | None = None,
-    *,
-    average: Average | None = "weighted",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
+    *, average: Average | None = "weighted", **options: Any,
+) -> Tensor:  # fmt: skip
     """Precision per location, with the best candidate as decision; see `LocationPrecision`."""
     return _compute(LocationPrecision(num_locations, average, **options), preds, target, mask)
 
 
 def location_recall(
-    preds: Array | Ranking,
-    target: Array | None,
-    num_locations: int,
-    mask: Array | None = None,
-    *,
-    average: Average | None = "weighted",
-    **options: Any,
-) -> Tensor:
+    preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
+    *, average: Average | None = "weighted", **options: Any,
+) -> Tensor:  # fmt: skip
     """Recall per location, with the best candidate as decision; see `LocationRecall`."""
     return _compute(LocationRecall(num_locations, average, **options), preds, target, mask)
 

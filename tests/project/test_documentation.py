@@ -19,6 +19,7 @@ import pytest
 import torchmetrics
 
 import nextloc_metrics
+from project.test_imports import ROOMS, SOURCE
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -39,8 +40,7 @@ NOT_RUN = {
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
-    "pytest tests/scoring/test_worked_examples.py tests/scoring/test_against_oracle.py "
-    "tests/base/test_contract.py": "is part of `pytest`",
+    "pytest tests/scoring tests/base/test_contract.py": "is part of `pytest`",
     "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr ADDRESS_OF_HOST_0 "
     "--master-port 29500 examples/ddp_evaluation.py": "needs a second host",
 }
@@ -107,6 +107,17 @@ def test_links_lead_somewhere_in_the_repository(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"https?:|#", link):
             assert (page.parent / link.split("#")[0]).exists(), link
+
+
+def test_the_contributing_page_names_what_exists() -> None:
+    """Its table of rooms is the one that imports are held against, and its files are there."""
+    page = (ROOT / "docs" / "contributing.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*)\|$", page, re.MULTILINE)
+    assert {room: re.findall(r"`(\w+)`", below) for room, below in rows} == ROOMS
+    files = re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page)
+    assert len(files) > 20
+    for file in files:
+        assert (ROOT / file).exists() or (SOURCE / file).exists(), file
 
 
 def test_the_citation_names_this_version() -> None:
@@ -189,9 +200,6 @@ INNER_NAMES = {
     "nextloc_metrics.integrations.libcity.Config",
     "nextloc_metrics.scoring.any_of_block",
     "nextloc_metrics.scoring.evaluate",
-    "nextloc_metrics.scoring.for_one_relevant",
-    "nextloc_metrics.tables.of_collection",
-    "nextloc_metrics.tables.of_readings",
 }
 
 # Classes of other modules that a user meets.
@@ -200,9 +208,11 @@ MET = {
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
     "nextloc_metrics.metrics.visits.GroupShare": "is in `exploration_metrics`",
     "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
-    "nextloc_metrics.base.ranking_metric.RankingTally": "is the base of metrics that are no mean",
-    "nextloc_metrics.arguments.record.Ranks": "has the members of `Ranking`",
-    "nextloc_metrics.arguments.record.TopCandidates": "is returned by `Ranking.top_candidates`",
+    "nextloc_metrics.analysis.chance.chance": "is `analysis.chance`: its module has the same name",
+    "nextloc_metrics.arguments.batch.Batch": "is the argument of `Record.read`",
+    "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
+    "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
+    "nextloc_metrics.ranking.top.TopCandidates": "is returned by `Ranking.top_candidates`",
     "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
 
@@ -215,14 +225,18 @@ def public_names() -> set[str]:
     for path in list(paths):
         module = pydoc.locate(path)
         if isinstance(module, ModuleType):
+            named = {
+                name: value
+                for name, value in vars(module).items()
+                if inspect.isclass(value) or inspect.isfunction(value)
+            }
             defined = [
                 name
-                for name, value in vars(module).items()
-                if (inspect.isclass(value) or inspect.isfunction(value))
-                and value.__module__ == module.__name__
-                and not name.startswith("_")
+                for name, value in named.items()
+                if value.__module__ == module.__name__ and not name.startswith("_")
             ]
-            paths |= {f"{path}.{name}" for name in getattr(module, "__all__", defined)}
+            public = getattr(module, "__all__", defined)
+            paths |= {f"{path}.{name}" for name in named.keys() & {*public}}
     return paths - INNER_NAMES
 
 
@@ -287,12 +301,17 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add_state", "has_own_score", "has_own_update", "named_members", "numbers",
-        "of_all_processes", "one_pass", "plan", "results",
+        "add_state", "forward_with", "has_own_score", "has_own_update", "named_members", "numbers",
+        "of_all_processes", "one_pass", "plan", "results", "update_with",
+        "Grouped.record", "SummedCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
         "will_all_reduce",
     },
-    "how rankings are made, and what is kept beside them": {"cut", "from_relevant"},
+    "how records are made, and what is kept beside them": {
+        "cut", "Batch.read", "Needs.keeps_scores", "Needs.only_ranks", "Needs.to_find",
+        "Queries.group_of", "Queries.with_groups", "Ranking.of_found", "TopCandidates.cat",
+    },
+    "what distances read": {"Locations.check_known"},
     "how decile metrics differ from each other": {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
@@ -341,13 +360,13 @@ def test_the_api_page_has_every_public_member(entries: set[str]) -> None:
                     if issubclass(kind, other) or issubclass(other, base)
                 ]
                 by_entry = any(f"{anchor}.{name}" in anchors for anchor in showing)
-                is_method = callable(member) or isinstance(
+                is_method = inspect.isroutine(member) or isinstance(
                     member, property | classmethod | staticmethod
                 )
                 in_docstring = not is_method and re.search(rf"\b{name}(`|:)", written)
                 if not by_entry and not in_docstring:
                     missing.add(f"{base.__name__}.{name}")
-    assert not missing, sorted(missing)
+    assert not missing, str(sorted(missing))
 
 
 def test_the_notebook_is_stored_without_outputs() -> None:

@@ -84,30 +84,21 @@ class AccuracyWithin(_NearTarget):
     r"""Accuracy within the first k ranks and d km: is one of the first k near the target?
 
     The share of queries with at least one of the first `k` candidates at most `km` from the target
-    (`<=`). It equals `AccuracyAtK(k)` with all locations within `km` as relevant locations, but
-    computes distances to the first k candidates only.
+    (`<=`), as `AccuracyAtK(k)` with all locations within `km` as relevant ones. With several
+    relevant locations, the distance to the nearest counts.
 
     Expectation under ties: let the first tied block with a near candidate have `e` candidates, `r`
     of them near, and `m` of its ranks within `k`. The query scores 1 - C(e - r, m) / C(e, m). If
     the block crosses rank k, the metric finds the target's neighbours, which needs SciPy and the
     scores of all candidates.
 
-    A candidate scored NaN takes a rank and is never near. The same holds for an id of a list that
-    is no location. With several relevant locations, the distance to the nearest counts. `update`
-    waits for its device to find the blocks that cross rank k.
+    A candidate scored NaN, or an id of a list that is no location, takes a rank and is never near.
+    `update` waits for its device to find the blocks that cross rank k.
 
     Args:
         locations: the coordinates.
         km: largest distance of a near candidate.
         k: number of ranks that count.
-        kwargs: `ties`, `empty_target_action` of [`RankingMetric`][nextloc_metrics.RankingMetric],
-            `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        TypeError: `locations` is not of class `Locations`.
-        ValueError: `km` or `k` is out of range; in `update`, there are more candidates than
-            locations, a target or a candidate that may be among the first k has NaN as coordinates,
-            or a tied block crosses rank k in a `Ranking` without scores.
 
     Example:
         >>> from torch import tensor
@@ -240,28 +231,20 @@ class DistanceError(_NearTarget):
     The decision is the best candidate (if tied, the lowest id), as for
     [`LocationF1`][nextloc_metrics.LocationF1]; `num_tied` counts the tied decisions. A row with a
     NaN, an empty list or a first id that is no location has no decision: it counts as the largest
-    distance (20,015.2 km on the Earth), and `num_undecided` counts these rows.
+    distance (20,015.2 km on the Earth), and `num_undecided` counts these rows. With several
+    relevant locations, the distance to the nearest counts.
 
     The sum for the mean is exact, with distances in steps of 5 mm on the Earth. The mean has a
-    confidence interval. `Grouped` and `PerQueryScores` accept it as `metric`; their scores are
-    fractions of the largest distance. A quantile is read from a histogram with a bin for 0 and bins
-    that are 1 % wide, so its error is at most 0.5 %. In a collection all statistics share one
-    state.
-
-    With several relevant locations, the distance to the nearest counts.
+    confidence interval; its scores are fractions of the largest distance. A quantile is read from a
+    histogram with a bin for 0 and bins that are 1 % wide, so its error is at most 0.5 %. In a
+    collection all statistics share one state.
 
     Args:
         locations: the coordinates.
         statistic: `"mean"`, `"median"`, or a quantile between 0 and 1, such as 0.9.
         undecided: for a query without a decision: `"largest"` counts the largest distance;
             `"skip"` leaves the query out.
-        kwargs: `empty_target_action`, `"skip"` or `"error"`; `ignore_index`, `validate_args`, and
-            TorchMetrics' own keyword arguments.
-
-    Raises:
-        TypeError: `locations` is not of class `Locations`.
-        ValueError: an option is out of range; in `update`, there are more candidates than
-            locations, or a target or a decision has NaN as coordinates.
+        kwargs: among others `empty_target_action`, `"skip"` or `"error"`.
 
     Example:
         >>> from torch import tensor
@@ -275,6 +258,8 @@ class DistanceError(_NearTarget):
     higher_is_better = False
     plot_upper_bound = None
     of_decision = True
+    unit = "km"
+    needs = Needs(top=1)  # the decision, and whether it is tied
     computed_options = frozenset({"statistic"})
     score_many = staticmethod(MeanMetric.score_many)
 
@@ -298,24 +283,11 @@ class DistanceError(_NearTarget):
                 f"a target, got {short(kwargs['empty_target_action'])}."
             )
         super().__init__(
-            locations=check_locations(locations),
-            statistic=statistic,
-            undecided=undecided,
-            **kwargs,
+            locations=check_locations(locations), statistic=statistic, undecided=undecided, **kwargs
         )
 
     statistic: Literal["mean", "median"] | float
     undecided: Undecided
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision; whether it is tied is counted."""
-        return Needs(top=1)
-
-    @property
-    def unit(self) -> str:
-        """The unit of values, km."""
-        return "km"
 
     @property
     def scale(self) -> float:
@@ -377,12 +349,7 @@ class DistanceError(_NearTarget):
         return torch.tensor(km, dtype=torch.float32, device=self.state.device)
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
-        """Return the cumulative distribution of distances over the queries of all processes.
-
-        Returns:
-            The upper ends of the bins up to the last bin with a query, km, float64, and the share
-            of queries up to each end, float64.
-        """
+        """Return ends of bins in km, and the share of all processes' queries up to each of them."""
         counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
         bins = torch.arange(last + 1, dtype=torch.float64)

@@ -31,8 +31,7 @@ class Locations(torch.nn.Module):
 
     The distance on the Earth is the haversine formula on a sphere with the mean radius
     R = 6371.0088 km: 2 R asin(c / 2), where c is the length of the straight line between two points
-    on a sphere of radius 1. It differs by at most 0.6 % from the distance on the ellipsoid. The
-    largest is 20,015.2 km. On a plane, distances are Euclidean.
+    on a sphere of radius 1. It differs by at most 0.6 % from the distance on the ellipsoid.
 
     The coordinates move with `.to(device)` and are not part of a `state_dict`. Longitudes that
     differ by 360 degrees are equal, and at a pole all longitudes are equal: such points have the
@@ -49,11 +48,7 @@ class Locations(torch.nn.Module):
         points: float64 `[C, D]`, in three dimensions on a sphere of radius 1, or in km on a plane.
         is_complete: whether no coordinate is NaN.
         is_plane: whether distances are Euclidean.
-        largest: the largest distance in km.
-
-    Raises:
-        TypeError: coordinates are not numbers.
-        ValueError: coordinates differ in length, are infinite or out of range, or all are NaN.
+        largest: the largest distance in km, 20,015.2 on the Earth.
 
     Example:
         >>> from torch import tensor
@@ -95,51 +90,21 @@ class Locations(torch.nn.Module):
 
     @classmethod
     def from_metres(cls, x: Array, y: Array) -> Locations:
-        """Make locations from coordinates on a plane, such as UTM.
-
-        Args:
-            x: metres `[C]`, or NaN.
-            y: metres `[C]`, or NaN.
-
-        Raises:
-            TypeError: coordinates are not numbers.
-            ValueError: coordinates differ in length, are infinite, or all are NaN.
-
-        Example:
-            >>> from torch import tensor
-            >>> locations = Locations.from_metres([0, 3000], [0, 4000])
-            >>> locations.distance(tensor([0]), tensor([1]))  # km
-            tensor([5.], dtype=torch.float64)
-        """
+        """Make locations from coordinates on a plane in metres, such as UTM, or NaN."""
         made = cls([0.0], [0.0])
         made._set(_read_columns(x=x, y=y) / 1000, is_plane=True)
         return made
 
     @classmethod
     def from_points(cls, points: Tensor) -> Locations:
-        """Make locations from the attribute `points` of other locations.
-
-        Args:
-            points: float64, `[C, 3]` on a sphere of radius 1, or `[C, 2]` in km on a plane.
-        """
+        """Make locations from the attribute `points` of other locations."""
         made = cls([0.0], [0.0])
         made._set(points.double(), is_plane=points.shape[1] == 2)
         return made
 
     @classmethod
     def from_cells(cls, column: Array, row: Array, size: float) -> Locations:
-        """Make locations from the cells of a grid; distances are between the centers of cells.
-
-        Args:
-            column: the column of each cell, `[C]`.
-            row: the row of each cell, `[C]`.
-            size: the side of a cell in metres.
-
-        Raises:
-            TypeError: coordinates are not numbers.
-            ValueError: coordinates differ in length, are infinite or all NaN, or `size` is not
-                positive.
-        """
+        """Make locations from the cells of a grid, each of them `size` metres wide."""
         size = check_number("size", size)
         cells = _read_columns(column=column, row=row) * size
         return cls.from_metres(cells[:, 0], cells[:, 1])
@@ -165,12 +130,7 @@ class Locations(torch.nn.Module):
         return EARTH_RADIUS * torch.stack([east * narrow, (z - math.sin(north)) / narrow], dim=1)
 
     def distance(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the distances between locations, km, float64; ids are broadcast.
-
-        Args:
-            first: integer ids.
-            second: integer ids, on the same device.
-        """
+        """Return the distances between locations, km, float64; ids are broadcast."""
         apart: Tensor = (self.points[first] - self.points[second]).square().sum(-1).sqrt()
         if self.is_plane:
             return apart
@@ -179,18 +139,12 @@ class Locations(torch.nn.Module):
     def within(self, km: float, target: Array) -> Tensor:
         """Return all locations near each target, as several relevant locations for any metric.
 
+        The ids, int64 `[N, L]`, rise, have the targets among them, and are padded with -1. The
+        search needs SciPy.
+
         Args:
             km: the largest distance.
             target: integer `[N]`, one location per query, or `[N, M]`, several padded with -1.
-
-        Returns:
-            int64 `[N, L]`, the ids in rising order with the targets, padded with -1.
-
-        Raises:
-            ModuleNotFoundError: SciPy is not installed.
-            TypeError: `target` holds no integers.
-            ValueError: `km` is not a number of at least 0, or a target is no location or has no
-                coordinates.
         """
         ids = as_tensor("target", target)
         if ids.is_floating_point() or ids.dtype == torch.bool:
@@ -221,18 +175,9 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return the neighbours of each location as concatenated rows; cached per `km`.
+        """Return the starts of rows, int64 `[C + 1]`, and the neighbours of each location, `[L]`.
 
-        Args:
-            km: the largest distance.
-
-        Returns:
-            The start of each location's row, int64 `[C + 1]`, and the rows, int64 `[L]`: ids in
-            rising order, with the location itself. The row of an id without coordinates is empty.
-
-        Raises:
-            ModuleNotFoundError: SciPy is not installed.
-            ValueError: `km` is not a number of at least 0.
+        Its row has ids in rising order, with its own, and is empty without coordinates.
         """
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
@@ -265,13 +210,9 @@ class Locations(torch.nn.Module):
         return starts, second[order]
 
     def check_known(self, name: str, ids: Tensor, remedy: str, rows: Tensor | None = None) -> None:
-        """Raise if an id has no coordinates.
+        """Raise if an id has no coordinates; ids below 0 or without an entry are not checked.
 
-        Args:
-            name: the argument that holds the ids.
-            ids: int64 `[N, M]`; those below 0 or without an entry are not checked.
-            remedy: the end of the message.
-            rows: the number of each row in the batch, `[N]`; None for 0 to N - 1.
+        The message names the argument, the query (`rows`; None for 0 to N - 1) and the remedy.
         """
         if self.is_complete:
             return

@@ -33,23 +33,16 @@ class TrainerMetrics:
 
     Without `batch_eval_metrics` the Trainer keeps all logits of an evaluation in memory and calls
     the object once. With `TrainingArguments(batch_eval_metrics=True)` the Trainer calls it for each
-    batch, with `compute_result=True` for the last one. The values have the same bits. The metrics
-    are reset after the last batch and after an error, so one object serves any number of
-    evaluations in turn.
+    batch, with `compute_result=True` for the last one. The values have the same bits. One object
+    serves any number of evaluations in turn.
 
     Labels of -100 are left out: labels that the model sets, and the Trainer's padding. Of a tuple
     of predictions, such as logits and hidden states, the first is ranked.
-
-    The Trainer gathers predictions from all processes before the call, so the metrics do not
-    synchronise.
 
     Args:
         metrics: a collection or one metric. The object updates a copy.
         causal: whether the logits of a step predict the label of the next step, as in a causal
             language model: the logits of the last step and the label of the first are left out.
-
-    Raises:
-        TypeError: `metrics` is neither a `RankingCollection` nor a metric of this library.
 
     Example:
         >>> from types import SimpleNamespace
@@ -59,15 +52,6 @@ class TrainerMetrics:
         >>> logits = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1], [0.0, 0.0, 0.0]])
         >>> labels = tensor([1, 1, -100])  # ranks 1 and 2, and a query that is left out
         >>> compute_metrics(SimpleNamespace(predictions=logits, label_ids=labels))
-        {'MRR': 0.75}
-
-        Batch by batch:
-
-        >>> first = SimpleNamespace(predictions=logits[:1], label_ids=labels[:1])
-        >>> rest = SimpleNamespace(predictions=logits[1:], label_ids=labels[1:])
-        >>> compute_metrics(first, compute_result=False)
-        {}
-        >>> compute_metrics(rest, compute_result=True)
         {'MRR': 0.75}
     """
 
@@ -82,21 +66,16 @@ class TrainerMetrics:
         self.metrics = deepcopy(metrics)
         self.metrics.reset()
         self.causal = causal
-        for _, member in self.metrics.named_members():
+        for _, member in self.metrics.named_members():  # the Trainer gathers all predictions
             member.sync_on_compute = member._to_sync = False
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, Any]:
-        """Add a batch, and return the values if it is the last one.
+        """Add a batch; return the values, floats or lists of floats, if it is the last one, or {}.
 
         Args:
             prediction: as `predictions`, logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`;
                 as `label_ids`, one id per query `[N]` or `[N, T]`, or several `[N, M]`. NumPy
                 arrays, tensors, or lists of batches (from `eval_do_concat_batches=False`).
-            compute_result: whether this is the last batch.
-
-        Returns:
-            The values as floats by metric name, or a list of floats for a metric with several
-            values, such as `LocationF1(average=None)`; an empty dict before the last batch.
         """
         is_over = True
         try:

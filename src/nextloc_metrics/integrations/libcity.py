@@ -28,8 +28,7 @@ class ExactEvaluator:
     """An evaluator for LibCity with exact ties, in place of its `TrajLocPredEvaluator`.
 
     Options, batches, result keys and the result file are as in LibCity; the values are those of
-    [`libcity_metrics`][nextloc_metrics.libcity_metrics]. `collection.table(intervals=True)` adds
-    confidence intervals.
+    [`libcity_metrics`][nextloc_metrics.libcity_metrics].
 
     Args:
         config: `config["metrics"]`, a list of `"Precision"`, `"Recall"`, `"F1"`, `"MRR"`, `"MAP"`
@@ -39,10 +38,6 @@ class ExactEvaluator:
 
     Attributes:
         collection: the metrics, with all batches since the last `clear`.
-
-    Raises:
-        TypeError: `config["metrics"]` is not a list.
-        ValueError: a metric has another name, or `config["topk"]` is not positive.
 
     Example:
         >>> config = {"metrics": ["MRR"], "topk": 2, "evaluate_method": "popularity"}
@@ -71,9 +66,6 @@ class ExactEvaluator:
                 of each target. Other keys, such as `uid`, are not read. With sampled candidates
                 `loc_true` may be longer than `loc_pred`, as LibCity's executor pads it to a full
                 batch; ids beyond the last query are not counted.
-
-        Raises:
-            ValueError: a target is not among the candidates, or lengths differ.
         """
         scores = torch.as_tensor(batch["loc_pred"], dtype=torch.float32, device="cpu")
         target = torch.as_tensor(batch["loc_true"], dtype=torch.int64, device="cpu")
@@ -90,12 +82,7 @@ class ExactEvaluator:
         }
 
     def save_result(self, save_path: str, filename: str | None = None) -> None:
-        """Write the values to a JSON file.
-
-        Args:
-            save_path: the folder, created if it does not exist.
-            filename: the name without `.json`; None for the current time.
-        """
+        """Write the values to a JSON file in a folder, which may be new; named by time if None."""
         result = self.evaluate()
         _log.info("evaluate result is %s", json.dumps(result, indent=1))
         folder = Path(save_path)

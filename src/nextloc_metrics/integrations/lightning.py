@@ -1,7 +1,4 @@
-"""A callback for Lightning's Trainer that warns if an evaluation does not read each row once.
-
-The callback works with `lightning.pytorch` and with `pytorch_lightning`.
-"""
+"""A callback for Lightning's Trainer that warns if an evaluation does not read each row once."""
 
 import sys
 import warnings
@@ -43,8 +40,7 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
     validation during `trainer.fit` and its sanity check. The warning names the loader, the numbers
     of rows and processes, and the remedy. Each warning appears once per call of the Trainer.
 
-    In `trainer.validate` and `trainer.test`, Lightning warns about its sampler whether rows are
-    repeated or not. The callback hides that warning, because its own warning is exact.
+    In `trainer.validate` and `trainer.test`, it hides Lightning's warning of any such sampler.
 
     The callback also warns if a step does not pass `is_real` of a `PaddedDataset` to a metric, so
     that the metric counts padding. It checks metrics that are attributes of the LightningModule.
@@ -54,9 +50,7 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
 
     Example:
         >>> from pytorch_lightning import Trainer
-        >>> trainer = Trainer(
-        ...     callbacks=[CheckEachRowOnce()], accelerator="cpu", logger=False
-        ... )
+        >>> trainer = Trainer(callbacks=[CheckEachRowOnce()], accelerator="cpu", logger=False)
     """
 
     def __init__(self) -> None:
@@ -71,13 +65,11 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
             self._hidden.enter_context(warnings.catch_warnings())
             warnings.filterwarnings("ignore", "Using `DistributedSampler` with the dataloaders")
 
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+    def teardown(self, *_: Any, **_stage: Any) -> None:
         """Show Lightning's general warning again."""
         self._hidden.close()
 
-    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Show Lightning's general warning again."""
-        self._hidden.close()
+    on_exception = teardown
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         """Check the validation loaders."""

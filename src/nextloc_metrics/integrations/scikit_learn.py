@@ -26,10 +26,9 @@ def score(
 ) -> Score:
     """Rank the labels by a classifier's scores, and return the metric of the true labels.
 
-    Pass the function to `sklearn.metrics.make_scorer`. It needs the labels of the columns, which
-    scikit-learn does not pass. If they differ between folds, use
-    [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer], which reads them
-    from the classifier.
+    Pass the function to `sklearn.metrics.make_scorer`, with the labels of the columns. If they
+    differ between folds, use
+    [`RankingScorer`][nextloc_metrics.integrations.scikit_learn.RankingScorer].
 
     A true label that is not among `labels` is a miss, as the classifier cannot predict it. It gets
     the id `len(labels)`, so `LocationF1` needs `num_locations=len(labels) + 1`.
@@ -38,17 +37,10 @@ def score(
         y_true: the true labels `[N]`, numbers or text.
         y_score: a score for each label, `[N, C]`; or, as scikit-learn returns for two labels, the
             score of the second label `[N]`.
-        metric: a metric or a `RankingCollection`. The function updates a copy.
+        metric: a metric or, for a dict of values, a `RankingCollection`. It updates a copy.
         labels: the labels of the columns, such as `classifier.classes_`.
         threshold: for scores `[N]`, the score above which the second label ranks first: 0.5 for
             `predict_proba`, 0 for `decision_function`.
-
-    Returns:
-        The value; for a collection, the values by name.
-
-    Raises:
-        TypeError: a metric has several values.
-        ValueError: `labels` repeat, or their number differs from the columns of `y_score`.
 
     Example:
         >>> from sklearn.metrics import make_scorer
@@ -105,10 +97,8 @@ class RankingScorer:
     `refit="mrr"`, `GridSearchCV` accept.
 
     Args:
-        metric: a metric or a `RankingCollection`. Each call updates a copy.
-
-    Raises:
-        ValueError: smaller values of the metric are better; scikit-learn maximizes.
+        metric: a metric or a `RankingCollection`, of which each call updates a copy. Higher values
+            must be better, because scikit-learn maximizes.
 
     Example:
         >>> from sklearn.dummy import DummyClassifier
@@ -135,16 +125,10 @@ class RankingScorer:
                 )
 
     def __call__(self, estimator: Any, features: Any, y_true: Any) -> Score:
-        """Return the metric of a fitted classifier on these samples.
+        """Return the metric of a fitted classifier, or a pipeline that ends in one.
 
-        Args:
-            estimator: a fitted classifier, or a pipeline that ends in one.
-            features: the samples.
-            y_true: the labels of the samples.
-
-        Raises:
-            ValueError: `decision_function` does not have one column per class, as in
-                `SVC(decision_function_shape="ovo")`.
+        `decision_function` must have one column per class, unlike
+        `SVC(decision_function_shape="ovo")`.
         """
         scores_of = getattr(estimator, "predict_proba", None) or estimator.decision_function
         return score(

@@ -16,7 +16,10 @@ from nextloc_metrics.ranking.ranking import Ranking
 class _CutAtK(RankingMetric):
     """A metric that reads no rank beyond `k`."""
 
-    k: int | None
+    k: int
+
+    def __init__(self, k: int, **kwargs: Any) -> None:
+        super().__init__(k=check_positive("k", k), **kwargs)
 
     @property
     def needs(self) -> Needs:
@@ -37,12 +40,7 @@ class AccuracyAtK(_CutAtK):
 
     Args:
         k: how many ranks count, a positive integer.
-        kwargs: `ties` and `empty_target_action`, see
-            [`RankingMetric`][nextloc_metrics.RankingMetric]; `ignore_index`; `validate_args`; and
-            TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `k` is not a positive integer.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
 
     Example:
         >>> from torch import tensor
@@ -51,11 +49,6 @@ class AccuracyAtK(_CutAtK):
         >>> accuracy.compute()  # ranks 2 and 3
         tensor(0.5000)
     """
-
-    def __init__(self, k: int, **kwargs: Any) -> None:
-        super().__init__(k=check_positive("k", k), **kwargs)
-
-    k: int
 
     @property
     def formula(self) -> scoring.Formula | None:
@@ -66,7 +59,7 @@ class AccuracyAtK(_CutAtK):
 HitRateAtK = AccuracyAtK
 
 
-class MRR(_CutAtK):
+class MRR(RankingMetric):
     r"""Mean reciprocal rank.
 
     The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
@@ -77,11 +70,7 @@ class MRR(_CutAtK):
     `m` ranks of the tied block lie within `k`.
 
     Args:
-        k: the last rank that counts; None for all ranks.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is neither None nor a positive integer.
+        k: the last rank that counts, a positive integer; None for all ranks.
 
     Example:
         >>> from torch import tensor
@@ -97,6 +86,11 @@ class MRR(_CutAtK):
         super().__init__(k=None if k is None else check_positive("k", k), **kwargs)
 
     k: int | None
+
+    @property
+    def needs(self) -> Needs:
+        """The first `k` ranks, or all where a subclass overrides `score`."""
+        return Needs(depth=None if self.has_own_score else self.k)
 
     @property
     def formula(self) -> scoring.Formula | None:
@@ -116,15 +110,10 @@ class NDCGAtK(_CutAtK):
     block, as in scikit-learn's `ndcg_score`.
 
     Args:
-        k: how many ranks count, a positive integer.
         gain: `"linear"`, the relevance; `"exponential"`, 2^relevance - 1. Both are equal for
             relevance 0 and 1.
         ideal: the divisor. `"truncated"`: the DCG of the min(n, k) highest gains, of n relevant
             locations. `"full"`: the DCG of all n gains; a perfect list scores below 1 if n > k.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, or an option is unknown.
 
     Example:
         >>> from torch import tensor
@@ -147,9 +136,8 @@ class NDCGAtK(_CutAtK):
     ) -> None:
         check_choice("gain", gain, scoring.Gain)
         check_choice("ideal", ideal, scoring.Ideal)
-        super().__init__(k=check_positive("k", k), gain=gain, ideal=ideal, **kwargs)
+        super().__init__(k=k, gain=gain, ideal=ideal, **kwargs)
 
-    k: int
     gain: scoring.Gain
     ideal: scoring.Ideal
 
@@ -169,14 +157,9 @@ class MAPAtK(_CutAtK):
     reciprocal rank, and 0 beyond rank `k`.
 
     Args:
-        k: how many ranks count, a positive integer.
         normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"`
             divides by n, as trec_eval, ranx and rax do. (torchmetrics divides by the number of
             hits: one hit of ten relevant locations, at rank 1, scores 1 there.)
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, or `normalizer` is unknown.
 
     Example:
         >>> from torch import tensor
@@ -190,9 +173,8 @@ class MAPAtK(_CutAtK):
 
     def __init__(self, k: int, normalizer: scoring.Normalizer = "min", **kwargs: Any) -> None:
         check_choice("normalizer", normalizer, scoring.Normalizer)
-        super().__init__(k=check_positive("k", k), normalizer=normalizer, **kwargs)
+        super().__init__(k=k, normalizer=normalizer, **kwargs)
 
-    k: int
     normalizer: scoring.Normalizer
 
     @property
@@ -206,14 +188,9 @@ class PrecisionAtK(_CutAtK):
     r"""Precision within the first k ranks: hits / k.
 
     Args:
-        k: how many ranks count, a positive integer.
         denominator: `"k"`: divide by k, even if a list is shorter. `"retrieved"`: divide by
             min(k, list length); the length is the number of ids without padding, or of scores
             above -inf.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, or `denominator` is unknown.
 
     Example:
         >>> from torch import tensor
@@ -225,9 +202,8 @@ class PrecisionAtK(_CutAtK):
 
     def __init__(self, k: int, denominator: scoring.Denominator = "k", **kwargs: Any) -> None:
         check_choice("denominator", denominator, scoring.Denominator)
-        super().__init__(k=check_positive("k", k), denominator=denominator, **kwargs)
+        super().__init__(k=k, denominator=denominator, **kwargs)
 
-    k: int
     denominator: scoring.Denominator
 
     @property
@@ -246,12 +222,7 @@ class RecallAtK(_CutAtK):
     r"""Recall within the first k ranks: hits / n, for n relevant locations.
 
     Args:
-        k: how many ranks count, a positive integer.
         normalized: True divides by min(n, k), so that a perfect list scores 1 if n > k.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer.
 
     Example:
         >>> from torch import tensor
@@ -263,9 +234,8 @@ class RecallAtK(_CutAtK):
 
     def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
         check_bool("normalized", normalized)
-        super().__init__(k=check_positive("k", k), normalized=normalized, **kwargs)
+        super().__init__(k=k, normalized=normalized, **kwargs)
 
-    k: int
     normalized: bool
 
     @property
@@ -283,14 +253,8 @@ class F1AtK(_CutAtK):
     mean over locations: [`LocationF1`][nextloc_metrics.LocationF1].
 
     Args:
-        k: how many ranks count, a positive integer.
         average: `"queries"`, the mean of every query's F1; `"pooled"`, one F1 from the hits, k and
-            n, each summed over all queries.
-        kwargs: as for [`AccuracyAtK`][nextloc_metrics.AccuracyAtK].
-
-    Raises:
-        ValueError: `k` is not a positive integer, `average` is unknown, or `average="pooled"` is
-            combined with `empty_target_action="pos"`.
+            n, each summed over all queries (not with `empty_target_action="pos"`).
 
     Example:
         >>> from torch import tensor
@@ -309,9 +273,8 @@ class F1AtK(_CutAtK):
                 "`empty_target_action='pos'` scores single queries and has no meaning with "
                 "`average='pooled'`; use 'skip', 'neg' or 'error'."
             )
-        super().__init__(k=check_positive("k", k), average=average, **kwargs)
+        super().__init__(k=k, average=average, **kwargs)
 
-    k: int
     average: Literal["queries", "pooled"]
 
     @property
@@ -320,11 +283,7 @@ class F1AtK(_CutAtK):
         return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
 
     def empty_tally(self) -> Tensor:
-        """Return the zero state; pooled: hits, relevant locations, queries, fractions of hits.
-
-        Expected hits are stored as an integer part and a fraction in units of 2^-32, which cannot
-        overflow. The number of ranks within `k` follows from the number of queries.
-        """
+        """Return the zero state; pooled: whole hits, relevant locations, queries, parts of hits."""
         size = 3 if self.average == "queries" else 4
         return torch.zeros(size, dtype=torch.int64)
 
@@ -338,6 +297,7 @@ class F1AtK(_CutAtK):
         """Sum the F1 scores; pooled, sum the hits and their divisors."""
         if self.average == "queries":
             return super().tally(ranking)
+        # expected hits are an integer part and a fraction in units of 2^-32: they cannot overflow
         hits = scoring.hits(ranking.break_ties(self.ties), self.k)
         counted = counted_queries(ranking, self.empty_target_action)
         share = hits / ranking.num_relevant.clamp(min=1)

@@ -19,21 +19,13 @@ class PopularityBins(torch.nn.Module):
     Bin 0 is `unmapped`: locations without a visit in the training data. The table moves with
     `.to(device)` and is not part of a `state_dict`.
 
-    [`from_counts`][nextloc_metrics.PopularityBins.from_counts] makes bins of training counts; the
-    constructor takes any table of bins.
-
     Args:
         bin_of: integer `[C]`, the bin of location ids 0 to C - 1, from 0 (unmapped) to `num_bins`.
         num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.
 
     Attributes:
-        bin_of: int64 `[C]`, every location's bin.
-        num_bins: the number of bins.
         counts: int64 `[C]`, the argument `train_counts` of `from_counts`, else None.
         by: the argument `by` of `from_counts`, else None.
-
-    Raises:
-        ValueError: `bin_of` is not one row of integers, or holds a bin out of range.
 
     Example:
         >>> bins = PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=2)
@@ -82,9 +74,6 @@ class PopularityBins(torch.nn.Module):
             num_bins: the number of bins.
             by: `"mass"`: every bin has about an equal share of the visits; `"items"`: every bin
                 has about an equal share of the locations.
-
-        Raises:
-            ValueError: a count is negative or not an integer, or an option is out of range.
         """
         check_choice("by", by, By)
         num_bins = check_positive("num_bins", num_bins)

@@ -11,11 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
-from torchmetrics.classification import (
-    BinaryAUROC,
-    BinaryAveragePrecision,
-    BinaryMatthewsCorrCoef,
-)
+from torchmetrics.classification import BinaryAUROC, BinaryAveragePrecision, BinaryMatthewsCorrCoef
 from torchmetrics.utilities.data import dim_zero_cat
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
@@ -110,19 +106,9 @@ class LogLoss(MeanMetric):
 
     Lower is better. Probabilities are clipped to [eps, 1 - eps] with the eps of their dtype, as
     scikit-learn does: a certain mistake costs 36.0 in float64, 15.9 in float32, 4.9 in bfloat16.
-    Each loss is rounded to 2^-32 of the largest loss and the sum is an integer, so the value has
-    the same bits for any batch size and number of processes. Without data the value is NaN.
-
-    Args:
-        ignore_index: a label to leave out, such as the label of padding.
-        validate_args: whether to read the values and raise if one is out of range. If False, a NaN
-            counts as a certain mistake and other values are clipped.
-        kwargs: TorchMetrics' own keyword arguments.
-
-    Raises:
-        TypeError: in `update`, `preds` is not floating, or `target` neither integer nor bool.
-        ValueError: in `update`, shapes or devices differ, a probability is NaN or outside [0, 1],
-            or a label is neither 0 nor 1.
+    Each loss is rounded to 2^-32 of the largest loss, so that the sum is exact. Without data the
+    value is NaN. With `validate_args=False`, a NaN counts as a certain mistake and other values are
+    clipped.
 
     Example:
         >>> from torch import tensor
@@ -157,10 +143,7 @@ class AUROC(BinaryAUROC):
             both = bool(clicked.any()) and not bool(clicked.all())
         else:
             both = bool((self.confmat[0].sum(1) > 0).all())
-        if not both:
-            return torch.full((), torch.nan, device=self.device)
-        value: Tensor = super().compute()
-        return value
+        return super().compute() if both else torch.full((), torch.nan, device=self.device)
 
 
 class AveragePrecision(BinaryAveragePrecision):
@@ -168,10 +151,8 @@ class AveragePrecision(BinaryAveragePrecision):
 
     def compute(self) -> Tensor:  # type: ignore[override]  # as BinaryAveragePrecision overrides
         """Return the step-wise area under the curve of precision and recall."""
-        if self.thresholds is None and not _joined(self.target).numel():
-            return torch.full((), torch.nan, device=self.device)
-        value: Tensor = super().compute()
-        return value
+        empty = self.thresholds is None and not _joined(self.target).numel()
+        return torch.full((), torch.nan, device=self.device) if empty else super().compute()
 
 
 def _joined(batches: Tensor | list[Tensor]) -> Tensor:
@@ -179,11 +160,7 @@ def _joined(batches: Tensor | list[Tensor]) -> Tensor:
 
 
 class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
-    """torchmetrics' `BinaryMatthewsCorrCoef`, but 0 for 0 / 0, as in scikit-learn.
-
-    If only one label occurs or is predicted, torchmetrics returns a limit instead: 0.55 for a model
-    that never predicts a click, when 3 of 100 items are clicked.
-    """
+    """torchmetrics' `BinaryMatthewsCorrCoef`, but 0 for 0 / 0, as in scikit-learn."""
 
     def compute(self) -> Tensor:
         """Return the correlation of predicted and true labels."""
@@ -203,13 +180,7 @@ class ClickThroughCollection(MetricCollection):
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self, preds: Array, target: Array, **kwargs: Any
     ) -> None:
-        """Add a batch to every member.
-
-        Args:
-            preds: floating `[...]`, the probabilities of the label 1.
-            target: integer or bool `[...]`, the labels.
-            kwargs: further arguments of the members.
-        """
+        """Add a batch, probabilities and labels of one shape, to every member."""
         preds, target = self._checked(preds, target)
         with self._unchanged_by_errors():
             if preds.numel() or self._groups_checked:
@@ -233,11 +204,8 @@ class ClickThroughCollection(MetricCollection):
         """Return the batch as tensors that all members accept, or raise."""
         for member in self.values(copy_state=False):
             if isinstance(member, LogLoss):
-                device = member.state.device
-                preds, target = (
-                    as_tensor("preds", preds, device),
-                    as_tensor("target", target, device),
-                )
+                preds = as_tensor("preds", preds, member.state.device)
+                target = as_tensor("target", target, member.state.device)
                 member.check(member.read(preds, target))
         preds, target = as_tensor("preds", preds), as_tensor("target", target)
         if preds.ndim and preds.numel():

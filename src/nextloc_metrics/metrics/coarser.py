@@ -34,10 +34,6 @@ class Coarser(torch.nn.Module):
         parent_of: int64 `[C]`, the number of each location's parent.
         names: the labels of the parents, in the order of their numbers.
 
-    Raises:
-        TypeError: `parents` holds neither integers nor text.
-        ValueError: `parents` is not one row.
-
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import AccuracyAtK
@@ -77,30 +73,21 @@ class Coarser(torch.nn.Module):
         self.register_buffer("_sizes", numbers.bincount(), persistent=False)
 
     def lists(self, preds: Array, repeats: Repeats = "keep") -> Tensor:
-        """Return the parents of lists of ids.
+        """Return the parents of lists of ids `[..., K]`, padded with -1; int64.
 
-        Padding stays. An id that is no location, C + i, becomes P + i, which is no parent (P is the
-        number of parents). So different ids stay different.
+        An id that is no location, C + i, becomes P + i, which is no parent (P is the number of
+        parents). So different ids stay different.
 
         Args:
-            preds: integer `[..., K]`, ids padded with -1.
             repeats: how to treat a parent that is repeated in a list: `"keep"` keeps its rank, and
                 metrics count its first rank; `"once"` removes it, and later parents move up.
-
-        Returns:
-            int64 `[..., K]`, padded with -1.
-
-        Raises:
-            TypeError: `preds` holds no integers.
-            ValueError: `repeats` is unknown, or `preds` has no dimension.
 
         Example:
             >>> from torch import tensor
             >>> coarser = Coarser(["food", "work", "food", "home"])
-            >>> coarser.lists(tensor([[0, 2, 1, -1]]))
-            tensor([[ 0,  0,  2, -1]])
-            >>> coarser.lists(tensor([[0, 2, 1, -1]]), repeats="once")
-            tensor([[ 0,  2, -1, -1]])
+            >>> lists = tensor([[0, 2, 1, -1]])
+            >>> coarser.lists(lists), coarser.lists(lists, repeats="once")
+            (tensor([[ 0,  0,  2, -1]]), tensor([[ 0,  2, -1, -1]]))
         """
         check_choice("repeats", repeats, Repeats)
         found = self._parents("preds", preds)
@@ -113,29 +100,14 @@ class Coarser(torch.nn.Module):
         return found.masked_fill(again, -1).gather(-1, order)
 
     def scores(self, preds: Array, by: By = "max") -> Tensor:
-        """Return the scores of the parents.
+        """Return the scores of the parents `[..., P]` of all locations' scores `[..., C]`.
 
         Sums are computed in float64, in the order of the ids, and rounded once: the same bits for
         any batch size. The memory needed in addition to the result is bounded.
 
         Args:
-            preds: floating `[..., C]`, the scores of all locations.
             by: `"max"`, a parent's score is the score of its best location; `"sum"`, the sum over
-                its locations, for probabilities.
-
-        Returns:
-            `[..., P]`, in the dtype of `preds`.
-
-        Raises:
-            TypeError: `preds` is not floating.
-            ValueError: `preds` does not have one score per location, `by` is unknown, or a score
-                is negative with `by="sum"`.
-
-        Example:
-            >>> from torch import tensor
-            >>> coarser = Coarser(["food", "work", "food", "home"])
-            >>> coarser.scores(tensor([[0.3, 0.4, 0.2, 0.1]]))
-            tensor([[0.3000, 0.1000, 0.4000]])
+                its locations, for probabilities of at least 0.
         """
         check_choice("by", by, By)
         scores = as_tensor("preds", preds)
@@ -158,28 +130,13 @@ class Coarser(torch.nn.Module):
         return found.view(*scores.shape[:-1], len(self.names))
 
     def target(self, target: Array, several: bool = False) -> Tensor:
-        """Return the parents of relevant locations.
+        """Return the parents of relevant locations, int64, in the shape of `target`.
 
         Ids below 0 stay, so that padding and an `ignore_index` below 0 mean the same as before.
 
         Args:
-            target: integer `[...]`, one id per query; or `[..., M]`, several.
             several: whether the last dimension holds the ids of one query; a repeated parent then
                 becomes -1.
-
-        Returns:
-            int64, in the shape of `target`.
-
-        Raises:
-            TypeError: `target` holds no integers.
-            ValueError: an id is no location.
-
-        Example:
-            >>> from torch import tensor
-            >>> coarser = Coarser(["food", "work", "food", "home"])
-            >>> coarser.target(tensor([[0, 2, 1], [3, -1, -1]]), several=True)
-            tensor([[ 0, -1,  2],
-                    [ 1, -1, -1]])
         """
         check_bool("several", several)
         found = self._parents("target", target)

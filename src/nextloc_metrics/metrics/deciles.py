@@ -1,8 +1,7 @@
 """Metrics for every popularity bin of the relevant location: how well are rare ones predicted?
 
 A query's list is cut to its first `candidates` ranks and split by bin; `k` then cuts each bin's own
-list. A rank within a bin counts the candidates of that bin only, so the formulas for ranks in the
-full list score it as well.
+list, in which a rank counts the candidates of that bin only.
 """
 
 from abc import abstractmethod
@@ -38,11 +37,6 @@ class DecileMetric(RankingTally):
         candidates: how many of the first ranks are read; a location beyond is a miss. A tied block
             that crosses this rank is left out completely.
         decile: the bin of the scalar, a number or `"unmapped"`; None for a dict of all bins.
-        options: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: an option is out of range; in `update`, a relevant id or a candidate with a
-            score is not in `bins`.
     """
 
     plot_legend_name = "popularity decile (1 = rarest)"
@@ -159,12 +153,26 @@ class DecileMetric(RankingTally):
         return [*range(1, bins.num_bins + 1), "unmapped"]
 
 
+class DecileAtK(DecileMetric):
+    """A decile metric that reads `k` ranks."""
+
+    _stem: ClassVar[str]
+
+    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
+        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
+
+    k: int
+
+    @property
+    def name(self) -> str:
+        """The metric and its cut-off, such as `ndcg_at_5`."""
+        return f"{self._stem}_at_{self.k}"
+
+
 class DecileScore(DecileMetric):
     """The mean of a score for every bin, over the queries with a relevant location in the bin.
 
-    Args:
-        ties: as in [`RankingMetric`][nextloc_metrics.RankingMetric].
-        options: those of `DecileMetric`.
+    `ties` is that of [`RankingMetric`][nextloc_metrics.RankingMetric].
     """
 
     ties: Ties
@@ -175,12 +183,7 @@ class DecileScore(DecileMetric):
 
     @abstractmethod
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Return float64 `[R]`, one score in [0, 1] per row; a row is one bin of one query.
-
-        Args:
-            ranking: per row, the ranks of the bin's relevant locations in the bin's own list.
-            predictions: int64 `[R]`, the length of the bin's own list.
-        """
+        """Return float64 `[R]`, one score in [0, 1] per row of what `split_by_bin` returned."""
 
     def empty_tally(self) -> Tensor:
         """Return zeros: per bin the sum of scores, the sum of squares, the number of queries."""
@@ -198,11 +201,7 @@ class DecileScore(DecileMetric):
 
     @property
     def num_queries(self) -> Tensor:
-        """How many queries this process has counted per bin, int64 `[num_bins + 1]`.
-
-        The order is that of the keys of `compute`: `unmapped` is last. A query counts in every bin
-        that holds one of its relevant locations.
-        """
+        """How many queries this process has counted per bin, int64, in the order of `compute`."""
         return self.state[:, 2].roll(-1)
 
     def numbers(self) -> tuple[Any, int]:
@@ -216,8 +215,7 @@ class DecileScore(DecileMetric):
 
     @property
     def _has_means(self) -> bool:
-        kind = type(self)  # a subclass may compute other values
-        return kind.compute is DecileMetric.compute and kind.values is DecileScore.values
+        return not self.overrides(DecileScore, "compute", "values")
 
     def estimate(self) -> intervals.Estimate:
         """Return the mean of every bin or of `decile`, with its standard error."""
@@ -239,24 +237,7 @@ class DecileScore(DecileMetric):
     def interval(  # type: ignore[override]
         self, confidence: float = 0.95
     ) -> tuple[Tensor, Tensor] | dict[str, tuple[Tensor, Tensor]]:
-        """Return `(lower, upper)` for every bin's value by name, or for that of `decile`.
-
-        The queries of a bin count as independent. The bounds are NaN for a bin without data.
-
-        Args:
-            confidence: the confidence level, such as 0.95.
-
-        Raises:
-            ValueError: `confidence` is not between 0 and 1.
-
-        Example:
-            >>> from torch import tensor
-            >>> from nextloc_metrics import DecileNDCG, PopularityBins
-            >>> ndcg = DecileNDCG(PopularityBins([2, 1]), k=1)
-            >>> ndcg.update(tensor([[0]] * 30 + [[-1]] * 70), tensor([0] * 100))
-            >>> ndcg.interval()["ndcg_at_1_decile_2"]  # Wilson's interval of 30 in 100
-            (tensor(0.2189), tensor(0.3958))
-        """
+        """Return `(lower, upper)` for every bin's value by name, or for that of `decile`."""
         low, high = super().interval(confidence)
         if self.decile is not None:
             return low, high
@@ -266,7 +247,7 @@ class DecileScore(DecileMetric):
         return dict(zip(map(self.key, self.deciles(self.bins)), values, strict=True))
 
 
-class DecilePrecision(DecileScore):
+class DecilePrecision(DecileAtK, DecileScore):
     r"""Precision within each popularity bin: hits / min(k, length of the bin's own list).
 
     Hits are the bin's relevant locations within the first `k` ranks of the bin's own list. A query
@@ -278,12 +259,9 @@ class DecilePrecision(DecileScore):
     tied candidates.
 
     Args:
-        bins: every location's bin.
-        k: how many ranks of a bin's own list count, a positive integer.
+        k: how many ranks of a bin's own list count.
         scope: `"within"`: k cuts the bin's own list; `"global"`: the full list is cut to its first
             k ranks before the split (a tied block that crosses rank k is left out).
-        kwargs: `candidates`, `decile`, `ties`, `ignore_index`, `validate_args`, and TorchMetrics'
-            own keyword arguments.
 
     Example:
         >>> from torch import tensor
@@ -296,6 +274,8 @@ class DecilePrecision(DecileScore):
          'precision_at_1_decile_unmapped': tensor(nan)}
     """
 
+    _stem = "precision"
+
     def __init__(
         self,
         bins: PopularityBins,
@@ -304,15 +284,9 @@ class DecilePrecision(DecileScore):
         **kwargs: Any,
     ) -> None:
         check_choice("scope", scope, Literal["within", "global"])
-        super().__init__(bins=bins, k=check_positive("k", k), scope=scope, **kwargs)
+        super().__init__(bins=bins, k=k, scope=scope, **kwargs)
 
-    k: int
     scope: Literal["within", "global"]
-
-    @property
-    def name(self) -> str:
-        """`precision_at_k`."""
-        return f"precision_at_{self.k}"
 
     @property
     def cut(self) -> int:
@@ -324,18 +298,12 @@ class DecilePrecision(DecileScore):
         return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
 
 
-class DecileNDCG(DecileScore):
+class DecileNDCG(DecileAtK, DecileScore):
     r"""NDCG within each popularity bin, at ranks of the bin's own list.
 
-    The ideal DCG has the min(k, n) highest gains of the query's n relevant locations in the bin. A
-    query without a relevant location in the bin is skipped in that bin. A query with one scores 0
-    if the bin's own list is empty. Ties: the expectation over the orders of the bin's tied
-    candidates.
-
-    Args:
-        bins: every location's bin.
-        k: how many ranks of a bin's own list count, a positive integer.
-        kwargs: as for [`DecilePrecision`][nextloc_metrics.DecilePrecision].
+    The ideal DCG has the min(k, n) highest gains of the query's n relevant locations in the bin.
+    Skipped queries, empty lists and ties are as for
+    [`DecilePrecision`][nextloc_metrics.DecilePrecision].
 
     Example:
         >>> from torch import tensor
@@ -346,15 +314,7 @@ class DecileNDCG(DecileScore):
         tensor(0.6309)
     """
 
-    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
-        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
-
-    k: int
-
-    @property
-    def name(self) -> str:
-        """`ndcg_at_k`."""
-        return f"ndcg_at_{self.k}"
+    _stem = "ndcg"
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
         """Divide the discounted gain by the best possible one."""
@@ -375,12 +335,9 @@ class DecileKForRecall(DecileMetric):
     Ties: a tied block counts at its worst ranks.
 
     Args:
-        bins: every location's bin.
         min_recall: the recall to reach, above 0 and at most 1.
         statistic: `"median"` or `"mean"`.
         exhausted: the number for queries without a k; None treats them as described above.
-        kwargs: `candidates`, `decile`, `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
 
     Example:
         >>> from torch import tensor

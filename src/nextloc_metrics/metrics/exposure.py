@@ -5,14 +5,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_choice, check_positive
+from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.deciles import DecileMetric
+from nextloc_metrics.metrics.deciles import DecileAtK
 from nextloc_metrics.ranking.ranking import Ranking
 
 
-class DecilePredictionShare(DecileMetric):
+class DecilePredictionShare(DecileAtK):
     r"""The share of all k x N predictions that falls into each popularity bin.
 
     The predictions are the first `k` ranks of each of N queries. The shares add up to less than 1
@@ -21,12 +21,7 @@ class DecilePredictionShare(DecileMetric):
     counts these ids.
 
     Args:
-        bins: the bin of each location.
-        k: number of ranks that count, in the list of all candidates.
-        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
-
-    Raises:
-        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
+        k: how many ranks of the full list count.
 
     Example:
         >>> from torch import tensor
@@ -38,16 +33,7 @@ class DecilePredictionShare(DecileMetric):
     """
 
     higher_is_better = None
-
-    def __init__(self, bins: PopularityBins, k: int, **kwargs: Any) -> None:
-        super().__init__(bins=bins, k=check_positive("k", k), **kwargs)
-
-    k: int
-
-    @property
-    def name(self) -> str:
-        """`prediction_share_at_k`."""
-        return f"prediction_share_at_{self.k}"
+    _stem = "prediction_share"
 
     @property
     def cut(self) -> int:
@@ -79,24 +65,19 @@ class DecilePredictionShare(DecileMetric):
         return int(self.state[-2])
 
 
-class DecileCoverage(DecileMetric):
+class DecileCoverage(DecileAtK):
     r"""The share of distinct locations in a popularity bin predicted correctly at least once.
 
     A location is predicted correctly if, for a query to which it is relevant, it is within the
     first `k` candidates of its own bin. `"overall"` is the value of all bins together.
 
-    Ties: a location in a tied block counts if all of the block is within the first `k`.
+    Ties: a location in a tied block counts if all of the block is within the first `k`. `decile`
+    may also be `"overall"`.
 
     Args:
-        bins: the bin of each location.
-        k: number of ranks that count, in the list of a bin's candidates.
+        k: how many ranks of a bin's own list count.
         denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
             locations that have a bin (`unmapped` is then NaN and not part of the overall value).
-        kwargs: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall]; `decile` may be
-            `"overall"`.
-
-    Raises:
-        ValueError: as for [`DecileKForRecall`][nextloc_metrics.DecileKForRecall].
 
     Example:
         >>> from torch import tensor
@@ -108,6 +89,7 @@ class DecileCoverage(DecileMetric):
     """
 
     computed_options = frozenset({"decile", "denominator"})
+    _stem = "coverage"
 
     def __init__(
         self,
@@ -117,15 +99,9 @@ class DecileCoverage(DecileMetric):
         **kwargs: Any,
     ) -> None:
         check_choice("denominator", denominator, Literal["actual", "mapped"])
-        super().__init__(bins=bins, k=check_positive("k", k), denominator=denominator, **kwargs)
+        super().__init__(bins=bins, k=k, denominator=denominator, **kwargs)
 
-    k: int
     denominator: Literal["actual", "mapped"]
-
-    @property
-    def name(self) -> str:
-        """`coverage_at_k`."""
-        return f"coverage_at_{self.k}"
 
     def key(self, decile: Any) -> str:
         """Return the name of a bin's value, or of the overall value."""

@@ -15,9 +15,12 @@ from nextloc_metrics.arguments.record import Record
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_mean
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.means import exact, intervals
-from nextloc_metrics.ranking.needs import Needs
 
 Average = Literal["groups", "queries"]
+
+
+def _of_metric(name: str) -> Any:
+    return property(lambda grouped: getattr(grouped.metric, name))
 
 
 class Grouped(RecordMetric):
@@ -37,11 +40,6 @@ class Grouped(RecordMetric):
             `"user"`; None if there is only one kind. `"step"` needs no `groups` for queries
             `[N, T]`: the group is the index in the last dimension, and `num_groups` is at least T.
         labels: the names of the groups, for tables and pictures; with labels, `groups` may be text.
-        kwargs: TorchMetrics' own keyword arguments.
-
-    Raises:
-        TypeError: `metric` is not the mean of a score.
-        ValueError: an option is out of range; in `update`, a group is out of range.
 
     Example:
         >>> from torch import tensor
@@ -53,12 +51,11 @@ class Grouped(RecordMetric):
         tensor([1.0000,    nan, 0.5000])
 
     With `average="queries"` the standard error is clustered: it comes from the spread of the
-    groups' sums, as for a sample of groups. It needs about twenty groups. With
-    `average="groups"` the standard error comes from the spread of the groups' means. Both intervals
-    use Student's t with G - 1 degrees of freedom for G groups with data; with `average="queries"`
-    and unequal groups they are fewer. For one group with data, the standard error is NaN and the
-    interval is 0 to 1. With `average=None` or `group`, the interval of a group treats its queries
-    as independent.
+    groups' sums, as for a sample of groups, and needs about twenty groups. With `average="groups"`
+    it comes from the spread of the groups' means. Both intervals use Student's t with G - 1 degrees
+    of freedom for G groups with data; with `average="queries"` and unequal groups they are fewer.
+    For one group with data, the standard error is NaN and the interval is 0 to 1. With
+    `average=None` or `group`, the interval of a group treats its queries as independent.
 
     Source: R. M. Bell and D. F. McCaffrey, "Bias reduction in standard errors for linear regression
     with multi-stage samples", Survey Methodology 28, 2002.
@@ -80,10 +77,10 @@ class Grouped(RecordMetric):
         check_mean(metric)
         if labels is not None and not isinstance(labels, GroupLabels):
             labels = GroupLabels(labels)
-        if num_groups is None and labels is not None:
-            num_groups = len(labels)
         if num_groups is None:
-            raise ValueError("`num_groups` must be given if there are no `labels`.")
+            if labels is None:
+                raise ValueError("`num_groups` must be given if there are no `labels`.")
+            num_groups = len(labels)
         num_groups = check_positive("num_groups", num_groups, LARGEST_STATE)
         if labels is not None and len(labels) != num_groups:
             raise ValueError(
@@ -119,35 +116,12 @@ class Grouped(RecordMetric):
     by: str | None
     labels: GroupLabels | None
 
-    @property
-    def record(self) -> type[Record]:  # type: ignore[override]
-        """The `record` of `metric`."""
-        return self.metric.record
-
-    @property
-    def needs(self) -> Needs:
-        """The `needs` of `metric`."""
-        return self.metric.needs
-
-    @property
-    def scale(self) -> float:
-        """The `scale` of `metric`."""
-        return self.metric.scale
-
-    @property
-    def unit(self) -> str:
-        """The `unit` of `metric`."""
-        return self.metric.unit
-
-    @property
-    def higher_is_better(self) -> bool | None:  # type: ignore[override]
-        """The `higher_is_better` of `metric`."""
-        return self.metric.higher_is_better
-
-    @property
-    def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """The `plot_upper_bound` of `metric`."""
-        return self.metric.plot_upper_bound
+    record = _of_metric("record")
+    needs = _of_metric("needs")
+    scale: float = _of_metric("scale")
+    unit = _of_metric("unit")
+    higher_is_better = _of_metric("higher_is_better")
+    plot_upper_bound = _of_metric("plot_upper_bound")
 
     def check(self, record: Record) -> None:
         """Raise if this metric cannot be updated with the record."""
@@ -182,13 +156,11 @@ class Grouped(RecordMetric):
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Tensor]:
         """Return the exact sums of the scores per group."""
-        return [
-            metric._sum(own, counted, record) for metric, own in zip(metrics, scores, strict=True)
-        ]
-
-    def _sum(self, scores: Tensor, counted: Tensor, record: Record) -> Tensor:
-        groups = record.group_of(self.by).masked_fill(~record.counted, 0).to(scores.device)
-        return exact.tally_by(groups, self.num_groups, scores, counted).to(record.device)
+        sums = []
+        for metric, own in zip(metrics, scores, strict=True):
+            groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
+            sums.append(exact.tally_by(groups, metric.num_groups, own, counted).to(record.device))
+        return sums
 
     @property
     def group_names(self) -> list[str]:

@@ -21,19 +21,15 @@ COUNTED_AS = "LocationTally"
 
 
 class LocationTally(RankingTally):
-    """Base class of `LocationF1`, `LocationPrecision` and `LocationRecall`: the counts.
+    """Counts of true positives TP, decisions P and support S of each of `num_locations`.
 
-    It counts true positives TP, decisions P and support S of each location. In a collection all
-    three classes share one state, for any `average`.
-
-    Args:
-        num_locations: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        kwargs: as for [`LocationF1`][nextloc_metrics.LocationF1].
+    In a collection `LocationF1`, `LocationPrecision` and `LocationRecall` share one state, for any
+    `average`.
     """
 
     plot_legend_name = "location"
     computed_options = frozenset({"average"})
+    needs = Needs(best=True)  # the decision
 
     num_locations: int
     average: Average | None
@@ -55,11 +51,6 @@ class LocationTally(RankingTally):
     @abstractmethod
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
         """Return the divisor of the true positives, float64."""
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision."""
-        return Needs(best=True)
 
     @property
     def plot_label(self) -> str:
@@ -94,7 +85,7 @@ class LocationTally(RankingTally):
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count true positives, decisions and support of each location."""
-        target, decided = self._decisions(ranking)
+        target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
         width = self.num_locations + 1
         # each query adds to one cell per row; the last cell takes what does not count
         decided = torch.where(target >= 0, decided.clamp(max=self.num_locations), -1)
@@ -107,7 +98,7 @@ class LocationTally(RankingTally):
     @property
     def one_pass(self) -> int | None:
         """The number of locations; None if a subclass overrides how a batch is tallied."""
-        own = self.overrides(LocationTally, "_decisions", "tally", "tallies", "check")
+        own = self.overrides(LocationTally, "tally", "tallies", "check")
         return None if own else self.num_locations
 
     def compute(self) -> Tensor:
@@ -139,11 +130,6 @@ class LocationTally(RankingTally):
         """The number of lists in this process whose first id is no location."""
         return int(self.state[1, self.num_locations])
 
-    @staticmethod
-    def _decisions(ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the target and the best candidate of each query, -1 for none."""
-        return ranking.relevant[:, 0], ranking.best
-
 
 class LocationF1(LocationTally):
     r"""F1 score per location, with the best candidate as the model's decision.
@@ -151,7 +137,8 @@ class LocationF1(LocationTally):
     For a location, F1 = 2 TP / (P + S). P is the number of queries whose decision is the location,
     S the number whose target is the location (its support), TP the number for which both hold. The
     average is over the locations that occur as a decision or a target, as in scikit-learn's
-    `f1_score`. The state is three integers per location.
+    `f1_score`. A query without a target is skipped, and one with several is an error. The state is
+    three integers per location; in a collection `LocationPrecision` and `LocationRecall` share it.
 
     Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
     the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
@@ -159,20 +146,11 @@ class LocationF1(LocationTally):
     invented, is a decision for no location; `"micro"` counts it as one. `num_invented` counts these
     lists.
 
-    Weighting by support lets frequent locations dominate; `"macro"` does not.
-
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
         average: `"weighted"`, the mean weighted by support; `"macro"`, the plain mean; `"micro"`,
             one F1 from the sums of TP, P (with ids that are no location) and S; None, one value per
             location, `[num_locations]`, NaN for a location that does not occur.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments. `ties` and
-            `empty_target_action` are not accepted; a query without a target is skipped.
-
-    Raises:
-        ValueError: `num_locations` is not a positive integer, or `average` is unknown; in `update`,
-            there are more candidates than locations, or, with `validate_args`, a query has several
-            relevant locations.
 
     Example:
         >>> from torch import tensor
@@ -195,17 +173,8 @@ class LocationPrecision(LocationTally):
     r"""Precision per location: of the decisions for a location, the share that is correct.
 
     TP / P, and 0 for a location that occurs as a target only. The averages are over the locations
-    that occur, as in scikit-learn's `precision_score` with `zero_division=0`. Decisions, ties and
-    rows without a decision are as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection
-    the two share their state.
-
-    Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
+    that occur, as in scikit-learn's `precision_score` with `zero_division=0`. Options and decisions
+    are those of [`LocationF1`][nextloc_metrics.LocationF1].
 
     Example:
         >>> from torch import tensor
@@ -229,16 +198,8 @@ class LocationRecall(LocationTally):
 
     TP / S, and 0 for a location that occurs as a decision only. The averages are over the locations
     that occur, as in scikit-learn's `recall_score` with `zero_division=0`. `"weighted"` and
-    `"micro"` equal the accuracy of the decisions. Decisions, ties and rows without a decision are
-    as for [`LocationF1`][nextloc_metrics.LocationF1]; in a collection the two share their state.
-
-    Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        average: as for [`LocationF1`][nextloc_metrics.LocationF1].
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: as for [`LocationF1`][nextloc_metrics.LocationF1].
+    `"micro"` equal the accuracy of the decisions. Options and decisions are those of
+    [`LocationF1`][nextloc_metrics.LocationF1].
 
     Example:
         >>> from torch import tensor

@@ -36,21 +36,13 @@ def gather_rows(rows: Tensor, group: Any = None) -> list[Tensor]:
 
 
 class PerQueryScores(BaseMetric):
-    """The score of each query instead of the mean, to compare two models.
+    """The score of each query by `metric` instead of the mean, to compare two models.
 
     Each query has an id of your choice, such as its row in the test set: the same id for all
     models, and different ids on different processes. `compute` joins the processes; an id that
-    several processes hold, because a sampler repeats rows, counts once. A query that the metric
-    leaves out has no score. The state is 16 bytes per query.
-
-    Args:
-        metric: the metric whose scores are kept; it is not updated.
-        kwargs: TorchMetrics' own keyword arguments.
-
-    Raises:
-        TypeError: `metric` is not the mean of a score.
-        ValueError: in `update`, the shape of the ids differs from the queries; in `update` or
-            `compute`, an id has two different scores.
+    several processes hold, because a sampler repeats rows, counts once, and an id with two
+    different scores is an error. A query that the metric leaves out has no score. The state is 16
+    bytes per query.
 
     Example:
         >>> from torch import tensor
@@ -87,19 +79,13 @@ class PerQueryScores(BaseMetric):
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> None:
-        """Add a batch of queries.
+        """Add a batch of queries; see `RankingMetric.update`.
 
         Args:
-            preds: as for `RankingMetric.update`.
-            target: as for `RankingMetric.update`.
-            mask: as for `RankingMetric.update`.
             query_ids: integer, in the shape of the queries; ids of queries left out are not read.
-            exclude: as for `RankingMetric.update`.
-            exempt_target: as for `RankingMetric.update`.
         """
         record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
-        rows = self._score(record, query_ids)
-        getattr(self, self.state_name).append(rows)
+        getattr(self, self.state_name).append(self._score(record, query_ids))
 
     @torch.jit.unused
     @outside_graphs
@@ -109,12 +95,10 @@ class PerQueryScores(BaseMetric):
         target: Array | None = None,
         mask: Array | None = None,
         query_ids: Array | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
+        **exclusion: Any,
     ) -> Any:
         """Add a batch of queries and return the scores of this batch."""
-        record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        record = self.metric.read(preds, target, mask, **exclusion)
         self._score(record, query_ids)
         return super().forward(record, query_ids=query_ids)
 
@@ -131,10 +115,7 @@ class PerQueryScores(BaseMetric):
         return self.metric.plot_label
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw a histogram of the scores, or their range at several steps.
-
-        Arguments and result are as for `RankingMetric.plot`.
-        """
+        """Draw a histogram of the scores, or their range at several steps."""
         return plot_metric(self, val, ax)
 
     def set_dtype(self, dst_type: str | torch.dtype) -> "PerQueryScores":

@@ -1,48 +1,22 @@
-"""Ready-made collections with the metrics, names and conventions of a field."""
+"""Ready-made collections with the metrics, names and conventions of a field.
+
+`prefix` and `postfix` are those of `RankingCollection`; `kwargs` are options of every member.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from torch import Tensor
-from torchmetrics import Metric, MetricCollection
-from torchmetrics.classification import (
-    BinaryAccuracy,
-    BinaryF1Score,
-    BinaryPrecision,
-    BinaryRecall,
-)
+from torchmetrics import Metric, MetricCollection, classification
 
 from nextloc_metrics.arguments.checks import check_number, check_positive, check_separator, cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
-from nextloc_metrics.metrics.at_k import (
-    MRR,
-    AccuracyAtK,
-    F1AtK,
-    HitRateAtK,
-    MAPAtK,
-    NDCGAtK,
-    PrecisionAtK,
-    RecallAtK,
-)
+from nextloc_metrics.metrics import at_k, click_through, deciles, exposure
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.click_through import (
-    AUROC,
-    AveragePrecision,
-    ClickThroughCollection,
-    LogLoss,
-    MatthewsCorrCoef,
-)
-from nextloc_metrics.metrics.deciles import (
-    DecileKForRecall,
-    DecileMetric,
-    DecileNDCG,
-    DecilePrecision,
-)
-from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.scoring.formulas import Gain
 
@@ -57,8 +31,6 @@ def next_location_metrics(
     separator: str = "_at_",
     prefix: str | None = None,
     postfix: str | None = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
     **kwargs: Any,
 ) -> RankingCollection:
     """Collect what papers on next-location prediction report.
@@ -66,7 +38,8 @@ def next_location_metrics(
     Accuracy within the first k ranks for every k, the mean reciprocal rank without a cut-off, NDCG
     at one cut-off, and F1 weighted by support. Values are fractions in [0, 1]; papers report
     percent. Each query has one relevant location; for several, use
-    [`recommendation_metrics`][nextloc_metrics.recommendation_metrics].
+    [`recommendation_metrics`][nextloc_metrics.recommendation_metrics]. `ties` and
+    `empty_target_action` are not accepted, because F1 has neither.
 
     Args:
         num_locations: the number of location ids, 0 to `num_locations` - 1.
@@ -79,14 +52,6 @@ def next_location_metrics(
             `acc_within_1000m_at_1`.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        ignore_index: an id that is never relevant, such as padding; it is still ranked.
-        validate_args: read the target's values, and raise where they are out of range.
-        kwargs: TorchMetrics' own keyword arguments, such as `process_group`, for every member.
-            `ties` and `empty_target_action` are not accepted, because F1 has neither.
-
-    Raises:
-        ValueError: `k` is not a positive integer, is empty, or has repeated values.
 
     Example:
         >>> from torch import tensor
@@ -100,23 +65,22 @@ def next_location_metrics(
         ndcg_at_2 0.8155
         f1 0.5000
     """
-    common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
     check_separator(separator)
     cuts = cut_offs(k)
     members: dict[str, RecordMetric] = {
-        f"acc{separator}{cut}": AccuracyAtK(cut, **common) for cut in cuts
+        f"acc{separator}{cut}": at_k.AccuracyAtK(cut, **kwargs) for cut in cuts
     }
-    members["mrr"] = MRR(**common)
+    members["mrr"] = at_k.MRR(**kwargs)
     of_ndcg = max(cuts) if ndcg_k is None else check_positive("ndcg_k", ndcg_k)
-    members[f"ndcg{separator}{of_ndcg}"] = NDCGAtK(of_ndcg, **common)
-    members["f1"] = LocationF1(num_locations, **common)
+    members[f"ndcg{separator}{of_ndcg}"] = at_k.NDCGAtK(of_ndcg, **kwargs)
+    members["f1"] = LocationF1(num_locations, **kwargs)
     near = f"acc_within_{1000 * check_number('km', km, or_zero=True):g}m".replace(".", "_")
     if locations is not None:
         members |= {
-            f"{near}{separator}{cut}": AccuracyWithin(locations, km, cut, **common) for cut in cuts
+            f"{near}{separator}{cut}": AccuracyWithin(locations, km, cut, **kwargs) for cut in cuts
         }
-        members["mean_distance"] = DistanceError(locations, **common)
-        members["median_distance"] = DistanceError(locations, "median", **common)
+        members["mean_distance"] = DistanceError(locations, **kwargs)
+        members["median_distance"] = DistanceError(locations, "median", **kwargs)
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
@@ -135,17 +99,7 @@ def recommendation_metrics(
     relevant locations.
 
     Args:
-        k: one or several cut-offs.
         gain: how NDCG reads graded relevance; see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
-        separator: between a metric's name and k.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: `ties` and `empty_target_action`, see
-            [`RankingMetric`][nextloc_metrics.RankingMetric]; `ignore_index`; `validate_args`; and
-            TorchMetrics' own keyword arguments, for every member.
-
-    Raises:
-        ValueError: `k` is not a positive integer, is empty, or has repeated values.
 
     Example:
         >>> from torch import tensor
@@ -163,15 +117,15 @@ def recommendation_metrics(
     check_separator(separator)
     members: dict[str, RecordMetric] = {}
     for cut in cut_offs(k):
-        at_cut = {
-            "precision": PrecisionAtK(cut, **kwargs),
-            "recall": RecallAtK(cut, **kwargs),
-            "hit_rate": HitRateAtK(cut, **kwargs),
-            "mrr": MRR(cut, **kwargs),
-            "map": MAPAtK(cut, **kwargs),
-            "ndcg": NDCGAtK(cut, gain=gain, **kwargs),
+        end = f"{separator}{cut}"
+        members |= {
+            f"precision{end}": at_k.PrecisionAtK(cut, **kwargs),
+            f"recall{end}": at_k.RecallAtK(cut, **kwargs),
+            f"hit_rate{end}": at_k.HitRateAtK(cut, **kwargs),
+            f"mrr{end}": at_k.MRR(cut, **kwargs),
+            f"map{end}": at_k.MAPAtK(cut, **kwargs),
+            f"ndcg{end}": at_k.NDCGAtK(cut, gain=gain, **kwargs),
         }
-        members.update({f"{name}{separator}{cut}": metric for name, metric in at_cut.items()})
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
@@ -191,25 +145,13 @@ def libcity_metrics(
     - `MRR@k` = the mean of 1 / rank, 0 beyond k; `MAP@k` is the same number;
     - `NDCG@k` = the mean of 1 / log2(rank + 1), 0 beyond k: the ideal DCG is 1.
 
-    `TrajLocPredEvaluator` ranks by `torch.topk`, which orders ties arbitrarily; here ties count as
-    their expectation. To use its order, pass its lists: `scores.topk(max(k)).indices`. A relevant
-    location scored NaN is a miss here, but has rank 1 in `torch.topk`.
+    `TrajLocPredEvaluator` ranks by `torch.topk`, which orders ties arbitrarily and puts NaN first;
+    here ties count as their expectation, and a relevant location scored NaN is a miss. To use its
+    order, pass its lists: `scores.topk(max(k)).indices`. docs/conventions.md has a difference of a
+    last batch with sampled candidates.
 
-    With sampled candidates LibCity counts a last batch with fewer queries as a full batch, so that
-    its values are lower by the factor queries / (batches x batch size); see docs/conventions.md.
-
-    The keys are those of the evaluator, such as `Precision@5`. MLflow refuses `@`;
-    `recommendation_metrics` has the same values, except F1, under names that every tracker accepts.
-
-    Args:
-        k: one or several cut-offs.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: `ties`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments,
-            for every member.
-
-    Raises:
-        ValueError: `k` is not a positive integer, is empty, or has repeated values.
+    The keys are those of the evaluator. MLflow refuses `@`; `recommendation_metrics` has the same
+    values, except F1, under names that every tracker accepts.
 
     Example:
         >>> from torch import tensor
@@ -226,17 +168,16 @@ def libcity_metrics(
 
     Source: J. Wang et al., "LibCity: An Open Library for Traffic Prediction", SIGSPATIAL 2021.
     """
-    makers: dict[str, Callable[..., RecordMetric]] = {
-        "Precision": PrecisionAtK,
-        "Recall": RecallAtK,
-        "F1": partial(F1AtK, average="pooled"),
-        "MRR": MRR,
-        "MAP": MAPAtK,
-        "NDCG": NDCGAtK,
-    }
-    members: dict[str, RecordMetric] = {
-        f"{name}@{cut}": make(cut, **kwargs) for cut in cut_offs(k) for name, make in makers.items()
-    }
+    members: dict[str, RecordMetric] = {}
+    for cut in cut_offs(k):
+        members |= {
+            f"Precision@{cut}": at_k.PrecisionAtK(cut, **kwargs),
+            f"Recall@{cut}": at_k.RecallAtK(cut, **kwargs),
+            f"F1@{cut}": at_k.F1AtK(cut, "pooled", **kwargs),
+            f"MRR@{cut}": at_k.MRR(cut, **kwargs),
+            f"MAP@{cut}": at_k.MAPAtK(cut, **kwargs),
+            f"NDCG@{cut}": at_k.NDCGAtK(cut, **kwargs),
+        }
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
@@ -244,8 +185,6 @@ def click_through_metrics(
     *,
     threshold: float = 0.5,
     thresholds: int | list[float] | Tensor | None = None,
-    ignore_index: int | None = None,
-    validate_args: bool = True,
     prefix: str | None = None,
     postfix: str | None = None,
     **kwargs: Any,
@@ -260,36 +199,22 @@ def click_through_metrics(
 
     The two curves need every score: 12 bytes per interaction, in states that grow. `thresholds`
     replaces scores by counts, 32 bytes per threshold for any number of interactions, and makes
-    both areas approximate. 200 evenly spaced thresholds have errors of 0.00001 (AUC) and 0.0013
-    (PR-AUC) if probabilities spread over [0, 1], and 0.0014 and 0.0026 if nearly all are small, as
-    for clicks; 2,000 thresholds of at most 0.0003 (see docs/conventions.md). Without thresholds,
-    every process needs an update before `compute`, if only with an empty batch; otherwise
-    torchmetrics' gathering fails. With thresholds a process may have no data.
+    both areas approximate: docs/conventions.md has the errors, at most 0.0003 for 2,000 evenly
+    spaced thresholds. Without thresholds, every process needs an update before `compute`, if only
+    with an empty batch; otherwise torchmetrics' gathering fails.
 
-    If only one label occurs, AUC is NaN, as in scikit-learn (torchmetrics returns 0). PR-AUC
-    without a click is 0. The correlation is 0 where it is 0 / 0, also as in scikit-learn; in
-    torchmetrics a model that never predicts a click scores 0.55 if 3 of 100 are clicked.
-    Precision, recall and F1 are 0 where they are 0 / 0. Without any interaction all values are NaN.
+    As in scikit-learn, AUC is NaN if only one label occurs (torchmetrics returns 0), and the
+    correlation is 0 where it is 0 / 0 (torchmetrics returns 0.55 for a model that never predicts a
+    click if 3 of 100 are clicked). PR-AUC without a click is 0, and precision, recall and F1 are 0
+    where they are 0 / 0. Without any interaction all values are NaN.
 
-    An empty batch adds nothing. A batch that one member refuses changes no member: input is checked
-    before it is counted, and if a later member raises, earlier updates are undone. torchmetrics
-    reads a batch with a value outside [0, 1], or a NaN, as logits; here that is an error, unless
-    `validate_args=False`.
+    A batch that one member refuses changes no member. torchmetrics reads a batch with a value
+    outside [0, 1], or a NaN, as logits; here that is an error, unless `validate_args=False`.
 
     Args:
         threshold: a higher probability is a decision for the label 1.
-        thresholds: of the two curves: None keeps every score (exact); an integer, the number of
-            evenly spaced thresholds; or a tensor or list of thresholds.
-        ignore_index: a label that is skipped, such as padding.
-        validate_args: read the values, and raise where they are out of range.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: TorchMetrics' own keyword arguments, for every member.
-
-    Raises:
-        TypeError: in `update`, `preds` is not floating, or `target` is neither integer nor bool.
-        ValueError: a threshold is outside [0, 1]; in `update`, shapes differ, a probability is NaN
-            or outside [0, 1], or a label is neither 0 nor 1.
+        thresholds: of the two curves: None keeps every score; an integer is the number of evenly
+            spaced thresholds; or a tensor or list of thresholds.
 
     Example:
         >>> from torch import tensor
@@ -307,18 +232,17 @@ def click_through_metrics(
         mcc 0.0000
     """
     _check_thresholds(threshold, thresholds)
-    common = {"ignore_index": ignore_index, "validate_args": validate_args, **kwargs}
     members: dict[str, Metric] = {
-        "log_loss": LogLoss(**common),
-        "auc": AUROC(thresholds=thresholds, **common),
-        "pr_auc": AveragePrecision(thresholds=thresholds, **common),
-        "accuracy": BinaryAccuracy(threshold=threshold, **common),
-        "precision": BinaryPrecision(threshold=threshold, **common),
-        "recall": BinaryRecall(threshold=threshold, **common),
-        "f1": BinaryF1Score(threshold=threshold, **common),
-        "mcc": MatthewsCorrCoef(threshold=threshold, **common),
+        "log_loss": click_through.LogLoss(**kwargs),
+        "auc": click_through.AUROC(thresholds=thresholds, **kwargs),
+        "pr_auc": click_through.AveragePrecision(thresholds=thresholds, **kwargs),
+        "accuracy": classification.BinaryAccuracy(threshold=threshold, **kwargs),
+        "precision": classification.BinaryPrecision(threshold=threshold, **kwargs),
+        "recall": classification.BinaryRecall(threshold=threshold, **kwargs),
+        "f1": classification.BinaryF1Score(threshold=threshold, **kwargs),
+        "mcc": click_through.MatthewsCorrCoef(threshold=threshold, **kwargs),
     }
-    metrics = ClickThroughCollection({}, prefix=prefix, postfix=postfix)
+    metrics = click_through.ClickThroughCollection({}, prefix=prefix, postfix=postfix)
     for name, member in members.items():  # one at a time: MetricCollection sorts a dict
         metrics.add_metrics({name: member})
     return metrics
@@ -335,68 +259,39 @@ def decile_metrics(
 ) -> RankingCollection:
     """Collect the decile metrics as one scalar per bin, as Lightning's `log_dict` needs.
 
-    The scalars of one metric share a state and an update.
-
-    Args:
-        bins: the popularity bin of every location.
-        k: the cut-off.
-        min_recall: of `DecileKForRecall`.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        kwargs: `candidates`, `ignore_index`, `validate_args`, and TorchMetrics' own keyword
-            arguments, for every member.
+    The scalars of one metric share a state and an update. `min_recall` is that of
+    `DecileKForRecall`.
 
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import PopularityBins, decile_metrics
         >>> metrics = decile_metrics(PopularityBins([2, 2, 1, 1]), k=1)
         >>> metrics.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
-        >>> for name, value in metrics.compute().items():
-        ...     print(f"{name} {value:.4f}")
-        precision_at_1_decile_1 1.0000
-        precision_at_1_decile_2 0.0000
-        precision_at_1_decile_unmapped nan
-        ndcg_at_1_decile_1 1.0000
-        ndcg_at_1_decile_2 0.0000
-        ndcg_at_1_decile_unmapped nan
-        k_for_recall_50_decile_1 1.0000
-        k_for_recall_50_decile_2 2.0000
-        k_for_recall_50_decile_unmapped nan
-        prediction_share_at_1_decile_1 0.0000
-        prediction_share_at_1_decile_2 1.0000
-        prediction_share_at_1_decile_unmapped 0.0000
-        coverage_at_1 0.5000
-        coverage_at_1_decile_1 1.0000
-        coverage_at_1_decile_2 0.0000
-        coverage_at_1_decile_unmapped nan
+        >>> [f"{name} {value:.2f}" for name, value in metrics.compute().items() if "ndcg" in name]
+        ['ndcg_at_1_decile_1 1.00', 'ndcg_at_1_decile_2 0.00', 'ndcg_at_1_decile_unmapped nan']
     """
-    makers: list[Callable[..., DecileMetric]] = [
-        partial(DecilePrecision, bins, k),
-        partial(DecileNDCG, bins, k),
-        partial(DecileKForRecall, bins, min_recall),
-        partial(DecilePredictionShare, bins, k),
-        partial(DecileCoverage, bins, k),
+    makers: list[Callable[..., deciles.DecileMetric]] = [
+        partial(deciles.DecilePrecision, bins, k),
+        partial(deciles.DecileNDCG, bins, k),
+        partial(deciles.DecileKForRecall, bins, min_recall),
+        partial(exposure.DecilePredictionShare, bins, k),
+        partial(exposure.DecileCoverage, bins, k),
     ]
     members: dict[str, RecordMetric] = {}
     for make in makers:
         whole = make(**kwargs)
-        members.update(
-            {whole.key(decile): make(decile=decile, **kwargs) for decile in whole.deciles(bins)}
-        )
+        members |= {whole.key(one): make(decile=one, **kwargs) for one in whole.deciles(bins)}
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
 def _check_thresholds(threshold: float, thresholds: int | list[float] | Tensor | None) -> None:
     if not _is_probability(threshold):
         raise ValueError(f"`threshold` must be a float in [0, 1], got {short(threshold)}.")
-    if isinstance(thresholds, Tensor):
-        are_thresholds = thresholds.ndim == 1 and bool(
-            ((thresholds >= 0) & (thresholds <= 1)).all()
-        )
-    elif isinstance(thresholds, list):
-        are_thresholds = all(map(_is_probability, thresholds))
+    values = thresholds.double().tolist() if isinstance(thresholds, Tensor) else thresholds
+    if isinstance(values, list):
+        are_thresholds = all(map(_is_probability, values))
     else:
-        are_thresholds = thresholds is None or (type(thresholds) is int and thresholds > 1)
+        are_thresholds = values is None or (type(values) is int and values > 1)
     if not are_thresholds:
         raise ValueError(
             "`thresholds` must be None, an integer of at least 2, or a tensor or list of floats in "

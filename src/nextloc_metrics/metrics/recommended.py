@@ -42,9 +42,7 @@ class RecommendedTally(RankingTally):
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
-        k: number of ranks that count.
-        kwargs: options of the subclass; `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
+        k: how many ranks count.
     """
 
     def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
@@ -146,21 +144,9 @@ class RecommendedTally(RankingTally):
 class Coverage(RecommendedTally):
     r"""Coverage: the share of all locations that are recommended to at least one query.
 
-    A location is recommended to a query if it is among the first `k` candidates. The value is the
-    number of distinct recommended locations over `num_locations`. It grows with the number of
-    queries: compare models on the same queries. Without a query it is NaN.
-
-    Ties, NaN, invented ids and which queries count: see
-    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
-
-    Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        k: number of ranks that count.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `num_locations` or `k` is not a positive integer; in `update`, there are more
-            candidates than locations, or a tied block crosses rank k in a `Ranking` without scores.
+    The value grows with the number of queries: compare models on the same queries. Without a query
+    it is NaN. [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally] tells what
+    counts as recommended, and the options.
 
     Example:
         >>> from torch import tensor
@@ -178,11 +164,8 @@ class Coverage(RecommendedTally):
     def compute(self) -> Tensor:
         """Return the share of recommended locations; NaN without a query."""
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
-        return found.masked_fill(self._is_empty, torch.nan).float().to(self.state.device)
-
-    @property
-    def _is_empty(self) -> Tensor:
-        return exact.float64(self.state[-1]) == 0
+        is_empty = exact.float64(self.state[-1]) == 0
+        return found.masked_fill(is_empty, torch.nan).float().to(self.state.device)
 
 
 class Gini(RecommendedTally):
@@ -190,8 +173,7 @@ class Gini(RecommendedTally):
 
     Let r_1 <= ... <= r_C be the numbers of times that the C locations are among the first `k`
     candidates, in rising order with zeros. G is the sum over i = 1..C of (2 i - C - 1) r_i, divided
-    by D times the sum of all r_i. G is 0 if all locations are recommended equally often. Libraries
-    use different D:
+    by D times the sum of all r_i: 0 if all are recommended equally often. Libraries differ in D:
 
     | `definition` | value | all recommendations for one location | same as |
     |---|---|---|---|
@@ -199,19 +181,12 @@ class Gini(RecommendedTally):
     | `"sample"` | G with D = C - 1 | 1 | WarpRec's `Gini` |
     | `"evenness"` | 1 - G with D = C - 1 | 0 | Elliot's `Gini` |
 
-    Ties, NaN, invented ids and which queries count: see
+    What counts as recommended, and the other options: see
     [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. Without a
-    recommendation the value is NaN. In a collection, metrics with different `definition` share one
-    state.
+    recommendation the value is NaN.
 
     Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
-        k: number of ranks that count.
         definition: `"population"`, `"sample"` or `"evenness"`.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: as for [`Coverage`][nextloc_metrics.Coverage]; or `definition` is unknown.
 
     Example:
         >>> from torch import tensor
@@ -255,21 +230,12 @@ class AveragePopularity(RecommendedTally):
     `k` candidates of r_c queries and has v_c visits in the training data. Each recommendation has
     the same weight. If every query has `k` recommendations, the value is the mean over queries of
     the mean over their lists, as in RecBole's `AveragePopularity`. The unit is visits, not a
-    fraction. Without a recommendation the value is NaN.
-
-    Ties, NaN, invented ids and which queries count: see
-    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. The value is
-    computed from integers and rounded once.
+    fraction. Without a recommendation the value is NaN; a sum of visits beyond 2^62 raises an
+    `OverflowError`. What counts as recommended, and the other options: see
+    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Args:
         train_counts: integer `[C]`, the visits of each location in the training data.
-        k: number of ranks that count.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `train_counts` is not one row of integers of at least 0; or as for
-            [`Coverage`][nextloc_metrics.Coverage].
-        OverflowError: in `compute`, the sum of visits does not fit into 64 bits.
 
     Example:
         >>> from torch import tensor

@@ -17,10 +17,9 @@ class SequenceAccuracy(MeanMetric, RankingTally):
     r"""Sequence accuracy: the share of sequences whose first decisions are all correct.
 
     The sequences are the rows of a batch of queries `[N, T]`: scores `[N, T, C]`, or lists
-    `[N, T, K]`, with a target `[N, T]`. The decision is the best candidate (if tied, the lowest
-    id), as for [`LocationF1`][nextloc_metrics.LocationF1]. A row of scores with a NaN or no score
-    above -inf, an empty list, and a list whose first id is no location count as wrong decisions. If
-    a step has several relevant locations, each of them is correct.
+    `[N, T, K]`, with a target `[N, T]`. Decisions are those of
+    [`LocationF1`][nextloc_metrics.LocationF1], and a step without one is wrong. If a step has
+    several relevant locations, each of them is correct.
 
     Steps that `mask` or `ignore_index` leaves out, and steps without a relevant location, are
     skipped: the first `first` of the other steps count. If a sequence has fewer, all of them count;
@@ -29,11 +28,6 @@ class SequenceAccuracy(MeanMetric, RankingTally):
 
     Args:
         first: number of decisions that must be correct; None for all of a sequence.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `first` is not a positive integer; in `update`, the queries have fewer than two
-            dimensions.
 
     Example:
         >>> from torch import tensor
@@ -43,17 +37,14 @@ class SequenceAccuracy(MeanMetric, RankingTally):
         (tensor(0.5000), tensor(1.))
     """
 
+    needs = Needs(best=True)  # the decision
+
     def __init__(self, first: int | None = None, **kwargs: Any) -> None:
         if first is not None:
             check_positive("first", first)
         super().__init__(first=first, **kwargs)
 
     first: int | None
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision."""
-        return Needs(best=True)
 
     @property
     def plot_label(self) -> str:

@@ -19,9 +19,7 @@ Statistic = Literal["median", "mean"]
 def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tuple[Ranking, Tensor]:
     """Split every query's list by bin: one row per query and bin, unmapped first.
 
-    Returns:
-        The ranks of the relevant locations among the bin's candidates, and the number of candidates
-        per row, int64 `[N (num_bins + 1)]`.
+    Return the ranks of a row's relevant locations among its candidates, and how many these are.
     """
     first = ranking.top_candidates(candidates)
     num_bins = bins.num_bins + 1
@@ -56,17 +54,13 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tup
 
 
 def of_histogram(counts: Tensor, statistic: Statistic, unanswered: int | None) -> Tensor:
-    """Return the median or mean of numbers that are given by how often each occurs.
+    """Return the median or mean of each row's numbers, float64 `[B]`; NaN for a row of zeros.
 
     Args:
         counts: int64 `[B, K + 1]`: per row how often each of 1 to K occurs; column 0 has the number
             of missing ones.
-        statistic: which of the two.
         unanswered: the number that stands for each missing one; None: they sort last, and a
             statistic that depends on one is NaN.
-
-    Returns:
-        float64 `[B]`, NaN for a row of zeros.
     """
     numbers = torch.arange(counts.shape[1], device=counts.device)
     numbers[0] = len(numbers) if unanswered is None else unanswered

@@ -31,10 +31,6 @@ class Visits:
         user: the user of each check-in, integers or text `[N]`, in the order of time.
         location: the location of each check-in, integers `[N]`.
 
-    Raises:
-        TypeError: `location` holds no integers, or `user` neither integers nor text.
-        ValueError: lengths differ, or a location is negative.
-
     Example:
         >>> visits = Visits(["ann", "ann", "bob", "ann"], [5, 6, 5, 5])
         >>> visits.before([1, 3, 3], [5, 6, 7])  # by check-ins 1, 3 and 3
@@ -51,12 +47,8 @@ class Visits:
     def before(self, check_in: Array, location: Array) -> Tensor:
         """Return whether the user of a check-in visited a location before it, bool `[M]`.
 
-        Args:
-            check_in: integer `[M]`, numbers of check-ins from 0; each gives a user and a time.
-            location: integer `[M]`; -1 and locations without a visit give False.
-
-        Raises:
-            ValueError: a number in `check_in` is out of range.
+        A check-in, a number from 0, gives the user and the time. Locations without a visit, and -1,
+        give False.
         """
         rows = as_tensor("check_in", check_in).cpu().numpy()
         locations = as_tensor("location", location).cpu().numpy()
@@ -87,24 +79,15 @@ class Visits:
 def previously_visited(
     user: Array, location: Array, history: tuple[Array, Array] | None = None
 ) -> Tensor:
-    """Return which check-ins are returns: the user has visited the location before.
+    """Return which check-ins are returns, bool `[N]`: the user has visited the location before.
 
-    Use the result as groups, `groups={"visited": previously_visited(user, location)}`.
+    Use the result as groups, `groups={"visited": previously_visited(user, location)}`. `user` and
+    `location` are those of [`Visits`][nextloc_metrics.Visits].
 
     Args:
-        user: the user of each check-in, integers or text `[N]`.
-        location: the location of each check-in, integers `[N]`.
         history: users and locations of the check-ins that count as earlier visits, such as the
             training data; `user` and `location` then do not count as earlier visits. None for the
             check-ins before each one in the given order.
-
-    Returns:
-        bool `[N]`, in the given order.
-
-    Raises:
-        TypeError: as for [`Visits`][nextloc_metrics.Visits]; or the users of `history` are text
-            and the others integers, or the reverse.
-        ValueError: lengths differ, or a location is negative.
 
     Example:
         >>> previously_visited(["ann", "bob", "ann", "bob"], [5, 5, 5, 6])
@@ -136,12 +119,6 @@ class NewDecision(RankingMetric):
     Args:
         visits: all check-ins; `update` needs the number of each query's check-in among them, as
             `groups={"check_in": ...}`.
-        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
-
-    Raises:
-        TypeError: `visits` is not of class `Visits`.
-        ValueError: in `update`, the groups lack `"check_in"`.
 
     Example:
         >>> from torch import tensor
@@ -155,6 +132,7 @@ class NewDecision(RankingMetric):
 
     higher_is_better = None
     of_decision = True
+    needs = Needs(best=True)  # the decision
 
     def __init__(self, visits: Visits, **kwargs: Any) -> None:
         if not isinstance(visits, Visits):
@@ -162,11 +140,6 @@ class NewDecision(RankingMetric):
         super().__init__(visits=visits, **kwargs)
 
     visits: Visits
-
-    @property
-    def needs(self) -> Needs:
-        """The best candidate is the decision."""
-        return Needs(best=True)
 
     def check(self, ranking: Ranking) -> None:
         """Raise if the check-in of a query is missing or out of range."""
@@ -189,11 +162,6 @@ class GroupShare(RankingMetric):
     Args:
         group: the number of the group.
         by: the name of the groups, a key of `groups` in `update`.
-        kwargs: `empty_target_action`, `ignore_index`, `validate_args`, and TorchMetrics' own
-            keyword arguments.
-
-    Raises:
-        ValueError: `group` is not an integer of at least 0; in `update`, the groups lack `by`.
 
     Example:
         >>> from torch import tensor
@@ -236,21 +204,13 @@ def exploration_metrics(
 ) -> RankingCollection:
     """Make a collection: accuracy on returns and on explorations, and the exploration share.
 
-    A return is a visit to a location that the user has visited before; an exploration is a visit to
-    a new location. `update` needs `groups={"visited": previously_visited(user, location)}`. With
+    A return is a visit to a location that the user has visited before, any other visit is an
+    exploration. `update` needs `groups={"visited": previously_visited(user, location)}`. With
     `visits` it also needs `"check_in"`, the number of each query's check-in in `visits`.
 
     Args:
-        k: one or several cut-offs of the accuracy.
         visits: all check-ins. They add the share of decisions that are a new location: of queries
             with a new target (`new_on_explorations`) and of the others (`new_on_returns`).
-        separator: text between a metric's name and k.
-        prefix: text before each key, such as `"val/"`.
-        postfix: text after each key.
-        kwargs: `ignore_index`, `validate_args`, and TorchMetrics' own keyword arguments.
-
-    Raises:
-        ValueError: `k` is not a positive integer.
 
     Example:
         >>> from torch import tensor

@@ -5,6 +5,16 @@ It imports `files`, `analysis` and `protocols`. Begin with `evaluation.evaluate`
 
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.report.comparing import Comparisons, compare
-from nextloc_metrics.report.evaluation import Evaluation, evaluate, merge
+from nextloc_metrics.report.evaluation import Evaluation, merge
+from nextloc_metrics.report.evaluator import Evaluator, evaluate
 
-__all__ = ["Comparisons", "Evaluation", "Predictions", "compare", "evaluate", "merge", "read"]
+__all__ = [
+    "Comparisons",
+    "Evaluation",
+    "Evaluator",
+    "Predictions",
+    "compare",
+    "evaluate",
+    "merge",
+    "read",
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,29 +11,81 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.grouped import Grouped
 
+# A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
+_BITS = 32
+_FREE = -1
 
-@dataclass(eq=False)
+
 class Pairs:
-    """The pairs of a group and a cluster that have queries in common.
+    """The pairs of a group and a cluster that have queries in common, numbered as they appear.
 
-    Attributes:
-        keys: int64 `[P]`, in rising order: the number of the group x `num_clusters` + that of the
-            cluster.
-        num_groups: the number of groups.
-        num_clusters: the number of clusters.
+    Args:
+        keys: int64 `[P]`, the key of each pair; see `key_of`.
+        size: the number of pairs that there is room for; None for P.
     """
 
-    keys: Tensor
-    num_groups: int
-    num_clusters: int
+    def __init__(self, keys: Tensor, size: int | None = None) -> None:
+        free = max(0, (size or 0) - len(keys))
+        self.number_of_pairs = len(keys)
+        self._keys = torch.nn.functional.pad(keys, (0, free), value=_FREE)
+        self._in_order: tuple[Tensor, Tensor] | None = None
 
-    def number(self, groups: Tensor, clusters: Tensor) -> Tensor:
-        """Return the number of each query's pair, int64 `[N]`."""
-        return torch.searchsorted(self.keys, groups * self.num_clusters + clusters)
+    def __len__(self) -> int:
+        """Return the number of pairs that there is room for."""
+        return len(self._keys)
+
+    @staticmethod
+    def key_of(groups: Tensor, clusters: Tensor) -> Tensor:
+        """Return the keys of pairs."""
+        keys: Tensor = (groups << _BITS) + clusters
+        return keys
+
+    @property
+    def keys(self) -> Tensor:
+        """The key of each pair, int64 `[P]`."""
+        return self._keys[: self.number_of_pairs]
+
+    @property
+    def groups(self) -> Tensor:
+        """The number of each pair's group."""
+        return self.keys >> _BITS
+
+    @property
+    def clusters(self) -> Tensor:
+        """The number of each pair's cluster."""
+        return self.keys & ((1 << _BITS) - 1)
+
+    def missing(self, keys: Tensor) -> Tensor:
+        """Return the distinct keys that are no pairs yet."""
+        distinct: Tensor = torch.unique(keys)
+        in_order, _ = self._sorted()
+        at = torch.searchsorted(in_order, distinct).clamp(max=max(0, len(in_order) - 1))
+        return distinct[in_order[at] != distinct] if len(in_order) else distinct
+
+    def add(self, keys: Tensor) -> None:
+        """Add pairs, for which there must be room."""
+        end = self.number_of_pairs + len(keys)
+        self._keys[self.number_of_pairs : end] = keys
+        self.number_of_pairs, self._in_order = end, None
+
+    def remove(self, number: int) -> None:
+        """Remove the last pairs."""
+        self.number_of_pairs, self._in_order = self.number_of_pairs - number, None
+
+    def number(self, keys: Tensor) -> Tensor:
+        """Return the number of the pair of each key, int64 `[N]`."""
+        in_order, order = self._sorted()
+        return order[torch.searchsorted(in_order, keys)]
+
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        if self._in_order is None:
+            in_order, order = self.keys.sort()
+            self._in_order = in_order, order
+        return self._in_order
 
     def state_key(self) -> str:
-        """Return the content as text, for the names of states."""
-        return f"{self.keys.tolist()}, {self.num_groups}, {self.num_clusters}"
+        """Return text for the names of states, which are never compared between evaluations."""
+        return str(id(self))
 
 
 class ClusteredGroups(Grouped):
@@ -61,7 +112,7 @@ class ClusteredGroups(Grouped):
     def __init__(
         self, metric: MeanMetric, pairs: Pairs, names: list[str], kind: str, by: str, **kwargs: Any
     ) -> None:
-        size = max(1, len(pairs.keys))
+        size = max(1, len(pairs))
         super().__init__(metric, size, by=by, pairs=pairs, names=names, kind=kind, **kwargs)
 
     @property
@@ -77,10 +128,9 @@ class ClusteredGroups(Grouped):
     @property
     def sums(self) -> Tensor:
         """The sums of each group, int64 `[G, 3]`."""
-        group = self.pairs.keys // self.pairs.num_clusters
-        return self.state.new_zeros(self.pairs.num_groups, 3).index_add(
-            0, group, self.state[: len(group)]
-        )
+        groups = self.pairs.groups
+        sums = self.state.new_zeros(len(self.names), 3)
+        return sums.index_add(0, groups, self.state[: len(groups)])
 
     @property
     def num_queries(self) -> Tensor:
@@ -93,9 +143,9 @@ class ClusteredGroups(Grouped):
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of each group, float `[G]`; 0 and 1 for a group with one cluster."""
-        group = self.pairs.keys // self.pairs.num_clusters
-        sizes = group.bincount(minlength=self.pairs.num_groups)
-        parts = torch.split(self.state[: len(group)], sizes.tolist())
+        groups, order = self.pairs.groups.sort()
+        sizes = groups.bincount(minlength=len(self.names))
+        parts = torch.split(self.state[order], sizes.tolist())
         found = [intervals.of_clusters(part) for part in parts]
         estimate = intervals.Estimate(*map(torch.stack, zip(*found, strict=True)))
         bounds = torch.stack(estimate.interval(confidence))

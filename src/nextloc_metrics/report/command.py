@@ -22,8 +22,9 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.comparing import compare as compare_models
-from nextloc_metrics.report.evaluation import Evaluation, evaluate
+from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation import merge as merge_shards
+from nextloc_metrics.report.evaluator import evaluate
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 

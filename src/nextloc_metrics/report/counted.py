@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +19,6 @@ from nextloc_metrics import analysis
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import Kind
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
@@ -107,7 +106,7 @@ class Counted:
         self.card: Counter[str] = Counter()
         self.longest = 0  # the length of the longest list that was counted
         self.shards: tuple[str, ...] = ()
-        self._digest = blake2b(digest_size=16)
+        self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
         self.headline = make_headline(setting.num_locations, setting.k, locations, setting.km)
         # one row of scores for all queries, by the title of the column of values
         self._rows: dict[str, Tensor] = {}
@@ -128,35 +127,24 @@ class Counted:
             self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
         self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
 
-    def add(self, batch: Batch) -> None:
-        """Count the queries of one batch; all metrics share the scores of the queries."""
-        kinds: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
-        numbers = {kind: found.numbers for kind, found in kinds.items()}
+    def add(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Ranking:
+        """Count the queries of one batch; all metrics share the scores of the queries.
+
+        Args:
+            batch: the queries, without their groups.
+            numbers: by kind, the number of the group of each query.
+        """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
         for kind, pairs in self.pairs.items():
-            clusters = numbers[str(self.setting.cluster)]
-            groups[_PAIRS + kind] = pairs.number(numbers[kind], clusters)
+            keys = pairs.key_of(numbers[kind], numbers[str(self.setting.cluster)])
+            groups[_PAIRS + kind] = pairs.number(keys)
         ranking: Ranking = self._plan.read(replace(batch, groups=groups))[Ranking]
         self._plan.update(Batch(ranking, None), count=True)
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
             self.references[name].update_with(replace(batch, preds=scores, groups=None))
         self.card.update(self._describe(batch, ranking))
-        target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
-        columns = [x[:, None] for x in (ranking.counted, *numbers.values())]
-        columns += [target, ranking.above, ranking.tied]
-        if self.setting.candidates is None:
-            columns.append(batch.preds)
-        else:  # the targets' scores, bit by bit
-            own = batch.preds.gather(1, target.clamp(min=0)).double()
-            columns.append(own.view(torch.int64))
-        self._digest.update(torch.cat([x.long() for x in columns], 1).numpy().tobytes())
-
-    def finish(self) -> None:
-        """Store a digest of all queries, which identifies this shard."""
-        labels = {kind: names.names for kind, names in self.labels.items()}
-        self._digest.update(json.dumps(labels).encode())
-        self.shards = (self._digest.hexdigest(),) if self.card["queries"] else ()
+        return ranking
 
     def _describe(self, batch: Batch, ranking: Ranking) -> dict[str, int]:
         """Count the queries of each kind that the card lists."""
@@ -229,7 +217,7 @@ class Counted:
         sample = f"clustered by {self.setting.cluster}"
         return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | BytesIO) -> None:
         """Write the counts to a file; see `saved`."""
         header = {
             "setting": asdict(self.setting),
@@ -250,7 +238,7 @@ class Counted:
         saved.write(path, header, arrays)
 
     @classmethod
-    def load(cls, path: Path) -> Counted:
+    def load(cls, path: Path | BytesIO) -> Counted:
         """Read a file that `save` wrote.
 
         Raises:
@@ -276,14 +264,11 @@ class Counted:
         bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
         bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
         locations = None if points is None else Locations.from_points(points)
-        pairs = {
-            kind: Pairs(
-                arrays.pop(f"pairs of {kind}"), len(labels[kind]), len(labels[str(setting.cluster)])
-            )
-            for kind in _paired(setting.cluster, labels)
-        }
-        for kind, found in pairs.items():
-            saved.check_pairs(kind, found)
+        pairs = {}
+        for kind in _paired(setting.cluster, labels):
+            keys = arrays.pop(f"pairs of {kind}")
+            saved.check_pairs(kind, keys, len(labels[kind]), len(labels[str(setting.cluster)]))
+            pairs[kind] = Pairs(keys)
         if replace(setting, **digest_data(bins, counts, locations)) != setting:
             raise ValueError("its data are not those of its options")
         counted = cls(setting, labels, pairs, bins, counts, locations)
@@ -301,6 +286,34 @@ class Counted:
                 if not torch.equal(member.state.sum(0), members[f"/{name}"].state[:3]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
+
+    def add_states(self, other: Counted, rows: Mapping[str, Tensor]) -> None:
+        """Add the states of other counts.
+
+        Args:
+            other: the other counts.
+            rows: by the kind of groups or pairs, the number here of each group there.
+        """
+        self.card.update(other.card)
+        self.longest = max(self.longest, other.longest)
+        members = other._members()
+        for name, member in self._members().items():
+            if name not in members:  # there was no group
+                continue
+            state = members[name].state
+            if isinstance(member, Grouped) and (at := rows.get(str(member.by))) is not None:
+                state = member.empty_tally().index_copy(0, at, state[: len(at)])
+            _add(member, state)
+
+    def rows_of_pairs(self) -> dict[str, Tensor]:
+        """Return the number of each pair, by the kind of pairs."""
+        return {
+            _PAIRS + kind: torch.arange(pairs.number_of_pairs) for kind, pairs in self.pairs.items()
+        }
+
+    def names_of(self, kind: str) -> Sequence[str]:
+        """Return the names of the groups of one kind, without the room for more."""
+        return self.names.get(kind, self.labels[kind].names)
 
     def _members(self) -> dict[str, Any]:
         return {
@@ -321,7 +334,7 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
     shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
     (first_name, first), *others = shards
     for name, other in others:
-        _check_alike(first_name, first.setting, name, other.setting)
+        check_alike(first_name, first.setting, name, other.setting)
     seen: dict[str, str] = {}
     for name, one in shards:
         for digest in one.shards:
@@ -332,47 +345,37 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
                     "with `allow_equal=True`."
                 )
             seen[digest] = name
-    labels = {
-        kind: GroupLabels.sorted(name for _, one in shards for name in one.labels[kind].names)
-        for kind in first.labels
-    }
-    renumbered = [_renumber_pairs(one, labels) for _, one in shards]
-    pairs = {
-        kind: replace(found, keys=torch.unique(torch.cat([of[kind].keys for of in renumbered])))
-        for kind, found in renumbered[0].items()
-    }
-    merged = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
-    for own, (_, one) in zip(renumbered, shards, strict=True):
-        merged.card.update(one.card)
-        merged.longest = max(merged.longest, one.longest)
-        members = one._members()
-        for name, member in merged._members().items():
-            state, rows = members[name].state, None
-            if isinstance(member, ClusteredGroups):
-                kind = member.kind
-                rows = torch.searchsorted(pairs[kind].keys, own[kind].keys)
-                state = state[: len(rows)]
-            elif isinstance(member, Grouped) and member.labels is not None:
-                rows = labels[str(member.by)].number(members[name].group_names)
-            if rows is not None:
-                state = member.empty_tally().index_copy(0, rows, state)
-            _add(member, state)
+    merged = add_up([one for _, one in shards])
     merged.shards = tuple(digest for _, one in shards for digest in one.shards)
     return merged
 
 
-def _renumber_pairs(counted: Counted, labels: Mapping[str, GroupLabels]) -> dict[str, Pairs]:
-    """Return the pairs, in the order of the state, by the numbers that other labels give."""
-    new = {x: labels[x].number(list(names.names)) for x, names in counted.labels.items()}
-    cluster, found = str(counted.setting.cluster), {}
-    for kind, pairs in counted.pairs.items():
-        groups, clusters = pairs.keys // pairs.num_clusters, pairs.keys % pairs.num_clusters
-        keys = new[kind][groups] * len(labels[cluster]) + new[cluster][clusters]
-        found[kind] = Pairs(keys, len(labels[kind]), len(labels[cluster]))
-    return found
+def add_up(parts: Sequence[Counted]) -> Counted:
+    """Add up counts with equal settings; groups with equal labels are one group."""
+    first, cluster = parts[0], str(parts[0].setting.cluster)
+    labels = {
+        kind: GroupLabels.sorted(name for one in parts for name in one.names_of(kind))
+        for kind in first.labels
+    }
+    rows = [
+        {kind: labels[kind].number(list(one.names_of(kind))) for kind in labels} for one in parts
+    ]
+    keys = [
+        {
+            kind: Pairs.key_of(own[kind][pairs.groups], own[cluster][pairs.clusters])
+            for kind, pairs in one.pairs.items()
+        }
+        for one, own in zip(parts, rows, strict=True)
+    ]
+    pairs = {kind: Pairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]}
+    total = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
+    for one, own, of_pairs in zip(parts, rows, keys, strict=True):
+        numbered = {_PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
+        total.add_states(one, {**own, **numbered})
+    return total
 
 
-def _check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
+def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
     """Raise if two shards have different settings."""
     for field in fields(Setting):
         a, b = getattr(first, field.name), getattr(other, field.name)

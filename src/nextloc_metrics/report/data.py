@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
@@ -12,20 +11,6 @@ from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
-from nextloc_metrics.report.clustered import Pairs
-
-
-def pair_with_clusters(rows: ArrayRows, cluster: str | None) -> dict[str, Pairs]:
-    """Return the pairs of a group and a cluster in the data, by the kind of groups."""
-    if cluster is None:
-        return {}
-    clusters, names = rows.kinds[cluster]
-    pairs = {}
-    for name, (groups, labels) in rows.kinds.items():
-        if name != cluster and len(names):
-            keys = torch.unique(groups * len(names) + clusters)
-            pairs[name] = Pairs(keys, len(labels), len(names))
-    return pairs
 
 
 def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nextloc_metrics import analysis
-from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import as_int, cut_offs
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.rows import read_rows
 from nextloc_metrics.base.readings import read_results
 from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.geography import Locations
-from nextloc_metrics.means.intervals import check_confidence
-from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report import page
-from nextloc_metrics.report.counted import Counted, Setting, digest, digest_data, merge_counted
-from nextloc_metrics.report.data import (
-    check_cluster,
-    count_locations,
-    pair_with_clusters,
-)
+from nextloc_metrics.report.counted import Counted, merge_counted
 from nextloc_metrics.report.page import write_cell
 
 Interval = tuple[float, float]
@@ -131,130 +118,6 @@ class Evaluation:
         return "\n".join([str(self.table), *lines])
 
 
-def evaluate(
-    preds: Array,
-    target: Array,
-    *,
-    k: int | Sequence[int] = (1, 5, 10),
-    mask: Array | None = None,
-    groups: Mapping[str, Array] | None = None,
-    cluster: str | None = None,
-    bins: PopularityBins | None = None,
-    train_counts: Array | None = None,
-    exclude: Array | None = None,
-    exempt_target: bool = False,
-    num_locations: int | None = None,
-    vocabulary: Sequence[str] | None = None,
-    locations: Locations | None = None,
-    km: float = 1.0,
-    missed: int | None = None,
-    confidence: float = 0.95,
-) -> Evaluation:
-    """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
-
-    The metrics are those of `next_location_metrics` for `target` `[N]`, and those of
-    `recommendation_metrics` for `[N, M]`. Predictions are read in chunks, so a memory-mapped array
-    of scores is not loaded at once.
-
-    Args:
-        preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids, best
-            first, padded with -1.
-        target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
-        k: the cut-offs.
-        mask: bool `[N]`, False leaves a query out.
-        groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
-        cluster: the name of the groups whose queries are not independent, such as `"user"`;
-            intervals then take users, not queries, as independent, also those of other groups.
-            The intervals of each user and of the deciles take queries as independent.
-        bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
-            `train_counts`, if given.
-        train_counts: integer `[C]`, the visits of each location in the training data.
-        exclude: candidates that are not ranked, as for `RankingMetric.update`.
-        exempt_target: as for `RankingMetric.update`.
-        num_locations: number of location ids. None takes C for scores; for lists, the length of
-            `train_counts`, or the largest id in `target` plus 1 if that is larger. Weighted F1
-            does not depend on it.
-        vocabulary: the text of each id; evaluations with different vocabularies cannot be merged.
-        locations: the coordinates, for the distance metrics and a map; see
-            `next_location_metrics`. Not with `target` `[N, M]`.
-        km: the largest distance of a hit in the accuracy within `km`.
-        missed: the number of unreadable answers, written on the card. Their rows of `preds` must
-            count as misses, such as lists of -1.
-        confidence: the confidence level of the intervals.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: shapes do not fit, a value is out of range, or `cluster` is not a key of
-            `groups`.
-
-    Warns:
-        UserWarning: no list has as many ids as the largest `k`. A dagger in the table marks the
-            values at such a `k`.
-
-    Example:
-        >>> import numpy as np
-        >>> from nextloc_metrics import report
-        >>> scores = np.array([[0.1, 0.7, 0.2], [0.4, 0.3, 0.3], [0.2, 0.2, 0.6], [0.5, 0.4, 0.1]])
-        >>> e = report.evaluate(scores, [1, 1, 2, 0], k=1, groups={"user": ["a", "a", "b", "b"]})
-        >>> e.values["acc_at_1"], e.chance["acc_at_1"]
-        (0.75, 0.3333333333333333)
-        >>> e.groups["user"]
-        percent        value    95 % interval  queries
-        acc_at_1, a    50.00    9.45 -  90.55        2
-        acc_at_1, b   100.00   34.24 - 100.00        2
-        mrr, a         70.83    0.74 -  99.87        2
-        mrr, b        100.00   34.24 - 100.00        2
-        ndcg_at_1, a   50.00    9.45 -  90.55        2
-        ndcg_at_1, b  100.00   34.24 - 100.00        2
-        4 queries counted
-    """
-    check_confidence(confidence)
-    num_locations, missed = as_int(num_locations), as_int(missed)
-    rows = read_rows(preds, target, groups, mask, exclude)
-    check_cluster(cluster, rows.groups)
-    counts = None if train_counts is None else as_tensor("train_counts", train_counts)
-    if bins is None and counts is not None:
-        bins = PopularityBins.from_counts(counts)
-    if locations is not None and rows.has_several:
-        raise ValueError(
-            "`locations` must be None if a query may have several relevant locations, got "
-            f"{describe(target)} as `target`; `geography.AccuracyWithin` accepts several."
-        )
-    targets_too = "given ids" if not exempt_target else "given ids, but not the targets"
-    setting = Setting(
-        k=tuple(cut_offs(k)),
-        num_locations=count_locations(rows, num_locations, counts),
-        known_locations=num_locations,
-        candidates=rows.num_candidates,
-        groups=rows.groups,
-        cluster=cluster,
-        confidence=confidence,
-        exclude="none" if exclude is None else targets_too,
-        vocabulary="" if vocabulary is None else digest(*vocabulary),
-        km=km,
-        **digest_data(bins, counts, locations),
-    )
-    labels = {name: kind.labels for name, kind in rows.kinds.items()}
-    pairs = pair_with_clusters(rows, cluster)
-    counted = Counted(setting, labels, pairs, bins, counts, locations)
-    for batch in rows.chunks():
-        counted.add(replace(batch, exempt_target=exempt_target))
-    if missed is not None:
-        counted.card["broken_answers"] = missed
-    counted.finish()
-    _warn_of_short_lists(counted)
-    return _evaluation(counted)
-
-
-def _warn_of_short_lists(counted: Counted) -> None:
-    if cuts := counted.cuts_beyond_lists():
-        warnings.warn(
-            f"`k` should be at most {counted.longest}, the length of the longest list in `preds`, "
-            f"got {short(cuts)}: what the lists do not hold counts as a miss; pass longer lists.",
-            stacklevel=3,
-        )
-
-
 def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
     """Merge evaluations of different queries; values equal those of one evaluation bit for bit.
 
@@ -283,10 +146,10 @@ def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = Fals
     ]
     if not read:
         raise ValueError("`shards` must hold at least one evaluation, got none.")
-    return _evaluation(merge_counted(read, allow_equal))
+    return evaluation_of(merge_counted(read, allow_equal))
 
 
-def _evaluation(counted: Counted) -> Evaluation:
+def evaluation_of(counted: Counted) -> Evaluation:
     """Compute values and tables from the counts."""
     setting, parts, confidence = counted.setting, counted.parts, counted.setting.confidence
     headline = counted.headline

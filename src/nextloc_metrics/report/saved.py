@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,17 @@ from nextloc_metrics.report.clustered import Pairs
 _VERSION = 2
 
 
-def write(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
+def write(path: Path | BytesIO, header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
     """Write a header and arrays; an interrupted process leaves no partial file at `path`."""
     text = json.dumps({"version": _VERSION, **header})
     values: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
+    values |= {"header": np.array(text), "checksum": np.array(checksum(text, values))}
+    if isinstance(path, BytesIO):
+        np.savez(path, **values)
+        return
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as file:
-        np.savez_compressed(
-            file, header=np.array(text), checksum=np.array(checksum(text, values)), **values
-        )
+        np.savez_compressed(file, **values)
     part.replace(path)
 
 
@@ -46,14 +49,15 @@ def checksum(header: str, arrays: Mapping[str, Any]) -> str:
     return found.hexdigest()
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read what `write` wrote.
 
     Raises:
         OSError: the file cannot be opened.
         ValueError: the file is cut, was changed, or is another file.
     """
-    with path.open("rb") as file, refused(path):
+    opened: Any = nullcontext(path) if isinstance(path, BytesIO) else path.open("rb")
+    with opened as file, refused(path):
         if not zipfile.is_zipfile(file):
             raise ValueError("it is cut, or no .npz file")
         file.seek(0)
@@ -75,15 +79,16 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 @contextmanager
-def refused(path: Path) -> Iterator[None]:
+def refused(path: Path | BytesIO) -> Iterator[None]:
     """Raise a ValueError that names the file if reading its content fails in any way."""
     try:
         yield
     except Exception as error:
         own = isinstance(error, ValueError) and "pickle" not in str(error)
+        name = "`data`" if isinstance(path, BytesIO) else path
         reason = str(error) if own else f"reading it failed with {type(error).__name__}"
         raise ValueError(
-            f"{path} must be a file that `Evaluation.save` wrote, but {clip(reason)}; "
+            f"{name} must be a file that `Evaluation.save` wrote, but {clip(reason)}; "
             "save the evaluation again."
         ) from error
 
@@ -145,13 +150,14 @@ def check_sums(state: Tensor, queries: int) -> bool:
     )
 
 
-def check_pairs(kind: str, pairs: Pairs) -> None:
+def check_pairs(kind: str, keys: Tensor, num_groups: int, num_clusters: int) -> None:
     """Raise if pairs of groups and clusters are not in order, or are out of bounds."""
-    keys, most = pairs.keys, pairs.num_groups * pairs.num_clusters
-    in_order = keys.ndim == 1 and bool((keys.diff() > 0).all())
+    pairs = Pairs(keys)
     if (
         keys.dtype != torch.int64
-        or not in_order
-        or (len(keys) and not 0 <= keys[0] <= keys[-1] < most)
+        or keys.ndim != 1
+        or not bool((keys.diff() > 0).all())
+        or (len(keys) and not 0 <= int(pairs.groups.min()) <= int(pairs.groups.max()) < num_groups)
+        or (len(keys) and int(pairs.clusters.max()) >= num_clusters)
     ):
         raise ValueError(f"the pairs of {clip(kind)} are out of bounds")

@@ -1,0 +1,477 @@
+"""An evaluation in parts: batches are added, parts are merged, and the result is the same."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import as_int, cut_offs
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.rows import Kind, read_rows
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.report.clustered import Pairs
+from nextloc_metrics.report.counted import (
+    Counted,
+    Setting,
+    add_up,
+    check_alike,
+    digest,
+    digest_data,
+)
+from nextloc_metrics.report.data import check_cluster, count_locations
+from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
+
+# How the card names excluded candidates that leave the targets.
+_EXEMPT = "given ids, but not the targets"
+
+# Columns of a block have numbers below 2 to this power.
+_FACTOR_BITS = 40
+
+# Room for groups is doubled where it does not suffice, from this number on.
+_ROOM = 64
+
+
+class Evaluator:
+    """The counts of `evaluate`, for predictions that come in parts.
+
+    Add batches in any order, merge evaluators of other batches, and read the result. The value is
+    the same bit for bit for any split into batches and evaluators: merging is associative and
+    commutative. Groups are numbered as they appear. Memory grows with locations and groups, not
+    with queries.
+
+    Args:
+        k: as for `evaluate`, like the other arguments.
+        num_locations: as for `evaluate`; it must be given for lists of ids.
+        cluster: the name of the groups whose queries are not independent.
+        bins: the popularity bin of each location.
+        train_counts: integer `[C]`, the visits of each location in the training data.
+        vocabulary: the text of each id.
+        locations: the coordinates.
+        km: the largest distance of a hit.
+        exempt_target: rank a relevant location that is in `exclude` instead of raising.
+        confidence: the confidence level of the intervals.
+
+    Raises:
+        ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the
+            options differ.
+
+    Example:
+        >>> from nextloc_metrics import report
+        >>> from nextloc_metrics.arguments.batch import Batch
+        >>> first, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
+        >>> first.add(Batch([[3, 5]], [3], groups={"user": ["bob"]}))  # lists of two ids
+        >>> other.add(Batch([[4, 2]], [2], groups={"user": ["ann"]}))
+        >>> both = report.Evaluator.from_bytes(first.to_bytes()).merge(other)
+        >>> both.result().values["mrr"]  # (1 + 1/2) / 2
+        0.75
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int | Sequence[int] = (1, 5, 10),
+        num_locations: int | None = None,
+        cluster: str | None = None,
+        bins: PopularityBins | None = None,
+        train_counts: Array | None = None,
+        vocabulary: Sequence[str] | None = None,
+        locations: Locations | None = None,
+        km: float = 1.0,
+        exempt_target: bool = False,
+        confidence: float = 0.95,
+    ) -> None:
+        check_confidence(confidence)
+        counts = None if train_counts is None else as_tensor("train_counts", train_counts)
+        if bins is None and counts is not None:
+            bins = PopularityBins.from_counts(counts)
+        self.known_locations = self.num_locations = as_int(num_locations)
+        self._data = bins, counts, locations
+        self._exempt_target = exempt_target
+        self._options: dict[str, Any] = {
+            "k": tuple(cut_offs(k)),
+            "cluster": cluster,
+            "confidence": confidence,
+            "vocabulary": "" if vocabulary is None else digest(*vocabulary),
+            "km": km,
+            **digest_data(bins, counts, locations),
+        }
+        self._counted: Counted | None = None
+        self._names: dict[str, _Names] = {}
+        self._fingerprint = 0
+
+    def add(self, batch: Batch) -> None:
+        """Count the queries of one batch, or raise and change nothing.
+
+        Args:
+            batch: arrays as for `evaluate`: `preds`, `target`, `mask`, `groups` and `exclude`.
+        """
+        groups: Any = batch.groups or {}
+        is_chunk = all(isinstance(kind, Kind) for kind in groups.values())
+        if not (is_chunk and isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)):
+            rows = read_rows(batch.preds, batch.target, groups, batch.mask, batch.exclude)
+            for chunk in rows.chunks():
+                self.add(chunk)
+            return
+        setting = self._setting_of(batch) if self._counted is None else self._counted.setting
+        if tuple(groups) != setting.groups:
+            raise ValueError(
+                f"`groups` must be {short(setting.groups)} in every batch, got "
+                f"{short(tuple(groups))}."
+            )
+        named = {kind: self._names.get(kind, _Names(())) for kind in groups}
+        found = {kind: named[kind].number(values) for kind, values in groups.items()}
+        numbers = {kind: of for kind, (of, _) in found.items()}
+        new = {kind: names for kind, (_, names) in found.items()}
+        new_pairs = self._missing_pairs(setting.cluster, numbers)
+        counted = self._with_room(setting, named, new, new_pairs)
+        given = replace(batch, groups=None, exempt_target=self._exempt_target)
+        with _added(counted.pairs, new_pairs):
+            ranking = counted.add(given, numbers)
+        for kind, names in named.items():
+            names.add(new[kind])
+            counted.names[kind] = names.names
+        self._counted, self._names = counted, named
+        hashes = [named[kind].hashes[of] for kind, of in numbers.items()]
+        self._fingerprint = _add_fingerprint(self._fingerprint, given, ranking, hashes)
+
+    def merge(self, other: Evaluator) -> Evaluator:
+        """Add the counts of another evaluator, with equal options, and return this one."""
+        mine, theirs = self._counted, other._counted
+        if theirs is not None:
+            if mine is not None:
+                check_alike("this evaluator", mine.setting, "the other", theirs.setting)
+            parts = [theirs] if mine is None else [mine, theirs]
+            self._take(add_up(parts), (self._fingerprint + other._fingerprint) % (1 << 64))
+        return self
+
+    def to_bytes(self) -> bytes:
+        """Return the counts, with a checksum; nothing if no batch was added."""
+        if self._counted is None:
+            return b""
+        file = io.BytesIO()
+        self._finished().save(file)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Evaluator:
+        """Read what `to_bytes` returned.
+
+        Raises:
+            ValueError: the bytes are cut, were changed, or are something else.
+        """
+        evaluator = cls()
+        if data:
+            counted = Counted.load(io.BytesIO(data))
+            evaluator._data = counted.bins, counted.train_counts, counted.locations
+            evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
+        return evaluator
+
+    def result(self, missed: int | None = None) -> Evaluation:
+        """Return the evaluation of all queries that were added.
+
+        Args:
+            missed: the number of unreadable answers, written on the card.
+
+        Raises:
+            ValueError: no batch was added.
+        """
+        if self._counted is None:
+            raise ValueError(
+                "`add` must be called before `result`, with a batch of 0 or more rows."
+            )
+        counted = self._finished()
+        if missed is not None:
+            counted.card["broken_answers"] = as_int(missed)
+        if cuts := counted.cuts_beyond_lists():
+            warnings.warn(
+                f"`k` should be at most {counted.longest}, the length of the longest list in "
+                f"`preds`, got {short(cuts)}: what the lists do not hold counts as a miss; pass "
+                "longer lists.",
+                stacklevel=2,
+            )
+        return evaluation_of(counted)
+
+    def _finished(self) -> Counted:
+        """Return the counts with groups in order, and the fingerprint."""
+        assert self._counted is not None  # its callers have checked
+        counted = add_up([self._counted])
+        counted.shards = (f"{self._fingerprint:016x}",) if counted.card["queries"] else ()
+        return counted
+
+    def _take(self, counted: Counted, fingerprint: int) -> None:
+        """Go on with other counts."""
+        self._counted, self._fingerprint = counted, fingerprint
+        self.known_locations = counted.setting.known_locations
+        self.num_locations = counted.setting.num_locations
+        if counted.setting.exclude != "none":
+            self._exempt_target = counted.setting.exclude == _EXEMPT
+        self._options = {name: getattr(counted.setting, name) for name in self._options}
+        self._names = {kind: _Names(names.names) for kind, names in counted.labels.items()}
+
+    def _setting_of(self, batch: Batch) -> Setting:
+        """Return the options of the counts of batches like this one."""
+        locations = self._data[2]
+        several, width = batch.target.ndim == 2, batch.preds.shape[1]
+        is_scores = batch.preds.is_floating_point()
+        if locations is not None and several:
+            raise ValueError(
+                "`locations` must be None if a query may have several relevant locations, got "
+                f"{describe(batch.target)} as `target`; `geography.AccuracyWithin` accepts several."
+            )
+        number = self.num_locations if self.num_locations or not is_scores else width
+        if number is None and not several:
+            raise ValueError(
+                "`num_locations` must be given for lists of ids, got None: F1 counts each location."
+            )
+        groups: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
+        check_cluster(self._options["cluster"], tuple(groups))
+        excluded = _EXEMPT if self._exempt_target else "given ids"
+        return Setting(
+            **self._options,
+            num_locations=None if several else number,
+            known_locations=self.known_locations,
+            candidates=width if is_scores else None,
+            groups=tuple(groups),
+            exclude="none" if batch.exclude is None else excluded,
+        )
+
+    def _missing_pairs(
+        self, cluster: str | None, numbers: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Return the pairs of a group and a cluster that are new, by kind of groups."""
+        known = {} if self._counted is None else self._counted.pairs
+        none = Pairs(torch.zeros(0, dtype=torch.int64))
+        return {
+            kind: known.get(kind, none).missing(Pairs.key_of(groups, numbers[cluster]))
+            for kind, groups in numbers.items()
+            if cluster is not None and kind != cluster
+        }
+
+    def _with_room(
+        self,
+        setting: Setting,
+        named: Mapping[str, _Names],
+        new: Mapping[str, Sequence[str]],
+        new_pairs: Mapping[str, Tensor],
+    ) -> Counted:
+        """Return the counts, or a copy with room for more groups and pairs: twice as many."""
+        old = self._counted
+        known = {} if old is None else old.pairs
+        names = {kind: [*named[kind].names, *new[kind]] for kind in named}
+        keys = {
+            kind: torch.cat([known[kind].keys, more]) if kind in known else more
+            for kind, more in new_pairs.items()
+        }
+        if (
+            old is not None
+            and all(len(x) <= len(old.labels[kind]) for kind, x in names.items())
+            and all(kind in known and len(x) <= len(known[kind]) for kind, x in keys.items())
+        ):
+            return old
+        labels = {}
+        for kind, of_kind in names.items():
+            free = 0 if old is None else max(0, 2 * len(old.labels[kind]) - len(of_kind))
+            labels[kind] = GroupLabels([*of_kind, *(f"\0{i}" for i in range(free))])
+        pairs = {}
+        for kind, x in keys.items():
+            size = len(x) if kind not in known else max(len(x), 2 * len(known[kind]))
+            kept = x[: len(x) - len(new_pairs[kind])]
+            pairs[kind] = Pairs(kept, size)
+        grown = Counted(setting, labels, pairs, *self._data)
+        if old is not None:
+            rows = {kind: torch.arange(len(of)) for kind, of in old.labels.items()}
+            grown.add_states(old, {**rows, **old.rows_of_pairs()})
+            grown.names = dict(old.names)
+        return grown
+
+
+@contextmanager
+def _added(pairs: Mapping[str, Pairs], new: Mapping[str, Tensor]) -> Iterator[None]:
+    """Add pairs, which are removed again if the block raises."""
+    for kind, keys in new.items():
+        pairs[kind].add(keys)
+    try:
+        yield
+    except BaseException:
+        for kind, keys in new.items():
+            pairs[kind].remove(len(keys))
+        raise
+
+
+class _Names:
+    """Names of groups, numbered as they appear, with a hash of each."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names: list[str] = []
+        self.hashes = torch.zeros(0, dtype=torch.int64)
+        self._numbers: dict[str, int] = {}
+        self._last: tuple[GroupLabels, Tensor] | None = None
+        self.add(names)
+
+    def add(self, names: Sequence[str]) -> None:
+        """Number further names."""
+        self._numbers.update((name, len(self.names) + i) for i, name in enumerate(names))
+        self.names += names
+        digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
+        new = [int.from_bytes(x, "little", signed=True) for x in digests]
+        self.hashes = torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)])
+
+    def number(self, kind: Kind) -> tuple[Tensor, list[str]]:
+        """Return the number of each query's group, and the names that are new."""
+        if self._last is not None and self._last[0] is kind.labels:
+            return self._last[1][kind.numbers], []
+        new = [name for name in kind.labels.names if name not in self._numbers]
+        numbers = {name: len(self.names) + i for i, name in enumerate(new)}
+        known = self._numbers
+        table = torch.tensor([known[x] if x in known else numbers[x] for x in kind.labels.names])
+        if not new:
+            self._last = kind.labels, table.long()
+        return table.long()[kind.numbers], new
+
+
+def _add_fingerprint(total: int, batch: Batch, ranking: Ranking, hashes: Sequence[Tensor]) -> int:
+    """Add the hashes of queries, of groups, targets, ranks and answers, in any order.
+
+    Padding adds nothing, so the width of lists does not matter.
+    """
+    target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
+    missing = ranking.relevant < 0
+    columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
+    if ranking.num_candidates is None:
+        answers = batch.preds.long()
+    else:  # the targets' scores, bit by bit
+        answers = batch.preds.gather(1, target.clamp(min=0)).double().view(torch.int64)
+    blocks = [torch.cat(columns, 1), target.long(), answers]
+    blocks += [x.masked_fill(missing, -1) for x in (ranking.above, ranking.tied)]
+    rows = torch.zeros(len(target), dtype=torch.int64)
+    for number, block in enumerate(blocks):
+        rows += ((block + 1) * _factors(number, block.shape[1])).sum(1)
+        rows = _mix(rows)
+    return (total + int(rows.sum())) % (1 << 64)
+
+
+@lru_cache
+def _factors(block: int, width: int) -> Tensor:
+    """Return an odd factor for each column of a block."""
+    columns = torch.arange(width, dtype=torch.int64) + (block << _FACTOR_BITS)
+    return _mix(columns) | 1
+
+
+def _mix(values: Tensor) -> Tensor:
+    """Spread the bits of integers; distinct ones stay distinct."""
+    values = (values ^ ((values >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
+    values = (values ^ ((values >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
+    return values ^ ((values >> 31) & 0x1FFFFFFFF)
+
+
+def evaluate(
+    preds: Array,
+    target: Array,
+    *,
+    k: int | Sequence[int] = (1, 5, 10),
+    mask: Array | None = None,
+    groups: Mapping[str, Array] | None = None,
+    cluster: str | None = None,
+    bins: PopularityBins | None = None,
+    train_counts: Array | None = None,
+    exclude: Array | None = None,
+    exempt_target: bool = False,
+    num_locations: int | None = None,
+    vocabulary: Sequence[str] | None = None,
+    locations: Locations | None = None,
+    km: float = 1.0,
+    missed: int | None = None,
+    confidence: float = 0.95,
+) -> Evaluation:
+    """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
+
+    The metrics are those of `next_location_metrics` for `target` `[N]`, and those of
+    `recommendation_metrics` for `[N, M]`. Predictions are read in chunks, so a memory-mapped array
+    of scores is not loaded at once.
+
+    Args:
+        preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids, best
+            first, padded with -1.
+        target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
+        k: the cut-offs.
+        mask: bool `[N]`, False leaves a query out.
+        groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
+        cluster: the name of the groups whose queries are not independent, such as `"user"`;
+            intervals then take users, not queries, as independent, also those of other groups.
+            The intervals of each user and of the deciles take queries as independent.
+        bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
+            `train_counts`, if given.
+        train_counts: integer `[C]`, the visits of each location in the training data.
+        exclude: candidates that are not ranked, as for `RankingMetric.update`.
+        exempt_target: as for `RankingMetric.update`.
+        num_locations: number of location ids. None takes C for scores; for lists, the length of
+            `train_counts`, or the largest id in `target` plus 1 if that is larger. Weighted F1
+            does not depend on it.
+        vocabulary: the text of each id; evaluations with different vocabularies cannot be merged.
+        locations: the coordinates, for the distance metrics and a map; see
+            `next_location_metrics`. Not with `target` `[N, M]`.
+        km: the largest distance of a hit in the accuracy within `km`.
+        missed: the number of unreadable answers, written on the card. Their rows of `preds` must
+            count as misses, such as lists of -1.
+        confidence: the confidence level of the intervals.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: shapes do not fit, a value is out of range, or `cluster` is not a key of
+            `groups`.
+
+    Warns:
+        UserWarning: no list has as many ids as the largest `k`. A dagger in the table marks the
+            values at such a `k`.
+
+    Example:
+        >>> import numpy as np
+        >>> from nextloc_metrics import report
+        >>> scores = np.array([[0.1, 0.7, 0.2], [0.4, 0.3, 0.3], [0.2, 0.2, 0.6], [0.5, 0.4, 0.1]])
+        >>> e = report.evaluate(scores, [1, 1, 2, 0], k=1, groups={"user": ["a", "a", "b", "b"]})
+        >>> e.values["acc_at_1"], e.chance["acc_at_1"]
+        (0.75, 0.3333333333333333)
+        >>> e.groups["user"]
+        percent        value    95 % interval  queries
+        acc_at_1, a    50.00    9.45 -  90.55        2
+        acc_at_1, b   100.00   34.24 - 100.00        2
+        mrr, a         70.83    0.74 -  99.87        2
+        mrr, b        100.00   34.24 - 100.00        2
+        ndcg_at_1, a   50.00    9.45 -  90.55        2
+        ndcg_at_1, b  100.00   34.24 - 100.00        2
+        4 queries counted
+    """
+    rows = read_rows(preds, target, groups, mask, exclude)
+    check_cluster(cluster, rows.groups)
+    evaluator = Evaluator(
+        k=k,
+        num_locations=num_locations,
+        cluster=cluster,
+        bins=bins,
+        train_counts=train_counts,
+        vocabulary=vocabulary,
+        locations=locations,
+        km=km,
+        exempt_target=exempt_target,
+        confidence=confidence,
+    )
+    counts = None if train_counts is None else as_tensor("train_counts", train_counts)
+    evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
+    for batch in rows.chunks():
+        evaluator.add(batch)
+    return evaluator.result(missed)
