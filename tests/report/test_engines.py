@@ -111,7 +111,7 @@ def test_one_process_is_right() -> None:
 
 def test_lists_that_dask_made_text_of() -> None:
     """Dask makes text of lists in pandas; the text is read as the lists."""
-    frame = dd.from_pandas(table().to_pandas(), npartitions=5, sort=False)
+    frame = dd.from_pandas(pd.DataFrame(table().to_pydict()), npartitions=5, sort=False)
     assert frame.dtypes["preds"] != object
     assert show(report.evaluate_table(frame, **OPTIONS)) == expect()
 
@@ -147,10 +147,10 @@ def test_no_rows_at_all() -> None:
 @pytest.mark.parametrize("partitions", [1, 9])
 def test_errors_do_not_depend_on_the_partitions(partitions: int) -> None:
     """A row that cannot be read is an error as in one process, or is counted as a miss."""
-    rows = table().to_pandas()
-    rows.loc[200, "preds"] = "[1, oops"
+    rows = pd.DataFrame(table().to_pydict())
     rows["preds"] = rows["preds"].map(str)
-    with pytest.raises(ValueError, match=r"`preds`.*oops"):
+    rows.loc[200, "preds"] = "[1, oops"
+    with pytest.raises(ValueError, match="row .* must hold ids .*oops"):
         report.evaluate_table(partition(rows, partitions), k=1)
     e = report.evaluate_table(partition(rows, partitions), k=1, on_error="miss")
     expected = report.evaluate_table(pa.Table.from_pandas(rows), k=1, on_error="miss")
@@ -160,7 +160,7 @@ def test_errors_do_not_depend_on_the_partitions(partitions: int) -> None:
 
 def test_columns_that_do_not_exist() -> None:
     """A wrong name is an error that lists the columns, before anything is computed."""
-    with pytest.raises(ValueError, match=r"`users`.*'user'"):
+    with pytest.raises(ValueError, match="must have the columns .*'users'.* did you mean 'user'"):
         report.evaluate_table(partition(table().to_pandas(), 2), groups=["users"])
 
 
@@ -331,7 +331,7 @@ def test_errors_of_other_engines(
     preds = [str(row) for row in table()["preds"].to_pylist()]
     preds[200] = "[1, oops"
     rows = pa.table({"preds": preds, "target": table()["target"]})
-    with pytest.raises(ValueError, match=r"`preds`.*oops"):
+    with pytest.raises(ValueError, match="row .* must hold ids .*oops"):
         report.evaluate_table(make(rows, request), k=1)
     e = report.evaluate_table(make(rows, request), k=1, on_error="miss")
     assert show(e) == show(report.evaluate_table(rows, k=1, on_error="miss"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 from nextloc_metrics.files.ids import is_list, plain
@@ -22,6 +23,9 @@ Merge: TypeAlias = Callable[[Sequence[bytes]], bytes]
 # An error is a part: engines would try the rows again, and hide the error in one of their own.
 _COUNTS, _ERROR = b"+", b"-"
 _ERRORS = {error.__name__: error for error in (TypeError, ValueError)}
+
+# Bytes of the number of unreadable answers.
+_BYTES = 8
 
 
 def guard_count(partition: Any, count: Callable[[Any], bytes]) -> bytes:
@@ -81,31 +85,44 @@ def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
     return find_targets(need_arrow().concat_tables(tables, promote_options="permissive"), name)
 
 
-def count_rows(table: Any, rows: TableRows, kind: Any, options: Mapping[str, Any]) -> bytes:
-    """Return the counts of the rows of a table, as bytes.
-
-    Args:
-        table: the partition, a `pyarrow.Table`.
-        rows: the rows of other tables, which tell how these are read.
-        kind: the type `Evaluator`.
-        options: its options.
-    """
+def source_of(table: Any, name: str) -> Stream:
+    """Return a table as rows with this name in messages."""
     source = Stream(table)
-    source.files = ["a partition"]
-    counts = kind(**options)
-    for batch in rows.of_source(source).chunks():
+    source.files = [name]
+    return source
+
+
+def count_partition(table: Any, rows: TableRows, evaluator: Any) -> bytes:
+    """Return the counts of a table, read as other rows, and its number of unreadable answers."""
+    return count_rows(rows.of_source(source_of(table, "a partition")), evaluator)
+
+
+def count_rows(rows: TableRows, evaluator: Any) -> bytes:
+    """Return the counts of rows, in a copy of an `Evaluator` that has none."""
+    counts = copy(evaluator)
+    for batch in rows.chunks():
         counts.add(batch)
-    found: bytes = counts.to_bytes()
-    return found
+    return pack(rows.missed, counts)
 
 
-def merge_counts(parts: Sequence[bytes], kind: Any) -> bytes:
+def merge_counts(parts: Sequence[bytes], evaluator: Any) -> bytes:
     """Merge what `count_rows` returned."""
-    counts = kind.from_bytes(parts[0])
-    for part in parts[1:]:
-        counts.merge(kind.from_bytes(part))
-    found: bytes = counts.to_bytes()
-    return found
+    total, counts = 0, copy(evaluator)
+    for part in parts:
+        missed, found = unpack(part, evaluator)
+        total, counts = total + missed, counts.merge(found)
+    return pack(total, counts)
+
+
+def pack(missed: int, counts: Any) -> bytes:
+    """Return a number and an `Evaluator` as bytes."""
+    data: bytes = counts.to_bytes()
+    return missed.to_bytes(_BYTES, "big") + data
+
+
+def unpack(part: bytes, evaluator: Any) -> tuple[int, Any]:
+    """Return what `pack` was given."""
+    return int.from_bytes(part[:_BYTES], "big"), type(evaluator).from_bytes(part[_BYTES:])
 
 
 def write_table(table: Any) -> bytes:
@@ -121,3 +138,9 @@ def write_table(table: Any) -> bytes:
 def read_table(data: bytes) -> Any:
     """Return the table that `write_table` wrote."""
     return need_arrow().ipc.open_stream(data).read_all()
+
+
+def join(first: Any, data: bytes) -> Any:
+    """Return the rows of a table and those of another, which has fewer columns, below."""
+    tables = [first, read_table(data)]
+    return need_arrow().concat_tables(tables, promote_options="permissive")
