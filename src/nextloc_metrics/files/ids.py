@@ -129,7 +129,7 @@ def plain(column: Any) -> Any:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = plain(column.dictionary).take(column.indices)
     if is_text(column.type) and not pa.types.is_string(column.type):
         column = column.cast(pa.string())
     return column
@@ -238,6 +238,8 @@ def _of_text(column: Any, how: Reading) -> Cells:
     easy = np.zeros(len(text), bool)
     if listed.any() and how.kind != "scores":
         easy = listed & _numpy(pc.match_substring_regex(text, _LIST))
+    if not len(text):
+        return _single(text, how)
     found = []
     for mask, read in ((easy, _easy), (listed & ~easy, _hard), (~listed, _single)):
         if mask.any():
@@ -276,6 +278,7 @@ def _single(text: Any, how: Reading) -> Cells:
         pieces = pc.split_pattern(text, how.separator)
         tokens = pieces.flatten()
         lengths = _numpy(pc.list_value_length(pieces)).astype(np.int64)
+        how = how._replace(is_loose=True)
     empty = _numpy(pc.equal(text, ""))
     if empty.any() and (how.is_loose or how.separator is not None):
         tokens = _filter(tokens, ~np.repeat(empty, lengths))
@@ -360,7 +363,7 @@ def _literal(text: str) -> list[Any] | None:
 def _checked(tokens: list[Any], cell: Any, how: Reading) -> list[Any] | None:
     """Return ids, or scores, of one kind; None if one is not."""
     # a list in text says more than text: 7 in it is the text "7" where ids are text
-    loose = how.is_loose or isinstance(cell, str)
+    loose = how.is_loose or (isinstance(cell, str) and tokens != [cell])
     found: list[Any] = []
     for token in tokens:
         kind, value = type(token), token

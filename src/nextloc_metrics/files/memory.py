@@ -37,7 +37,7 @@ class Stream:
         pa = need_arrow()
         try:
             reader = pa.RecordBatchReader.from_stream(self._table)
-            yield pa.RecordBatch.from_pylist([], reader.schema)
+            yield reader.schema.empty_table()
             yield from reader
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(
@@ -62,7 +62,7 @@ class Stream:
         """Put parts that were read in front of those that follow; they have all columns."""
         if self._rest is not None:
             pa = need_arrow()
-            batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen]
+            batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
             self._rest = chain(batches, self._rest)
 
 

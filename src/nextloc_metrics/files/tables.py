@@ -241,6 +241,8 @@ class TableRows:
         try:
             return read_cells(column, how)
         except WrongTypeError as error:
+            if self.source.loose and not isinstance(column, list):
+                return read_cells(column.to_pylist(), how)  # JSON has no types: see which row
             raise ValueError(f"`{name}` in {file} must hold {error}.") from None
 
     def _targets(self, piece: Part) -> tuple[Tensor, Any]:
