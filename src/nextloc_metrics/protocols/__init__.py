@@ -5,29 +5,27 @@ imports `ranking`, `scoring` and `display`; begin with `protocol.Protocol`.
 """
 
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit
-from nextloc_metrics.protocols.further import (
+from nextloc_metrics.protocols.codebases import (
     agentmove,
     cslsl,
-    hstu,
-    llm_mob,
-    lstpm,
-    massive_steps,
-    stan,
-    sthgcn,
-)
-from nextloc_metrics.protocols.measures import Metric
-from nextloc_metrics.protocols.profiles import (
     dchl,
     deepmove,
     flashback,
     getnext,
     graph_flashback,
+    hstu,
     libcity,
+    llm_mob,
+    lstpm,
+    massive_steps,
     mie_lab,
     recbole,
     rotan,
     sasrec,
+    stan,
+    sthgcn,
 )
+from nextloc_metrics.protocols.measures import Metric
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
 __all__ = [

@@ -179,17 +179,6 @@ def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:
     return torch.from_numpy(np.stack(rows))
 
 
-def weigh_batches(number: int, batch_size: int) -> Tensor:
-    """Return the weights of queries whose weighted sum is the mean of the batch means.
-
-    Example:
-        >>> weigh_batches(3, 2)  # batches of 2 and 1
-        tensor([0.2500, 0.2500, 0.5000], dtype=torch.float64)
-    """
-    batches = torch.arange(number) // batch_size
-    return weigh_groups(batches)
-
-
 def weigh_groups(groups: Tensor) -> Tensor:
     """Return the weights of queries whose weighted sum is the mean of the group means.
 
@@ -198,5 +187,4 @@ def weigh_groups(groups: Tensor) -> Tensor:
         tensor([0.2500, 0.2500, 0.5000], dtype=torch.float64)
     """
     _, numbers, sizes = torch.unique(groups, return_inverse=True, return_counts=True)
-    weights: Tensor = 1 / (sizes.double()[numbers] * len(sizes))
-    return weights
+    return torch.as_tensor(1 / (sizes.double()[numbers] * len(sizes)))
