@@ -10,11 +10,10 @@ from torch import Tensor
 
 from nextloc_metrics.display.reading import plural, quantiles
 from nextloc_metrics.display.style import (
-    Look,
     Scale,
-    add_grid,
     add_legend,
     add_note,
+    add_stripes,
     count,
     errors,
     looks,
@@ -34,6 +33,9 @@ _BAR, _BAR_APART = "#6699CC", "0.85"
 
 # Names in less room than this are turned upright, in points.
 _UPRIGHT = 14
+
+# How far the dots of a group are apart, at most.
+_APART = 0.76
 
 # The size of numbers of queries.
 _SMALL = 7
@@ -62,27 +64,26 @@ def draw_groups(
     """
     figure, axes = make_axes(ax)
     places, apart = _places(labels)
-    several = len(models) > 1
-    if several:
-        _part_groups(axes, places)
-    for number, (found, look) in enumerate(zip(models.values(), looks(len(models)), strict=True)):
-        at = [place + _shift(number, len(models)) for place in places]
+    several, own = len(models) > 1, looks(models)
+    if several:  # the dots of a group are seen together
+        add_stripes(axes.axvspan, places)
+    for name, found in models.items():
         if several:
-            name = list(models)[number]
-            _draw_dots(axes, at, found, look, name)
+            bounds = None if found.bounds is None else found.bounds.T.tolist()
+            at = [place + _APART * own[name].shift for place in places]
+            sizes = {"markersize": 4, "elinewidth": 1, "capsize": 1.5}
+            own[name].draw_dots(axes, at, found.values.tolist(), name, bounds, "y", **sizes)
         else:
-            _draw_bars(axes, at, found, apart)
-    _mark_absent(axes, places, list(models.values()))
+            _draw_bars(axes, places, found, apart)
+    _mark_absent(axes, places, models)
     axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
-    note = scale.fit(axes, from_lowest=not several)
-    scale.label(axes.yaxis)
+    has_intervals = any(one.bounds is not None for one in models.values())
+    whiskers = f"whiskers: {100 * confidence:g} % intervals" if has_intervals else ""
+    scale.finish(axes, "y", whiskers, from_lowest=not several)
     axes.set_xlabel(group)
     _name_groups(axes, places, labels, apart)
     numbers = {name: one.numbers for name, one in models.items() if one.numbers is not None}
     offset = _number_queries(axes, places, numbers) if numbers else 0
-    has_intervals = any(one.bounds is not None for one in models.values())
-    add_note(axes, f"whiskers: {100 * confidence:g} % intervals" if has_intervals else "", note)
-    add_grid(axes, "y")
     add_legend(axes, where="above", offset=offset)
     return figure, axes
 
@@ -95,12 +96,6 @@ def _places(labels: Sequence[str]) -> tuple[list[int], list[bool]]:
     for is_apart in apart:
         places.append(places[-1] + (2 if is_apart else 1))
     return places[1:], apart
-
-
-def _part_groups(axes: Any, places: Sequence[int]) -> None:
-    """Shade every second group, so that the dots of a group are seen together."""
-    for place in places[1::2]:
-        axes.axvspan(place - 0.5, place + 0.5, color="0.955", zorder=0, linewidth=0)
 
 
 def _draw_bars(axes: Any, at: Sequence[float], found: Groups, apart: Sequence[bool]) -> None:
@@ -125,45 +120,20 @@ def _draw_bars(axes: Any, at: Sequence[float], found: Groups, apart: Sequence[bo
             axes.annotate("0", (place, top), (0, 2), **text)
 
 
-def _draw_dots(axes: Any, at: Sequence[float], found: Groups, look: Look, name: str) -> None:
-    """Draw a dot with its whiskers for every group."""
-    values = found.values.tolist()
-    bounds = None if found.bounds is None else errors(values, found.bounds.T.tolist())
-    axes.errorbar(
-        at,
-        values,
-        bounds,
-        fmt=look.marker,
-        color=look.color,
-        markersize=4,
-        elinewidth=1,
-        capsize=1.5,
-        clip_on=False,
-        label=name or None,
-    )
-
-
-def _mark_absent(axes: Any, places: Sequence[float], models: Sequence[Groups]) -> None:
+def _mark_absent(axes: Any, places: Sequence[float], models: Mapping[str, Groups]) -> None:
     """Write where a group has no data, in the colour of the model if others have some."""
     text = {"textcoords": "offset points", "rotation": 90, "ha": "center", "va": "bottom"}
-    absent = torch.stack([found.values.isnan() for found in models])
-    for place, of_models in zip(places, absent.T.tolist(), strict=True):
-        if all(of_models):
-            marks = [(float(place), "0.3")]
-        else:
-            marks = [
-                (place + _shift(number, len(models)), look.color)
-                for number, look in enumerate(looks(len(models)))
-                if of_models[number]
-            ]
+    text |= {"xycoords": ("data", "axes fraction"), "fontsize": 7}
+    for number, place in enumerate(places):
+        marks = [
+            (place + _APART * look.shift, look.color)
+            for name, look in looks(models).items()
+            if models[name].values[number].isnan()
+        ]
+        if len(marks) == len(models):
+            marks = [(place, "0.3")]
         for x, color in marks:
-            at = {"xycoords": ("data", "axes fraction"), "fontsize": 7, "color": color}
-            axes.annotate("no data", (x, 0.01), (0, 2), **text, **at)
-
-
-def _shift(number: int, models: int) -> float:
-    """Return how far the dots of a model are from the middle of their group."""
-    return 0.76 * ((number + 0.5) / models - 0.5)
+            axes.annotate("no data", (x, 0.01), (0, 2), color=color, **text)
 
 
 def _name_groups(
@@ -215,7 +185,7 @@ def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: A
     high = float(every.max()) if len(every) else low
     limits = (low, high if high > low else scale.upper or low + 1)
     several = len(models) > 1
-    for (name, values), look in zip(known.items(), looks(len(models)), strict=True):
+    for (name, values), look in zip(known.items(), looks(models).values(), strict=True):
         (median,) = quantiles(values, [0.5])
         if several:
             axes.hist(
@@ -241,15 +211,10 @@ def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: A
     axes.set_ylabel(f"number of {plural(group)}")
     scale.label(axes.xaxis)
     add_note(axes, note)
-    add_legend(axes, "" if several else _describe(known[""], models[""], group))
-    return figure, axes
-
-
-def _describe(known: Tensor, values: Tensor, group: str) -> str:
-    """Write how many groups there are, and how many have no data."""
-    without = len(values) - len(known)
+    without = 0 if several else len(models[""]) - len(known[""])
     absent = f", {without:,} without data" if without else ""
-    return f"{count(len(known), group)}{absent}"
+    add_legend(axes, "" if several else f"{count(len(known['']), group)}{absent}")
+    return figure, axes
 
 
 def _fit(label: str) -> str:

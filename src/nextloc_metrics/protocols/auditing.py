@@ -13,6 +13,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.lines import draw_audit
+from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.measures import Metric
@@ -110,9 +111,9 @@ class Audit:
         kept = [one for one in self.findings if (one.metric.kind, one.metric.k) == ("hit", k)]
         if not kept:
             raise ValueError(f"`k` must be a cut-off of an accuracy in the audit, got {k}.")
-        models: dict[str, dict[str, tuple[float, float, float]]] = {}
+        models: dict[str, dict[str, Reading]] = {}
         for one in kept:
-            models.setdefault(one.model, {})[one.protocol] = (one.value, *one.bounds)
+            models.setdefault(one.model, {})[one.protocol] = Reading(one.value, one.bounds, True)
         return draw_audit(models, {one.model: one.exact for one in kept}, k, ax)
 
     def __repr__(self) -> str:

@@ -70,15 +70,10 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
-        target: as for `evaluate`.
-        k: as for `evaluate`.
-        mask: as for `evaluate`.
-        groups: as for `evaluate`; only those of `cluster` matter.
+        groups: as for `evaluate`, as are `target`, `k`, `mask`, `exclude`, `exempt_target` and
+            `num_locations`; only those of `cluster` matter.
         cluster: the key of the groups whose queries are not independent; test and intervals then
             take groups, not queries, as independent.
-        exclude: as for `evaluate`.
-        exempt_target: as for `evaluate`.
-        num_locations: as for `evaluate`.
         confidence: the confidence level of the intervals.
         test: as for `analysis.compare`.
         seed: the seed of the random numbers.

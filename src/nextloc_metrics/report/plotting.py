@@ -1,6 +1,9 @@
 """Pictures: of a metric's value, of groups, of models side by side, of accuracy within every k.
 
-They need matplotlib, which the extra `plot` installs.
+They need matplotlib, which the extra `plot` installs; without it they raise a ModuleNotFoundError.
+Each draws on the axes `ax`, or makes a figure for None, and returns the figure and its axes.
+Intervals have the confidence level `confidence`; one that is not between 0 and 1 is a ValueError.
+Values are summed over processes, as by `compute`: call a function on all of them.
 """
 
 from __future__ import annotations
@@ -15,9 +18,7 @@ from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import (
     Scale,
-    add_grid,
     add_legend,
-    add_note,
     import_pyplot,
     make_axes,
     number_by_integers,
@@ -50,20 +51,12 @@ def side_by_side(
     queries has no interval, and the note below the picture names it. A value that is not a fraction
     is written in its row.
 
-    Values are summed over processes, as by `compute`: call it on all of them.
-
     Args:
         models: one collection per model, by the name of the model. Members with the same name,
             without the prefix, share a row.
-        confidence: the confidence level of the intervals.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        ValueError: `confidence` is not between 0 and 1, or there is no model.
+        ValueError: there is no model.
 
     Example:
         >>> from torch import tensor
@@ -99,23 +92,14 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
     of queries is written above every group. More than thirty groups are drawn as a histogram of
     their values.
 
-    Values are summed over processes, as by `compute`: call it on all of them.
-
     Args:
         models: one metric per model, by the name of the model, such as
             `Grouped(AccuracyAtK(1), 24, by="hour")` or `DecileNDCG(bins, k=5)`; or one metric
             without a name. All must have the same groups.
-        confidence: the confidence level of the interval of each group.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
         TypeError: `models` holds a collection.
-        ValueError: `confidence` is not between 0 and 1, there is no model, a metric has one value
-            only, or the groups differ.
+        ValueError: there is no model, a metric has one value only, or the groups differ.
 
     Example:
         >>> from torch import tensor
@@ -144,23 +128,14 @@ def accuracy_within_k(
     The band joins the confidence intervals of every k. The confidence level holds for each
     interval alone; the probability that all intervals contain the true accuracy is lower.
 
-    Values are summed over processes, as by `compute`: call it on all of them.
-
     Args:
         models: a collection with an `AccuracyAtK` for every k, such as
             `next_location_metrics(num_locations, k=range(1, 51))`; or one collection per model, by
             the name of the model. A member `Grouped(AccuracyAtK(k), ..., average="queries")` has
             its clustered interval. Other members are not drawn.
-        confidence: the confidence level of each interval.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        ValueError: a collection has no `AccuracyAtK`, or several of one k; or `confidence` is not
-            between 0 and 1.
+        ValueError: a collection has no `AccuracyAtK`, or several of one k.
 
     Example:
         >>> from torch import tensor
@@ -181,12 +156,9 @@ def accuracy_within_k(
     number_by_integers(axes.xaxis, ks if len(ks) <= MOST_LINES else [])
     if len(ks) > MOST_LINES:
         axes.set_xlim(ks[0], ks[-1])
-    scale = Scale("accuracy within k", 0, 1)
-    scale.label(axes.yaxis)
-    note = scale.fit(axes, from_lowest=True)
     queries = _join_counts({name: number for name, (_, number) in found.items()})
-    add_note(axes, f"bands: {100 * confidence:g} % intervals", queries, note)
-    add_grid(axes, "y")
+    bands = f"bands: {100 * confidence:g} % intervals"
+    Scale("accuracy within k", 0, 1).finish(axes, "y", bands, queries, from_lowest=True)
     add_legend(axes, order=order)
     return figure, axes
 
