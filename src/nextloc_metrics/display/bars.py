@@ -19,7 +19,7 @@ from nextloc_metrics.display.style import (
     looks,
     make_axes,
     points_across,
-    styled,
+    style,
     text_width,
 )
 
@@ -49,7 +49,7 @@ class Groups(NamedTuple):
     numbers: Tensor | None = None  #: of queries
 
 
-@styled
+@style()
 def draw_groups(
     models: Mapping[str, Groups],
     labels: Sequence[str],
@@ -175,7 +175,7 @@ def _number_queries(axes: Any, places: Sequence[int], models: Mapping[str, Tenso
     return height + 2.2 * _SMALL
 
 
-@styled
+@style()
 def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: Any) -> Any:
     """Draw how many groups have which value: bars for one model, outlines for several."""
     figure, axes = make_axes(ax)

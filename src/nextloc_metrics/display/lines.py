@@ -27,7 +27,7 @@ from nextloc_metrics.display.style import (
     make_axes,
     number_by_integers,
     points_across,
-    styled,
+    style,
     text_width,
 )
 
@@ -40,7 +40,7 @@ NO_STEP = "`val` must hold the value of at least one step, got none."
 _MARKED, _APART = 7, 0.64
 
 
-@styled
+@style()
 def draw_steps(
     series: Mapping[str, Tensor] | Sequence[Tensor], scale: Scale, ax: Any, title: str = ""
 ) -> Any:
@@ -113,7 +113,7 @@ def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
     return figure, axes
 
 
-@styled
+@style()
 def draw_readings(
     models: Mapping[str, Mapping[str, Reading]],
     confidence: float | None,
@@ -182,7 +182,7 @@ def _explain_absent(models: Mapping[str, Mapping[str, Reading]], names: Sequence
     return f"no interval for {shown}: the value is not a mean over queries"
 
 
-@styled
+@style()
 def draw_audit(
     models: Mapping[str, Mapping[str, Reading]], exact: Mapping[str, float], k: int, ax: Any
 ) -> Any:
@@ -229,7 +229,7 @@ def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> A
     return draw_steps(lines, Scale("value of the metric", 0, 1 if fractions else None), ax)
 
 
-@styled
+@style()
 def draw_dot(
     value: float, bounds: Sequence[float] | None, scale: Scale, ax: Any, queries: int | None = None
 ) -> Any:

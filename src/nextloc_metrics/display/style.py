@@ -5,9 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -77,13 +76,10 @@ _CHARACTER, _INCH = 4.9, 72
 # Legends inside the axes have at most this many lines; narrower axes have no legend at their side.
 _INSIDE, _NARROW = 5, 300
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Make figures of your own look like those of this library, within a `with` block.
+    """Make figures of your own look like those of this library, in a `with` block or a decorator.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -111,17 +107,6 @@ def style() -> Iterator[None]:
         yield
     finally:
         pyplot.rcParams.update(before)
-
-
-def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Let a function draw in the style of this library."""
-
-    @wraps(draw)
-    def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with style():
-            return draw(*args, **kwargs)
-
-    return inner
 
 
 def save(figure: Any, path: str | Path) -> None:

@@ -17,7 +17,7 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.measures import Metric
-from nextloc_metrics.protocols.operations import NAMES, NAN, chunks
+from nextloc_metrics.protocols.operations import NAMES, chunks
 from nextloc_metrics.protocols.protocol import Protocol
 from nextloc_metrics.protocols.rows import Given
 from nextloc_metrics.ranking.ranking import Ranking
@@ -276,13 +276,14 @@ def _reasons(protocol: Protocol, given: Given) -> list[str]:
 def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     """Name ties and NaN, if there are any."""
     order, (low, high) = finding.metric.order, finding.bounds
+    name, position_of_nan = NAMES[order]
     reasons = []
     if high - low > _EQUAL:
-        reasons.append(f"ties by {NAMES[order]}: {100 * low:.1f} to {100 * high:.1f}")
+        reasons.append(f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}")
     elif order == "above" and exact.has_ties:
         reasons.append("tied candidates never above")
     if exact.has_nan:
-        reasons.append(f"NaN {NAN[order]}")
+        reasons.append(f"NaN {position_of_nan}")
     if exact.has_inf:
         reasons.append("-inf is a score")
     if finding.metric.missed is not None and not exact.all_found(finding.metric.missed):

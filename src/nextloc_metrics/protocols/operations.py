@@ -16,28 +16,17 @@ Order = Literal[
     "topk", "sort", "reversed", "partition", "above", "numpy places", "torch places", "list"
 ]
 
-#: The names of the operations in a table.
-NAMES: dict[Order, str] = {
-    "topk": "topk",
-    "sort": "torch.sort",
-    "reversed": "argsort()[::-1]",
-    "partition": "argpartition",
-    "above": "strictly greater",
-    "numpy places": "argsort().argsort()",
-    "torch places": "argsort().argsort()",
-    "list": "list",
-}
-
-#: The position of NaN; "partition" keeps NaN among its ten, after the finite scores.
-NAN: dict[Order, str] = {
-    "topk": "first",
-    "sort": "first",
-    "reversed": "first",
-    "partition": "last of the ten",
-    "above": "never above",
-    "numpy places": "last",
-    "torch places": "last",
-    "list": "-",
+#: The name of each operation in a table, and the position that it gives NaN; "partition" keeps NaN
+#: among its ten, after the finite scores.
+NAMES: dict[Order, tuple[str, str]] = {
+    "topk": ("topk", "first"),
+    "sort": ("torch.sort", "first"),
+    "reversed": ("argsort()[::-1]", "first"),
+    "partition": ("argpartition", "last of the ten"),
+    "above": ("strictly greater", "never above"),
+    "numpy places": ("argsort().argsort()", "last"),
+    "torch places": ("argsort().argsort()", "last"),
+    "list": ("list", "-"),
 }
 
 # The number of candidates that `np.argpartition` keeps.
@@ -76,7 +65,7 @@ def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) 
     needed = _TEN if order == "partition" else depth if order == "topk" else 1
     if needed is not None and needed > width:
         raise ValueError(
-            f"`preds` must have at least {needed} candidates for {NAMES[order]}, got {width}."
+            f"`preds` must have at least {needed} candidates for {NAMES[order][0]}, got {width}."
         )
     return torch.cat([_find(order, *part, depth) for part in chunks(scores, target)])
 

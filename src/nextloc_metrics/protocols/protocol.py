@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -126,7 +125,8 @@ class Protocol:
             >>> protocols.libcity(k=1).evaluate(scores, target)["Recall@1"]  # 2 of 3
             0.6666666666666666
         """
-        case, metrics = self._read(preds, target, users, times, given)
+        read = Given.read(preds, target, users=users, times=times, **given)
+        case, metrics = self._read(read)
         values = self._values(case, metrics, None)
         return {key: self._round(value) for key, value in values.items()}
 
@@ -149,7 +149,8 @@ class Protocol:
             >>> protocols.libcity(k=1).bounds(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             (0.0, 1.0)
         """
-        case, metrics = self._read(preds, target, users, times, given)
+        read = Given.read(preds, target, users=users, times=times, **given)
+        case, metrics = self._read(read)
         low = self._values(case, metrics, "pessimistic")
         high = self._values(case, metrics, "optimistic")
         return {key: (self._round(low[key]), self._round(high[key])) for key in low}
@@ -172,7 +173,8 @@ class Protocol:
             >>> protocols.libcity(k=1).expected(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             0.5
         """
-        case, metrics = self._read(preds, target, users, times, given)
+        read = Given.read(preds, target, users=users, times=times, **given)
+        case, metrics = self._read(read)
         return self._values(case, metrics, "expected")
 
     def _values(
@@ -195,16 +197,8 @@ class Protocol:
     def _round(self, value: float) -> float:
         return value if self.decimals is None else round(value, self.decimals)
 
-    def _read(
-        self,
-        preds: Array,
-        target: Array,
-        users: Array | None,
-        times: Array | None,
-        others: Mapping[str, Array | None],
-    ) -> tuple[Case, tuple[Metric, ...]]:
-        """Read the arguments, and choose queries, candidates, weights and metrics."""
-        given = Given.read(preds, target, users=users, times=times, **others)
+    def _read(self, given: Given) -> tuple[Case, tuple[Metric, ...]]:
+        """Choose queries, candidates, weights and metrics."""
         given = given.take(self.choose(given))
         metrics = self.metrics
         scores, columns = given.preds, given.target
@@ -239,7 +233,8 @@ class Protocol:
         number = len(given.target)
         kept = torch.arange(number) if group is None else rows.last_of_each(group, given.times)
         if self.drops_remainder:
-            size, seed = self._need_batch_size(), self._need_seed("shuffles the queries")
+            size = self._need("batch_size", "uses batches")
+            seed = self._need("seed", "shuffles the queries at random")
             kept = rows.drop_remainder(given.users, number, size, seed)
             if not len(kept):
                 raise ValueError(
@@ -277,12 +272,12 @@ class Protocol:
             rows.check_ids("negatives", given.negatives, width)
             return given.negatives.long()
         if self.drawn == "uniform":
-            seed = self._need_seed("draws candidates")
+            seed = self._need("seed", "draws candidates at random")
             return rows.draw_uniform(number, width, self.num_negatives, given.seen, seed)
         counts = given.need("train_counts", self.name, "it draws candidates by their visits")
         if counts.shape != (width,):
             raise ValueError(f"`train_counts` must have {width} counts, got {len(counts)}.")
-        seed = self._need_seed("draws candidates")
+        seed = self._need("seed", "draws candidates at random")
         return rows.draw_popular(number, counts, self.num_negatives, seed)
 
     def _can_hit(self, given: Given) -> Tensor:
@@ -300,17 +295,15 @@ class Protocol:
         number = len(given.target)
         if self.average == "users":
             return rows.weigh_groups(given.need("users", self.name, "it averages over the users"))
+        if self.average == "queries":
+            return torch.full((number,), 1 / number, dtype=torch.float64)
+        size = self._need("batch_size", "uses batches")
         if self.average == "batches":
-            return rows.weigh_groups(torch.arange(number) // self._need_batch_size())
-        size = self._need_batch_size() if self.average == "full batches" else 1
-        return torch.full((number,), 1.0, dtype=torch.float64) / (size * -(-number // size))
+            return rows.weigh_groups(torch.arange(number) // size)
+        return torch.full((number,), 1 / (size * -(-number // size)), dtype=torch.float64)
 
-    def _need_batch_size(self) -> int:
-        if self.batch_size is None:
-            raise ValueError(f"`batch_size` must be given for {self.name}: it uses batches.")
-        return self.batch_size
-
-    def _need_seed(self, why: str) -> int:
-        if self.seed is None:
-            raise ValueError(f"`seed` must be given for {self.name}: it {why} at random.")
-        return self.seed
+    def _need(self, name: Literal["batch_size", "seed"], why: str) -> int:
+        value: int | None = getattr(self, name)
+        if value is None:
+            raise ValueError(f"`{name}` must be given for {self.name}: it {why}.")
+        return value

@@ -54,15 +54,11 @@ class Given:
                         f"{describe(value)}."
                     )
                 setattr(given, name, found)
-        given._check_target()
-        return given
-
-    def _check_target(self) -> None:
-        """Raise if a target is no candidate."""
-        low, high = int(self.target.min()), int(self.target.max())
-        if low < 0 or (high >= self.preds.shape[1] and not self.is_list):
-            of = "" if self.is_list else f" of the {self.preds.shape[1]} candidates"
+        low, high = int(given.target.min()), int(given.target.max())
+        if low < 0 or (high >= given.preds.shape[1] and not given.is_list):
+            of = "" if given.is_list else f" of the {given.preds.shape[1]} candidates"
             raise ValueError(f"`target` must be ids{of}, got {low if low < 0 else high}.")
+        return given
 
     @property
     def is_list(self) -> bool:

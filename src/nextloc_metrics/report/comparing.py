@@ -173,11 +173,11 @@ def _tabulate(
     for key, base in values[first].items():
         for name, of_metrics in comparisons.items():
             value = values[name][key]
-            change, *tested = value - base, math.nan, math.nan, math.nan, math.nan
+            change, tested = value - base, [math.nan] * 4
             if key in of_metrics:
                 one = of_metrics[key]
-                change, *tested = one.difference, one.low, one.high, one.p_value
-                tested.append(corrected[name][key])
+                change = one.difference
+                tested = [one.low, one.high, one.p_value, corrected[name][key]]
             low, high, *p_values = tested
             title = f"{key}, {name}"
             ends = "-" if math.isnan(low) else f"{_points(low)} to {_points(high)}"

@@ -19,7 +19,7 @@ from nextloc_metrics.display.style import (
     add_legend,
     add_note,
     make_axes,
-    styled,
+    style,
 )
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.metrics.grouped import Grouped
@@ -33,7 +33,7 @@ _COLORS = "viridis"
 Models = Mapping[str, RankingCollection] | RankingCollection
 
 
-@styled
+@style()
 def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> Any:
     """Draw where a model is right: the value and the number of queries at each target location.
 
@@ -144,7 +144,7 @@ def _draw_scale_bar(axes: Any) -> None:
     axes.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=8)
 
 
-@styled
+@style()
 def distance_errors(models: Models, *, ax: Any = None) -> Any:
     """Draw the share of queries whose decision is within a distance of the target, over distance.
 
@@ -200,7 +200,7 @@ def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
     )
 
 
-@styled
+@style()
 def accuracy_within_km(
     models: Models, k: int = 1, *, confidence: float = 0.95, ax: Any = None
 ) -> Any:

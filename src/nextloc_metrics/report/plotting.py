@@ -24,7 +24,6 @@ from nextloc_metrics.display.style import (
     number_by_integers,
     save,
     style,
-    styled,
 )
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
@@ -116,7 +115,7 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
     return plot_groups(models, confidence, ax)
 
 
-@styled
+@style()
 def accuracy_within_k(
     models: Mapping[str, SummedCollection] | SummedCollection,
     *,
