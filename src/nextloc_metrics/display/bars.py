@@ -26,19 +26,11 @@ from nextloc_metrics.display.style import (
 # More groups than this are drawn as how often each value occurs.
 MOST_BARS = 30
 
-# Characters of a group's name on an axis.
-_LONGEST_LABEL = 24
+# Characters of a group's name on an axis, and the points of room for names that are not upright.
+_LONGEST_LABEL, _UPRIGHT = 24, 14
 
-_BAR, _BAR_APART = "#6699CC", "0.85"
-
-# Names in less room than this are turned upright, in points.
-_UPRIGHT = 14
-
-# How far the dots of a group are apart, at most.
-_APART = 0.76
-
-# The size of numbers of queries.
-_SMALL = 7
+# The colours of bars, the share of a group's width for its dots, the size of numbers of queries.
+_BAR, _BAR_APART, _APART, _SMALL = "#6699CC", "0.85", 0.76, 7
 
 
 class Groups(NamedTuple):
@@ -141,7 +133,8 @@ def _name_groups(
 ) -> None:
     """Write the labels below the groups, as many of them as there is room for."""
     room = points_across(axes) / (places[-1] - places[0] + 1.4)
-    names = [_fit(label) for label in labels]
+    longest = _LONGEST_LABEL
+    names = [x if len(x) <= longest else f"{x[: longest - 1]}…" for x in labels]
     numbers = [name for name in names if name.isdecimal()]
     every = next(n for n in (1, 2, 5, 10) if text_width(numbers) + 2 < n * room or n == 10)
     shown = [i for i, name in enumerate(names) if not name.isdecimal() or i % every == 0]
@@ -188,24 +181,18 @@ def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: A
     for (name, values), look in zip(known.items(), looks(models).values(), strict=True):
         (median,) = quantiles(values, [0.5])
         if several:
-            axes.hist(
-                values.numpy(),
-                bins=25,
-                range=limits,
-                histtype="step",
-                color=look.color,
-                linestyle=look.dash,
-                linewidth=1.4,
-                label=f"{name}, median {scale.write(median)}" if len(values) else name,
-            )
-            continue
-        axes.hist(values.numpy(), bins=25, range=limits, color=_BAR, edgecolor="0.2", linewidth=0.5)
-        if len(values):
+            label = f"{name}, median {scale.write(median)}" if len(values) else name
+            shown = {"histtype": "step", "linestyle": look.dash, "linewidth": 1.4, "label": label}
+        else:
+            shown = {"edgecolor": "0.2", "linewidth": 0.5}
+        color = look.color if several else _BAR
+        axes.hist(values.numpy(), bins=25, range=limits, color=color, **shown)
+        if len(values) and not several:
             mean = float(values.mean())
-            for value, style, what in ((median, "-", "median"), (mean, (0, (1, 1)), "mean")):
-                color = "black" if what == "median" else "#BB5566"
+            ends = ("median", median, "black", "-"), ("mean", mean, "#BB5566", (0, (1, 1)))
+            for what, value, color, dash in ends:
                 label = f"{what} {scale.write(value)}"
-                axes.axvline(value, color=color, linestyle=style, linewidth=1.6, label=label)
+                axes.axvline(value, color=color, linestyle=dash, linewidth=1.6, label=label)
     note = scale.fit(axes, "x", from_lowest=True)
     Scale("", 0, None).fit(axes, from_lowest=True)
     axes.set_ylabel(f"number of {plural(group)}")
@@ -215,8 +202,3 @@ def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: A
     absent = f", {without:,} without data" if without else ""
     add_legend(axes, "" if several else f"{count(len(known['']), group)}{absent}")
     return figure, axes
-
-
-def _fit(label: str) -> str:
-    """Cut the name of a group, so that the names leave room for the picture."""
-    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"

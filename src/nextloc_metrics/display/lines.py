@@ -200,8 +200,20 @@ def draw_audit(
     return figure, axes
 
 
-def draw_bands(curves: Mapping[str, Mapping[Any, Reading]], axes: Any) -> list[int]:
-    """Draw the lines of `draw_lines` over the numbers of readings, in the bands of intervals."""
+@style()
+def draw_bands(
+    curves: Mapping[str, Mapping[Any, Reading]],
+    scale: Scale,
+    confidence: float,
+    ax: Any,
+    *notes: str,
+    **options: Any,
+) -> Any:
+    """Draw lines over the numbers of readings, in the bands of their intervals.
+
+    `options` are those of `Scale.finish`.
+    """
+    figure, axes = make_axes(ax)
     for name, look in looks(curves).items():
         places = list(curves[name])
         bounds = [one.bounds or (torch.nan, torch.nan) for one in curves[name].values()]
@@ -212,7 +224,10 @@ def draw_bands(curves: Mapping[str, Mapping[Any, Reading]], axes: Any) -> list[i
     values = {
         name: (list(curve), [one.value for one in curve.values()]) for name, curve in curves.items()
     }
-    return draw_lines(values, axes)
+    order = draw_lines(values, axes)
+    scale.finish(axes, "y", f"bands: {100 * confidence:g} % intervals", *notes, **options)
+    add_legend(axes, order=order)
+    return figure, axes
 
 
 def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> Any:
@@ -237,7 +252,8 @@ def draw_dot(
     figure, axes = make_axes(ax, 5.2, 0.95)
     parts = ["no data" if value != value else scale.write(value)]
     if bounds is not None and value == value:
-        parts.append(f"95 % interval {scale.write_interval(*bounds)}")
+        low, high = map(scale.write, bounds)
+        parts.append(f"95 % interval {low.removesuffix(' %')} to {high}")
     if queries is not None:
         parts.append(count(queries, "query"))
     line = ", ".join(parts)

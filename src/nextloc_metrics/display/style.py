@@ -197,10 +197,6 @@ class Scale(NamedTuple):
         """Write a value with the unit of the axis."""
         return f"{100 * value:.2f} %" if self.upper == 1 else f"{value:.4g}"
 
-    def write_interval(self, low: float, high: float) -> str:
-        """Write the bounds of an interval, the unit once."""
-        return f"{self.write(low).removesuffix(' %')} to {self.write(high)}"
-
     def fit(self, axes: Any, which: str = "y", from_lowest: bool = False) -> str:
         """Fit an axis to what is drawn on it, from tick to tick; return a note where it zooms.
 

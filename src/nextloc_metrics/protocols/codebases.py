@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.protocols.measures import Kind, Metric
@@ -11,6 +12,17 @@ from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
 CUTS = (1, 5, 10, 20)
+
+# What the names of metrics mean in LibCity, RecBole and AgentMove.
+_KINDS: dict[str, Kind] = {
+    "f1": "f1",
+    "hit": "hit",
+    "map": "reciprocal",
+    "mrr": "reciprocal",
+    "ndcg": "ndcg",
+    "precision": "precision",
+    "recall": "hit",
+}
 
 
 def at(
@@ -40,16 +52,9 @@ def libcity(
         >>> found["Recall@2"], found["Precision@2"], found["MRR@2"]
         (1.0, 0.5, 0.75)
     """
-    kinds: dict[str, Kind] = {
-        "Precision": "precision",
-        "Recall": "hit",
-        "F1": "f1",
-        "MRR": "reciprocal",
-        "MAP": "reciprocal",
-        "NDCG": "ndcg",
-    }
+    names = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
     metrics = [
-        Metric(f"{name}@{cut}", kind, cut) for cut in cut_offs(k) for name, kind in kinds.items()
+        Metric(f"{name}@{cut}", _KINDS[name.lower()], cut) for cut in cut_offs(k) for name in names
     ]
     protocol = Protocol(
         "libcity",
@@ -286,15 +291,9 @@ def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
     Id 0, the padding, is no candidate. Sequential models rank all other locations. General models
     leave out the visited locations of the user, `seen`, except the target: set `masks_seen`.
     """
-    kinds: dict[str, Kind] = {
-        "recall": "hit",
-        "mrr": "reciprocal",
-        "ndcg": "ndcg",
-        "hit": "hit",
-        "precision": "precision",
-        "map": "reciprocal",
-    }
     cuts = cut_offs(k)
+    names = ("recall", "mrr", "ndcg", "hit", "precision", "map")
+    metrics = [at(f"{name}@{{k}}", _KINDS[name], cuts, depth=max(cuts)) for name in names]
     return Protocol(
         "recbole",
         Source(
@@ -304,11 +303,7 @@ def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
             "recbole/trainer/trainer.py L521-630, recbole/evaluator/collector.py L159-169, "
             "recbole/evaluator/metrics.py L39-227",
         ),
-        tuple(
-            one
-            for name, kind in kinds.items()
-            for one in at(f"{name}@{{k}}", kind, cuts, depth=max(cuts))
-        ),
+        tuple(chain.from_iterable(metrics)),
         never=(0,),
         masks_seen="not the target" if masks_seen else "no",
         decimals=4,
@@ -462,8 +457,10 @@ def agentmove() -> Protocol:
     accuracies = [
         replace(one, over="answered") for one in at("Top-{k} Accuracy", "hit", (1, 3, 5), "list")
     ]
-    kinds: dict[str, Kind] = {"MRR": "reciprocal", "MAP": "reciprocal", "NDCG": "ndcg"}
-    others = [Metric(f"{name} Accuracy", kind, None, "list") for name, kind in kinds.items()]
+    others = [
+        Metric(f"{name} Accuracy", _KINDS[name.lower()], None, "list")
+        for name in ("MRR", "MAP", "NDCG")
+    ]
     return Protocol(
         "agentmove",
         Source(

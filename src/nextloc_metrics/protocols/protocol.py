@@ -93,7 +93,7 @@ class Protocol:
         times: Array | None = None,
         **given: Array | None,
     ) -> dict[str, float]:
-        """Return the values that the code would print for these predictions, on this machine.
+        """Return the values that the code would print on this machine, by their names in the code.
 
         The code's own operation orders tied candidates and NaN. Lists have an order; metrics with
         ranks beyond the list length are left out.
@@ -108,9 +108,6 @@ class Protocol:
                 `seen` `[N, E]`, ids visited before, padded with -1; `train_counts` `[C]`, visits
                 of each location; `negatives` `[N, M]`, ids that you draw; `answered` bool `[N]`,
                 False for an unreadable answer.
-
-        Returns:
-            The values, by their names in that code.
 
         Raises:
             TypeError: an argument has the wrong type or name.

@@ -131,30 +131,16 @@ def compare(
     values = {
         name: {key: float(x) for key, x in c.compute().items()} for name, c in collections.items()
     }
-    corrected = _correct(comparisons)
+    p_values = [one.p_value for of_metrics in comparisons.values() for one in of_metrics.values()]
+    in_order = iter(holm(p_values))
+    corrected = {name: {key: next(in_order) for key in of} for name, of in comparisons.items()}
     counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
     units = f"{int(counted.sum()):,} queries, {test} test"
     if clusters is not None:
         units += f" clustered by {cluster} ({len(torch.unique(clusters[counted])):,} groups)"
-    notes = [
-        units,
-        f"corrected p: Holm's method for {sum(map(len, comparisons.values()))} tests",
-    ]
-    return Comparisons(
-        values, comparisons, corrected, _tabulate(values, comparisons, corrected, confidence, notes)
-    )
-
-
-def _correct(comparisons: Mapping[str, Mapping[str, Comparison]]) -> dict[str, dict[str, float]]:
-    """Correct the p-values of all comparisons together."""
-    p_values = [
-        found.p_value for of_metrics in comparisons.values() for found in of_metrics.values()
-    ]
-    corrected = iter(holm(p_values))
-    return {
-        name: {key: next(corrected) for key in of_metrics}
-        for name, of_metrics in comparisons.items()
-    }
+    notes = [units, f"corrected p: Holm's method for {len(p_values)} tests"]
+    table = _tabulate(values, comparisons, corrected, confidence, notes)
+    return Comparisons(values, comparisons, corrected, table)
 
 
 def _tabulate(
@@ -194,9 +180,7 @@ def _points(fraction: float, sign: str = "+") -> str:
 
 
 def _p_value(p: float) -> str:
-    if math.isnan(p):
-        return "-"
-    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+    return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def _score_queries(

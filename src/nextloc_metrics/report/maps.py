@@ -228,15 +228,12 @@ def accuracy_within_km(
     """
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _within(name, model, k, confidence) for name, model in named.items()}
-    figure, axes = make_axes(ax)
-    order = draw_bands(curves, axes)
+    scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
+    figure, axes = draw_bands(curves, scale, confidence, ax, grid="both")
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
     _write_distances(axes)
-    scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
-    scale.finish(axes, "y", f"bands: {100 * confidence:g} % intervals", grid="both")
-    add_legend(axes, order=order)
     return figure, axes
 
 

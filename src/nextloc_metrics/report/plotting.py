@@ -18,9 +18,7 @@ from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import (
     Scale,
-    add_legend,
     import_pyplot,
-    make_axes,
     number_by_integers,
     save,
     style,
@@ -148,17 +146,14 @@ def accuracy_within_k(
     named = {"": models} if isinstance(models, SummedCollection) else models
     found = {name: _accuracies(name, model, confidence) for name, model in named.items()}
     curves = {name: curve for name, (curve, _) in found.items()}
-    figure, axes = make_axes(ax)
-    order = draw_bands(curves, axes)
+    queries = _join_counts({name: number for name, (_, number) in found.items()})
+    scale = Scale("accuracy within k", 0, 1)
+    figure, axes = draw_bands(curves, scale, confidence, ax, queries, from_lowest=True)
     ks = sorted({k for curve in curves.values() for k in curve})
     axes.set_xlabel("k (number of ranks that count)")
     number_by_integers(axes.xaxis, ks if len(ks) <= MOST_LINES else [])
     if len(ks) > MOST_LINES:
         axes.set_xlim(ks[0], ks[-1])
-    queries = _join_counts({name: number for name, (_, number) in found.items()})
-    bands = f"bands: {100 * confidence:g} % intervals"
-    Scale("accuracy within k", 0, 1).finish(axes, "y", bands, queries, from_lowest=True)
-    add_legend(axes, order=order)
     return figure, axes
 
 
