@@ -11,6 +11,27 @@ from nextloc_metrics.protocols.measures import Kind, Metric
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
+__all__ = [
+    "agentmove",
+    "cslsl",
+    "dchl",
+    "deepmove",
+    "flashback",
+    "getnext",
+    "graph_flashback",
+    "hstu",
+    "libcity",
+    "llm_mob",
+    "lstpm",
+    "massive_steps",
+    "mie_lab",
+    "recbole",
+    "rotan",
+    "sasrec",
+    "stan",
+    "sthgcn",
+]
+
 CUTS = (1, 5, 10, 20)
 
 # What the names of metrics mean in LibCity, RecBole and AgentMove.
