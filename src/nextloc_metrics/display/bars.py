@@ -60,13 +60,14 @@ def draw_groups(
     if several:  # the dots of a group are seen together
         add_stripes(axes.axvspan, places)
     for name, found in models.items():
+        values = found.values.tolist()
+        bounds = None if found.bounds is None else found.bounds.T.tolist()
         if several:
-            bounds = None if found.bounds is None else found.bounds.T.tolist()
             at = [place + _APART * own[name].shift for place in places]
             sizes = {"markersize": 4, "elinewidth": 1, "capsize": 1.5}
-            own[name].draw_dots(axes, at, found.values.tolist(), name, bounds, "y", **sizes)
+            own[name].draw_dots(axes, at, values, name, bounds, "y", **sizes)
         else:
-            _draw_bars(axes, places, found, apart)
+            _draw_bars(axes, places, values, bounds, apart)
     _mark_absent(axes, places, models)
     axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
     has_intervals = any(one.bounds is not None for one in models.values())
@@ -90,23 +91,23 @@ def _places(labels: Sequence[str]) -> tuple[list[int], list[bool]]:
     return places[1:], apart
 
 
-def _draw_bars(axes: Any, at: Sequence[float], found: Groups, apart: Sequence[bool]) -> None:
+def _draw_bars(
+    axes: Any, at: Sequence[float], values: Sequence[float], bounds: Any, apart: Sequence[bool]
+) -> None:
     """Draw bars with whiskers, hatched where they stand apart."""
     axes.bar(
         at,
-        found.values.nan_to_num(0).tolist(),
+        [0 if value != value else value for value in values],
         color=[_BAR_APART if one else _BAR for one in apart],
         edgecolor="0.2",
         hatch=["///" if one else "" for one in apart],
         linewidth=0.6,
     )
-    if found.bounds is not None:
-        whiskers = errors(found.values.tolist(), found.bounds.T.tolist())
-        axes.errorbar(
-            at, found.values.tolist(), whiskers, fmt="none", color="black", elinewidth=0.9
-        )
-    tops = found.values if found.bounds is None else found.bounds[1]
-    for place, value, top in zip(at, found.values.tolist(), tops.tolist(), strict=True):
+    if bounds is not None:
+        whiskers = errors(values, bounds)
+        axes.errorbar(at, values, whiskers, fmt="none", color="black", elinewidth=0.9)
+    tops = values if bounds is None else [high for _, high in bounds]
+    for place, value, top in zip(at, values, tops, strict=True):
         if value == 0:  # unlike a group without data
             text = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
             axes.annotate("0", (place, top), (0, 2), **text)

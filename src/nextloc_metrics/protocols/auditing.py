@@ -177,12 +177,12 @@ def audit(
                 continue
             try:
                 found = _findings(model, protocol, read, exact, cuts)
+                why = "it reports nothing at these k"
             except ValueError as error:
-                notes[f"without {protocol.name}: {error}"] = None
-            else:
-                findings += found
-                if not found:
-                    notes[f"without {protocol.name}: it reports nothing at these k"] = None
+                found, why = [], str(error)
+            findings += found
+            if not found:
+                notes[f"without {protocol.name}: {why}"] = None
         notes |= dict.fromkeys(_notes(chosen, read))
     return Audit(tuple(findings), tuple(notes))
 

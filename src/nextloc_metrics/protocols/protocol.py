@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -230,8 +230,8 @@ class Protocol:
         number = len(given.target)
         kept = torch.arange(number) if group is None else rows.last_of_each(group, given.times)
         if self.drops_remainder:
-            size = self._need("batch_size", "uses batches")
-            seed = self._need("seed", "shuffles the queries at random")
+            size = self._need(self, "batch_size", "it uses batches")
+            seed = self._need(self, "seed", "it shuffles the queries at random")
             kept = rows.drop_remainder(given.users, number, size, seed)
             if not len(kept):
                 raise ValueError(
@@ -250,7 +250,7 @@ class Protocol:
             scores = scores.clone()
             scores[:, list(self.never)] = -torch.inf
         if self.masks_seen != "no":
-            seen = given.need("seen", self.name, "it leaves out the locations visited before")
+            seen = self._need(given, "seen", "it leaves out the locations visited before")
             rows.check_ids("seen", seen, scores.shape[1])
             kept = scores.gather(1, given.target[:, None])
             masked = torch.zeros_like(scores, dtype=torch.bool)
@@ -269,12 +269,12 @@ class Protocol:
             rows.check_ids("negatives", given.negatives, width)
             return given.negatives.long()
         if self.drawn == "uniform":
-            seed = self._need("seed", "draws candidates at random")
+            seed = self._need(self, "seed", "it draws candidates at random")
             return rows.draw_uniform(number, width, self.num_negatives, given.seen, seed)
-        counts = given.need("train_counts", self.name, "it draws candidates by their visits")
+        counts = self._need(given, "train_counts", "it draws candidates by their visits")
         if counts.shape != (width,):
             raise ValueError(f"`train_counts` must have {width} counts, got {len(counts)}.")
-        seed = self._need("seed", "draws candidates at random")
+        seed = self._need(self, "seed", "it draws candidates at random")
         return rows.draw_popular(number, counts, self.num_negatives, seed)
 
     def _can_hit(self, given: Given) -> Tensor:
@@ -284,23 +284,24 @@ class Protocol:
             return ~is_zero
         if self.zero == "ends its sequence" and bool(is_zero.any()):
             why = "a target 0 ends its sequence"
-            return ~rows.ended(given.target, given.need("sequences", self.name, why))
+            return ~rows.ended(given.target, self._need(given, "sequences", why))
         return torch.ones_like(is_zero)
 
     def _weigh(self, given: Given) -> Tensor:
         """Return the weights of the queries: a value is the weighted sum of their scores."""
         number = len(given.target)
         if self.average == "users":
-            return rows.weigh_groups(given.need("users", self.name, "it averages over the users"))
+            return rows.weigh_groups(self._need(given, "users", "it averages over the users"))
         if self.average == "queries":
             return torch.full((number,), 1 / number, dtype=torch.float64)
-        size = self._need("batch_size", "uses batches")
+        size = self._need(self, "batch_size", "it uses batches")
         if self.average == "batches":
             return rows.weigh_groups(torch.arange(number) // size)
         return torch.full((number,), 1 / (size * -(-number // size)), dtype=torch.float64)
 
-    def _need(self, name: Literal["batch_size", "seed"], why: str) -> int:
-        value: int | None = getattr(self, name)
+    def _need(self, owner: Protocol | Given, name: str, why: str) -> Any:
+        """Return an argument or an attribute, or raise with the reason why it is needed."""
+        value = getattr(owner, name)
         if value is None:
-            raise ValueError(f"`{name}` must be given for {self.name}: it {why}.")
+            raise ValueError(f"`{name}` must be given for {self.name}: {why}.")
         return value

@@ -65,13 +65,6 @@ class Given:
         """Whether `preds` holds lists of ids."""
         return is_integer(self.preds)
 
-    def need(self, name: str, who: str, why: str) -> Tensor:
-        """Return an argument, or raise with the reason why the protocol `who` needs it."""
-        value: Tensor | None = getattr(self, name)
-        if value is None:
-            raise ValueError(f"`{name}` must be given for {who}: {why}.")
-        return value
-
     def take(self, rows: Tensor) -> Given:
         """Return the given rows of all arguments."""
         kept: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
