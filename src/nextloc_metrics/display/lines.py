@@ -95,14 +95,8 @@ def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
     """Draw a row of shades for every name, a column for every step."""
     figure, axes = make_axes(ax, 6.4, 1.2 + 0.16 * len(series))
     values = torch.stack(list(series.values())).numpy()
-    image = axes.imshow(
-        values,
-        cmap="Greys",
-        aspect="auto",
-        interpolation="none",
-        vmin=scale.lower,
-        vmax=scale.upper,
-    )
+    image = axes.imshow(values, cmap="Greys", aspect="auto", interpolation="none")
+    image.set_clim(scale.lower, scale.upper)
     axes.patch.set(hatch="////", facecolor="white")  # seen where there are no data
     axes.set_yticks(range(len(series)), list(series), fontsize=7)
     axes.set_xlabel("step")

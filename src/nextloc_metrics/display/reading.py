@@ -23,11 +23,7 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        value: Tensor,
-        bounds: tuple[Tensor, Tensor] | None,
-        is_fraction: bool,
-        group: str = "",
+        cls, value: Tensor, bounds: tuple[Tensor, Tensor] | None, is_fraction: bool, group: str = ""
     ) -> Reading:
         """Read one value, or the median of the values that are not NaN."""
         if value.ndim == 0:

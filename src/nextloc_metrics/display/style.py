@@ -81,9 +81,6 @@ _INSIDE, _NARROW = 5, 300
 def style() -> Iterator[None]:
     """Make figures of your own look like those of this library, in a `with` block or a decorator.
 
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-
     Example:
         >>> from matplotlib import pyplot
         >>> from nextloc_metrics import plotting
@@ -116,7 +113,6 @@ def save(figure: Any, path: str | Path) -> None:
     makes the same bytes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
         ValueError: the suffix is another one.
 
     Example:

@@ -82,11 +82,7 @@ class Table:
         return formats.to_json(self.records)
 
     def to_pandas(self) -> Any:
-        """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`.
-
-        Raises:
-            ModuleNotFoundError: pandas is not installed.
-        """
+        """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`."""
         import pandas
 
         frame = pandas.DataFrame(self.records)

@@ -85,11 +85,7 @@ class Audit:
         return Table(names, rows, ["values in percent", *self.notes], records)
 
     def to_pandas(self) -> Any:
-        """Return the findings as a `pandas.DataFrame`: the columns of `table`, as fractions.
-
-        Raises:
-            ModuleNotFoundError: pandas is not installed.
-        """
+        """Return the findings as a `pandas.DataFrame`: the columns of `table`, as fractions."""
         import pandas
 
         table = self.table
@@ -105,7 +101,6 @@ class Audit:
         A thin line shows the range that ties leave open. `ax` is as for `plotting.by_group`.
 
         Raises:
-            ModuleNotFoundError: matplotlib is not installed.
             ValueError: no finding is the accuracy at `k`.
         """
         kept = [one for one in self.findings if (one.metric.kind, one.metric.k) == ("hit", k)]
@@ -147,8 +142,7 @@ def audit(
         protocols: the protocols; None for all protocols here that differ from each other.
 
     Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: shapes do not fit, or there is no model.
+        ValueError: there is no model, or shapes do not fit.
 
     Example:
         >>> import torch

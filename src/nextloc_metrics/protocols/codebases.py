@@ -54,10 +54,7 @@ def at(
 
 
 def libcity(
-    k: int | Sequence[int] = 5,
-    sampled: bool = False,
-    batch_size: int = 10,
-    seed: int | None = None,
+    k: int | Sequence[int] = 5, sampled: bool = False, batch_size: int = 10, seed: int | None = None
 ) -> Protocol:
     """LibCity: all queries, `torch.topk` for each k, sums over all queries.
 

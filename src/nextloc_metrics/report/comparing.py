@@ -79,7 +79,6 @@ def compare(
         seed: the seed of the random numbers.
 
     Raises:
-        TypeError: an argument has the wrong type.
         ValueError: there are fewer than two models, shapes do not fit, or `cluster` is not a key
             of `groups`.
 
@@ -169,8 +168,7 @@ def _tabulate(
             ends = "-" if math.isnan(low) else f"{_points(low)} to {_points(high)}"
             texts = [_points(base, ""), _points(value, ""), _points(change), ends]
             rows.append([title, *texts, *map(_p_value, p_values)])
-            numbers = [base, value, change, *tested]
-            records.append(dict(zip(names, [title, *numbers], strict=True)))
+            records.append(dict(zip(names, [title, base, value, change, *tested], strict=True)))
     return Table(header, rows, notes, records)
 
 

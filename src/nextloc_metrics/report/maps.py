@@ -13,14 +13,7 @@ from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.readings import read
 from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.style import (
-    Scale,
-    add_grid,
-    add_legend,
-    add_note,
-    make_axes,
-    style,
-)
+from nextloc_metrics.display.style import Scale, add_grid, add_legend, add_note, make_axes, style
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.metrics.grouped import Grouped
 

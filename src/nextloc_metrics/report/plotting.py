@@ -16,13 +16,7 @@ from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.base.readings import read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.style import (
-    Scale,
-    import_pyplot,
-    number_by_integers,
-    save,
-    style,
-)
+from nextloc_metrics.display.style import Scale, import_pyplot, number_by_integers, save, style
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
 
