@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.display.reading import Reading, quantiles
+from nextloc_metrics.display.reading import Models, Reading, quantiles
 from nextloc_metrics.display.style import (
     Look,
     Scale,
@@ -75,10 +75,9 @@ def _draw_ranges(axes: Any, series: Sequence[Tensor], group: str) -> str:
 
 
 def draw_lines(curves: Mapping[str, Any], axes: Any, **options: Any) -> list[int]:
-    """Draw a line for every name, through x and y; every line has markers at other points.
+    """Draw a line for every name, through x and y, with markers at points of its own.
 
-    Returns:
-        The order of the lines, from the highest end to the lowest.
+    Return the order of the lines, from the highest end to the lowest.
     """
     heights = []
     for number, (name, look) in enumerate(looks(curves).items()):
@@ -108,12 +107,7 @@ def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
 
 
 @style()
-def draw_readings(
-    models: Mapping[str, Mapping[str, Reading]],
-    confidence: float | None,
-    ax: Any,
-    queries: str = "",
-) -> Any:
+def draw_readings(models: Models, confidence: float | None, ax: Any, queries: str = "") -> Any:
     """Draw dots and their intervals, a row for every name.
 
     `confidence` is None if there are no intervals; `queries` is the number of them, for the note.
@@ -161,7 +155,7 @@ def _draw_intervals(axes: Any, rows: Mapping[float, Reading], look: Look, label:
     look.draw_dots(axes, values, list(rows), label, bounds, "x")
 
 
-def _explain_absent(models: Mapping[str, Mapping[str, Reading]], names: Sequence[str]) -> str:
+def _explain_absent(models: Models, names: Sequence[str]) -> str:
     """Write which names have a value, but an interval in no model, and why."""
     without = []
     for name in names:
@@ -169,17 +163,13 @@ def _explain_absent(models: Mapping[str, Mapping[str, Reading]], names: Sequence
         has_value = any(one.value == one.value for one in found)
         if has_value and not any(one.bounds or one.note for one in found):
             without.append(name)
-    if not without:
-        return ""
     more = f" and {len(without) - 3} more" if len(without) > 3 else ""
-    shown = ", ".join(without[:3]) + more
-    return f"no interval for {shown}: the value is not a mean over queries"
+    text = f"no interval for {', '.join(without[:3])}{more}: the value is not a mean over queries"
+    return text if without else ""
 
 
 @style()
-def draw_audit(
-    models: Mapping[str, Mapping[str, Reading]], exact: Mapping[str, float], k: int, ax: Any
-) -> Any:
+def draw_audit(models: Models, exact: Mapping[str, float], k: int, ax: Any) -> Any:
     """Draw a dot per protocol, the range that ties leave open, and a line for the exact value."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     figure, axes = _make_rows(names, ax, 1 + len(models))
@@ -254,8 +244,7 @@ def draw_dot(
     room = points_across(axes) - text_width([scale.name], 9)
     text = line if text_width([line]) < room else ",\n".join(parts)
     ends = None if bounds is None else [bounds]
-    (look,) = looks([""]).values()
-    look.draw_dots(axes, [value], [0], "", ends, "x", elinewidth=None)
+    looks([""])[""].draw_dots(axes, [value], [0], "", ends, "x", elinewidth=None)
     axes.annotate(text, (0.5, 0.62), xycoords="axes fraction", ha="center", va="center", fontsize=8)
     axes.set_ylabel(scale.name, rotation=0, ha="right", va="center")
     axes.set_yticks([])

@@ -10,9 +10,7 @@ from typing import Any
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display import formats
-from nextloc_metrics.display.reading import Reading
-
-Models = Mapping[str, Mapping[str, Reading]]
+from nextloc_metrics.display.reading import Models, Reading
 
 
 class Table:

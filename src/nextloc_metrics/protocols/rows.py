@@ -136,10 +136,7 @@ def ended(target: Tensor, sequences: Tensor) -> Tensor:
 
 
 def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed: int) -> Tensor:
-    """Draw ids from 1 on uniformly by NumPy, with replacement; draw again if an id is in `seen`.
-
-    The target may be drawn, too.
-    """
+    """Draw ids from 1 on uniformly by NumPy, with replacement, and again if an id is in `seen`."""
     draw = np.random.RandomState(seed)
     drawn = np.empty((number, count), np.int64)
     for row in range(number):
