@@ -69,10 +69,9 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
     """Find the ranks of the relevant candidates.
 
     Args:
-        scores: floating `[N, C]`, the scores of all candidates.
-        relevant: the relevant candidates.
-        depth: the number of first ranks that matter; None for all. Without grades, some relevant
-            candidates beyond may be missing.
+        scores: floating `[N, C]`.
+        relevant: the relevant candidates; without grades, some beyond `depth` may be missing.
+        depth: the number of first ranks that matter; None for all.
         top: the number of first ranks to keep; 1 for the best candidate only, 0 for none.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
@@ -157,11 +156,8 @@ def flat_lists(preds: Tensor) -> Tensor:
 def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
     """Return the first rank minus 1 of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
 
-    Args:
-        lists: int64 `[N, K]`, -1 for padding.
-        ids: int64 `[N, M]`, -1 for padding.
-        depth: the number of first ranks that matter; None for all.
-        counted: bool `[N]`, the rows whose values are checked; None for no check.
+    Only the first `depth` ranks are searched; None for all. The values of `counted` rows, bool
+    `[N]`, are checked; None for no check.
     """
     near = lists[:, :depth]
     by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
@@ -204,42 +200,35 @@ def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
             )
 
 
-class Columns(NamedTuple):
-    """The columns of a `Ranking`, from the best rank to the worst."""
-
-    above: Tensor
-    tied: Tensor
-    relevant_above: Tensor
-    relevant_tied: Tensor
-    relevant: Tensor
-    grades: Tensor | None
-
-
-def order_columns(ids: Tensor, grades: Tensor | None, above: Tensor, tied: Tensor) -> Columns:
-    """Sort columns `[N, M]` by rank, equal ranks by descending grade."""
-    if above.shape[1] == 1:
-        return Columns(above, tied, torch.zeros_like(above), torch.ones_like(above), ids, grades)
-    ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
-    if grades is None:
-        order = backend.argsort(ranks + (ids < 0))  # padding after unretrieved locations
-    else:
-        by_grade = grades.argsort(dim=1, descending=True, stable=True)
-        order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
-        grades = grades.gather(1, order)
-    above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
-    return Columns(above, tied, *_among_relevant(above), ids, grades)
+def order_columns(found: Found, grades: Tensor | None) -> dict[str, Tensor | None]:
+    """Sort columns by rank, equal ranks by descending grade; return a `Ranking`'s attributes."""
+    ids, above, tied, _ = found
+    if above.shape[1] > 1:
+        ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
+        if grades is None:
+            order = backend.argsort(ranks + (ids < 0))  # padding after unretrieved locations
+        else:
+            by_grade = grades.argsort(dim=1, descending=True, stable=True)
+            order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
+            grades = grades.gather(1, order)
+        above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
+    own = {"above": above, "tied": tied, "relevant": ids, "grades": grades}
+    return {**own, **_among_relevant(above)}
 
 
-def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
+def _among_relevant(above: Tensor) -> dict[str, Tensor]:
     """Count the relevant locations of a row above, and tied with, each relevant location."""
-    retrieved = above < UNRETRIEVED
+    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+    found = {"relevant_above": relevant_above, "relevant_tied": relevant_tied}
     most = above.shape[1]
+    if most == 1:
+        return found
+    retrieved = above < UNRETRIEVED
     if len(above) and not must_not_sync(above):
         most = int(retrieved.sum(1).max())
-    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
     ranks = above[:, :most].contiguous()
     first = torch.searchsorted(ranks, ranks)
     behind = torch.searchsorted(ranks, ranks, right=True)
     relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
     relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
-    return relevant_above, relevant_tied
+    return found

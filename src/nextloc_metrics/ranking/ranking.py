@@ -165,8 +165,7 @@ class Ranking(Record):
             target: as in `from_scores`; C of bool or floating relevance need not equal K.
 
         Raises:
-            TypeError: `preds` is not an integer tensor, or `target` is complex.
-            ValueError: shapes do not match, a value is out of range, or a list holds visit counts.
+            ValueError: a list holds visit counts.
 
         Example:
             >>> from torch import tensor
@@ -215,10 +214,6 @@ class Ranking(Record):
             bias: floating `[C]`, added to the candidates' scores.
             chunk_size: the number of candidates scored at once; None chooses it. The memory needed
                 is that of the chunk's scores, plus 24 bytes per candidate.
-
-        Raises:
-            TypeError: `queries` or `table` is not floating, or `target` is complex.
-            ValueError: shapes or dtypes do not match, or a value of `target` is out of range.
 
         Example:
             >>> from torch import tensor
@@ -280,9 +275,7 @@ class Ranking(Record):
             process_group: the processes that hold the candidates; None for the default group.
 
         Raises:
-            TypeError: `local_scores` is not floating, or `target` is not an integer tensor.
-            ValueError: shapes do not match, a value of `target` is out of range, or the shards of
-                the processes overlap or leave a gap.
+            ValueError: the shards of the processes overlap or leave a gap.
         """
         needs = Needs(top, best)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
@@ -336,9 +329,8 @@ class Ranking(Record):
             missing: the number in `ranks` for an unretrieved location, at most 0: a miss.
 
         Raises:
-            TypeError: `ranks` are not integers.
-            ValueError: a rank is below 1 or, with its tied block, beyond `num_candidates`; or two
-                relevant locations of a query have one rank but their tied block is too small.
+            ValueError: a rank or its tied block is out of range, or the block is too small for the
+                relevant locations of its rank.
 
         Example:
             >>> from nextloc_metrics import MRR
@@ -350,19 +342,17 @@ class Ranking(Record):
             tensor(0.4167)
         """
         above, sizes = read_ranks(ranks, tied, num_candidates, missing)
-        unknown = torch.arange(above.shape[1], device=above.device).expand_as(above)
-        columns = order_columns(unknown, None, above, sizes)
-        check_blocks(columns)
-        number = torch.full_like(above[:, 0], above.shape[1])
-        counted = torch.ones_like(number, dtype=torch.bool)
-        queries = Queries(counted.shape, counted)
-        return cls(
-            **columns._asdict(),
-            num_relevant=number,
-            queries=queries,
+        ids = torch.arange(above.shape[1], device=above.device).expand_as(above)
+        counted = torch.ones_like(above[:, 0], dtype=torch.bool)
+        ranking = cls.of_found(
+            Relevant(ids, None, counted),
+            Found(ids, above, sizes, None),
+            counted.shape,
             num_candidates=num_candidates,
             has_ids=False,
         )
+        check_blocks(ranking.above, ranking.tied, ranking.relevant_tied)
+        return ranking
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Ranking:
@@ -430,18 +420,11 @@ class Ranking(Record):
     def of_found(
         cls, relevant: Relevant, found: Found, queries: torch.Size, **attributes: Any
     ) -> Ranking:
-        """Make a ranking whose columns are sorted by rank; `found` may omit locations.
-
-        Args:
-            relevant: the relevant locations.
-            found: their ranks, and the first candidates.
-            queries: the shape of the queries.
-            attributes: further attributes of the ranking.
-        """
-        columns = order_columns(found.ids, relevant.grades, found.above, found.tied)
+        """Make a ranking whose columns are sorted by rank; `found` may omit locations."""
+        columns: dict[str, Any] = order_columns(found, relevant.grades)
         most = relevant.most
         return cls(
-            **columns._asdict(),
+            **columns,
             num_relevant=relevant.number,
             queries=Queries(queries, relevant.counted),
             first=found.first,
@@ -473,9 +456,6 @@ class Ranking(Record):
             ties: `"optimistic"` puts a block's relevant locations first, by descending gain;
                 `"pessimistic"` last, by ascending gain; `"expected"` keeps the blocks: scores
                 are then expectations over a random order of the tied candidates.
-
-        Raises:
-            ValueError: `ties` has another value.
 
         Example:
             >>> from torch import tensor
@@ -513,10 +493,7 @@ class Ranking(Record):
         )
 
     def top_candidates(self, k: int) -> TopCandidates:
-        """Return the first k candidates; they do not depend on the ranking's `top`.
-
-        Raises:
-            ValueError: fewer than k candidates were kept.
+        """Return the first k candidates, of at least k that were kept.
 
         Example:
             >>> from torch import tensor
@@ -546,9 +523,6 @@ class Ranking(Record):
         """The best candidate of every query, int64 `[N]`, the lowest id of tied ones.
 
         -1 where a row of scores has a NaN or nothing above -inf, or a list is empty.
-
-        Raises:
-            ValueError: the ranking was made without `top`.
         """
         self._check_ids()
         if self.first is None:
@@ -559,20 +533,13 @@ class Ranking(Record):
         return self.first.best
 
     def look_up(self, table: Tensor, fill: float) -> Tensor:
-        """Return the relevant locations' rows of a table.
+        """Return the relevant locations' rows of a table, `[N, M, ...]`.
 
         Indexing with `table[ranking.relevant]` is wrong: padding, -1, reads the last row.
 
         Args:
             table: `[C, ...]`, one row per location.
             fill: the value for padding, and for an id of a list that is not in the table.
-
-        Returns:
-            `[N, M, ...]`.
-
-        Raises:
-            TypeError: `table` is not a tensor of at least one dimension.
-            ValueError: `table` has fewer rows than there are candidates.
 
         Example:
             >>> from torch import tensor

@@ -52,12 +52,9 @@ def survey_products(
     """Find the ranks of the relevant locations, and the first candidates, by dot products.
 
     Args:
-        queries: floating `[N, D]`.
-        table: floating `[C, D]`.
-        bias: floating `[C]`, or None.
+        queries: floating `[N, D]`; `table`, `bias` and `chunk_size` as in `from_embeddings`.
         ids: int64 `[N, M]`, -1 for padding.
         excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
-        chunk_size: the number of candidates scored at once; None chooses it from N.
         top: the number of first ranks to keep; 0 for none.
     """
     repeats = _find_repeats(table, bias)
@@ -269,13 +266,7 @@ def _exchange_scores(
 ) -> tuple[Tensor, Tensor, int, Highest | None]:
     """Gather the scores of the relevant locations, and the best candidates, in one collective.
 
-    Args:
-        scores: floating `[N, C_local]`, at least one column.
-        num_local: the number of columns that are candidates.
-        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
-        offset: the id of the first column.
-        top: the number of first ranks to keep; 0 for none.
-        process_group: the processes.
+    The arguments are those of `survey_shards`; the first `num_local` columns are candidates.
 
     Returns:
         The relevant locations' scores `[N, M]`, whether any process has them, bool `[N, M]`, the
@@ -330,10 +321,8 @@ def _check_slices(slices: list[list[int]]) -> int:
 def _all_gather(message: Tensor, process_group: Any) -> Tensor:
     if not _is_distributed():
         return message[None]
-    slices = [
-        torch.empty_like(message)
-        for _ in range(torch.distributed.get_world_size(group=process_group))
-    ]
+    number = torch.distributed.get_world_size(group=process_group)
+    slices = [torch.empty_like(message) for _ in range(number)]
     torch.distributed.all_gather(slices, message, group=process_group)
     return torch.stack(slices)
 

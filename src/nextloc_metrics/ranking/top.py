@@ -48,17 +48,11 @@ class TopCandidates:
         return (self.ids >= 0) & ~is_nan
 
     def look_up(self, table: Tensor, fill: float) -> Tensor:
-        """Return the candidates' rows of a table, such as their coordinates.
+        """Return the candidates' rows of a table, `[N, T, ...]`, such as their coordinates.
 
         Args:
             table: `[C, ...]`, one row per location.
             fill: the value where the candidate is not `known`, or its id is not in the table.
-
-        Returns:
-            `[N, T, ...]`.
-
-        Raises:
-            TypeError: `table` is not a tensor of at least one dimension.
 
         Example:
             >>> from torch import tensor
