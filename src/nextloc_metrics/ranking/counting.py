@@ -76,27 +76,24 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:
-        best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
-        first = None if best is None else candidates_of_scores(highest(scores, best, top), top)
+        best = survey(scores, scores[:, :0], top)[2] if top else None
+        first = None if best is None else candidates_of_scores(best, top)
         return Found(*near, first)
     ids = relevant.ids
     own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-    above, tied, best = survey(scores, own, find_best=top > 0)
-    found = None if best is None else highest(scores, best, top)
-    return Found.of_counts(ids, own, above, tied, found, top)
+    return Found.of_counts(ids, own, *survey(scores, own, top), top)
 
 
-def survey(
-    scores: Tensor, own: Tensor, find_best: bool
-) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
-    """Call a backend's `survey`, and add the score of the best candidate."""
-    above, tied, best = backends.choose(scores).survey(scores, own, find_best)
-    return above, tied, None if best is None else (scores.gather(1, best[:, None])[:, 0], best)
-
-
-def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
-    """Find the first `top` + 1 candidates of scores `[N, C]`, if `top` is above 1."""
-    return Highest(best, backends.choose(scores).first(scores, top + 1) if top > 1 else None)
+def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:
+    """Count around the scores `own` `[N, M]`, and find the first `top` candidates, if any."""
+    backend = backends.choose(scores)
+    above, tied, best = backend.survey(scores, own, top > 0)
+    if best is None:
+        return above, tied, None
+    ids = best[:, None]
+    if top > 1:
+        ids = torch.cat([ids, backend.first(scores, top + 1)[1]], 1)
+    return above, tied, Highest(scores.gather(1, ids), ids)
 
 
 def _find_within(

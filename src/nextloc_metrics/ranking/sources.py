@@ -18,7 +18,7 @@ from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.checks import as_int
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.ranking.counting import Found, find_in_lists, highest, survey
+from nextloc_metrics.ranking.counting import Found, find_in_lists, survey
 from nextloc_metrics.ranking.top import Highest, merge
 
 # Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
@@ -118,14 +118,14 @@ def _survey_block(
         if excluded is not None:  # ids outside this chunk are written to an unused column
             is_here = (excluded >= start) & (excluded < start + len(rows))
             buffer.scatter_(1, (excluded - start).where(is_here, len(rows)), -torch.inf)
-        more, equal, best = survey(scores, own, find_best=top > 0)
+        more, equal, best = survey(scores, own, top)
         above += more
         tied += equal
         if best is not None:
-            found.append(highest(scores, best, top).numbered_from(start))
+            found.append(Highest(best.scores, best.ids + start))
         if _KEPT_SHARE * len(found) * (top + 1) > step:
-            found = [_best_of(found, top)]
-    return Found.of_counts(ids, own, above, tied, _best_of(found, top) if top else None, top)
+            found = [merge(found, top)]
+    return Found.of_counts(ids, own, above, tied, merge(found, top) if top else None, top)
 
 
 def _product(
@@ -186,18 +186,6 @@ def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
     return torch.where(repeated[slot] == ids, lowest[slot], ids)
 
 
-def _best_of(found: list[Highest], top: int) -> Highest:
-    """Merge the best candidates of several chunks."""
-    if len(found) == 1:
-        return found[0]
-    best = torch.stack([x.best[0] for x in found], 1), torch.stack([x.best[1] for x in found], 1)
-    first = [x.first for x in found if x.first is not None]
-    if not first:
-        return merge(best, None, top)
-    values, numbers = (torch.cat(parts, 1) for parts in zip(*first, strict=True))
-    return merge(best, (values, numbers), top)
-
-
 def check_embeddings(
     queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
 ) -> None:
@@ -254,7 +242,7 @@ def survey_shards(
             f"got {int(ids.masked_fill(known, -1).max())}."
         )
     own = own.masked_fill(~known, torch.nan)
-    above, tied, _ = survey(scores, own, find_best=False)
+    above, tied, _ = survey(scores, own, top=0)
     counts = torch.stack([above, tied])
     if _is_distributed():
         torch.distributed.all_reduce(counts, group=process_group)
@@ -277,13 +265,11 @@ def _exchange_scores(
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
     columns = [own, is_here]
     if top:
-        _, _, best_here = survey(scores, scores[:, :0], find_best=True)
-        assert best_here is not None  # `find_best` is True
-        best, first = highest(scores, best_here, top).numbered_from(offset)
-        columns += [part[:, None] for part in best]
-        if first is not None:
-            missing = (0, top + 1 - first[0].shape[1])
-            columns += [pad(first[0], missing, value=-torch.inf), pad(first[1], missing)]
+        _, _, found = survey(scores, scores[:, :0], top)
+        assert found is not None  # `top` is not 0
+        missing = (0, top + 2 - found.ids.shape[1]) if top > 1 else (0, 0)
+        columns.append(pad(found.scores, missing, value=-torch.inf))
+        columns.append(pad(found.ids + offset, missing))
     # float64 holds every score and id exactly, so that one message suffices; its last two rows are
     # the first id and the number of candidates
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
@@ -291,17 +277,11 @@ def _exchange_scores(
     gathered = _all_gather(message, process_group)
     num_candidates = _check_slices(gathered[:, -2:, 0].long().tolist())
     slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
-    found = None
+    best = None
     if top:
-        # [S, N, T] -> [N, S * T]
-        side_by_side = [part.transpose(0, 1).flatten(1) for part in slices[2:]]
-        pairs = [
-            (values.to(scores.dtype), numbers.long())
-            for values, numbers in zip(side_by_side[::2], side_by_side[1::2], strict=True)
-        ]
-        first = pairs[1] if len(pairs) > 1 else None
-        found = merge(pairs[0], first, min(top, num_candidates - 1))
-    return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, found
+        shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
+        best = merge([Highest(*shard) for shard in shards], min(top, num_candidates - 1))
+    return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, best
 
 
 def _check_slices(slices: list[list[int]]) -> int:
