@@ -31,11 +31,7 @@ _NUMBERS = "biufc"
 
 
 def _dense(name: str, tensor: Tensor) -> Tensor:
-    """Return a dense tensor unchanged, but floats of 8 bits, which have few operations, as float32.
-
-    Raises:
-        TypeError: the tensor is sparse or nested, or has less than 8 bits per number.
-    """
+    """Return a dense tensor unchanged; floats of 8 bits, which have few operations, as float32."""
     if tensor.layout != torch.strided or tensor.is_nested:
         dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
         raise TypeError(
@@ -55,17 +51,10 @@ def _dense(name: str, tensor: Tensor) -> Tensor:
 def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
     """Return a dense tensor unchanged, and convert other rows of numbers to a tensor.
 
-    Floats of 8 bits become float32.
-
     Args:
         name: the name of the argument, for messages.
-        value: a tensor; a NumPy array; a column or table of pandas, polars or Arrow; or nested
-            lists. Rows of ids may have different lengths, rows of scores may not.
+        value: an `Array`. Rows of ids may have different lengths, rows of scores may not.
         device: the device of a new tensor.
-
-    Raises:
-        TypeError: the values are not numbers, or a tensor is sparse.
-        ValueError: a value is missing, or rows of scores have different lengths.
     """
     if isinstance(value, Tensor):
         return _dense(name, value)
@@ -120,15 +109,6 @@ def _of_array(name: str, value: Any, array: Any) -> Tensor:
         # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
-
-
-def read_batch(
-    preds: Array, target: Array, mask: Array | None, name: str = "preds"
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Convert arrays to tensors on the device of `preds`, an argument of the given name."""
-    preds = as_tensor(name, preds)
-    target = as_tensor("target", target, preds.device)
-    return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
 
 
 def _array(name: str, value: Any) -> Any:

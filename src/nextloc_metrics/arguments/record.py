@@ -138,9 +138,6 @@ class Record:
         Args:
             groups: integer, in the shape of the queries; or several kinds by name, such as
                 `{"user": users, "hour": hours}`. None changes nothing.
-
-        Raises:
-            ValueError: `groups` are not integers of that shape.
         """
         return replace(self, queries=self.queries.with_groups(groups))  # type: ignore[type-var]
 
@@ -150,10 +147,6 @@ class Record:
         Args:
             by: the name of the kind; None if there is only one. `"step"` without groups of that
                 name is the index in the last dimension of the queries.
-
-        Raises:
-            ValueError: no groups of this kind were given, `by` is None with several kinds, or the
-                queries have no dimension of steps.
         """
         return self.queries.group_of(by)
 

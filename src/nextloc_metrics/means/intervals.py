@@ -71,11 +71,7 @@ def of_groups(state: Tensor) -> Estimate:
 
 
 def of_clusters(state: Tensor) -> Estimate:
-    """Estimate the mean over queries that are dependent within groups; see `cluster_variance`.
-
-    Args:
-        state: int64 `[G, 3]`; see `exact`.
-    """
+    """Estimate the mean over queries that depend on others of their group, from int64 `[G, 3]`."""
     means, _, sizes = exact.moments(state)
     means, sizes = means[sizes > 0], sizes[sizes > 0]
     total = sizes.sum()
@@ -124,13 +120,9 @@ def _of_independent(mean: Tensor, square: Tensor, count: Tensor, freedom: Tensor
 def t_quantile(confidence: float, degrees_of_freedom: Tensor) -> Tensor:
     """Return the two-sided quantile t of Student's distribution: P(|T| <= t) = confidence.
 
-    It is infinite for no degree of freedom.
+    The degrees of freedom are 0, for which it is infinite, or at least 1, integers or not.
 
     Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964.
-
-    Args:
-        confidence: between 0 and 1.
-        degrees_of_freedom: float64 `[...]`, 0 or at least 1, integers or not.
     """
     distinct, places = torch.unique(degrees_of_freedom.cpu(), return_inverse=True)
     is_few = (distinct > 0) & (distinct <= _MANY_DEGREES_OF_FREEDOM)

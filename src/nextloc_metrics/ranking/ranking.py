@@ -30,7 +30,7 @@ from nextloc_metrics.ranking.exclude import (
 )
 from nextloc_metrics.ranking.given import check_blocks, read_ranks
 from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.sources import check_embeddings, survey_products, survey_shards
+from nextloc_metrics.ranking.sources import Table, check_embeddings, survey_products, survey_shards
 from nextloc_metrics.ranking.target import Relevant, gain_dtype, read_target
 from nextloc_metrics.ranking.top import TopCandidates, candidates_of_lists, look_up
 
@@ -230,8 +230,7 @@ class Ranking(Record):
         relevant = read_target(batch, number)
         found = survey_products(
             queries.detach().reshape(-1, table.shape[1]),
-            table.detach(),
-            None if bias is None else bias.detach(),
+            Table(table.detach(), None if bias is None else bias.detach()),
             relevant.ids,
             read_exclude(batch, relevant, number),
             chunk_size,

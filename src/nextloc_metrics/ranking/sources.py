@@ -6,7 +6,7 @@ to every column with an equal row.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.ranking.counting import Found, find_in_lists, survey
@@ -40,10 +40,21 @@ _FACTOR = 0x5851F42D4C957F2D
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+class Table(NamedTuple):
+    """The embeddings of all candidates `[C, D]`, and their bias `[C]` or None."""
+
+    rows: Tensor
+    bias: Tensor | None
+
+    def scores(self, queries: Tensor, at: slice | Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the scores of some candidates for queries `[N, D]`."""
+        scores = torch.mm(queries, self.rows[at].T, out=out)
+        return scores if self.bias is None else scores.add_(self.bias[at])
+
+
 def survey_products(
     queries: Tensor,
-    table: Tensor,
-    bias: Tensor | None,
+    table: Table,
     ids: Tensor,
     excluded: Tensor | None,
     chunk_size: int | None,
@@ -52,40 +63,33 @@ def survey_products(
     """Find the ranks of the relevant locations, and the first candidates, by dot products.
 
     Args:
-        queries: floating `[N, D]`; `table`, `bias` and `chunk_size` as in `from_embeddings`.
+        queries: floating `[N, D]`.
+        table: the candidates.
         ids: int64 `[N, M]`, -1 for padding.
         excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
+        chunk_size: the number of candidates scored at once; None chooses it from N.
         top: the number of first ranks to keep; 0 for none.
     """
-    repeats = _find_repeats(table, bias)
-    step = min(len(table), chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries))))
+    repeats = _find_repeats(table)
+    step = chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries)))
+    step = min(len(table.rows), step)
     # the kept scores of repeated rows need no more memory than a chunk
     elements = step * len(queries)
     rows = min(elements // max(1, len(repeats[0])), math.isqrt(elements // max(1, ids.shape[1])))
     rows = max(1, rows)
-    blocks = [slice(start, start + rows) for start in range(0, max(1, len(queries)), rows)]
-    parts = [
-        _survey_block(
-            queries[block],
-            ids[block],
-            None if excluded is None else excluded[block],
-            table,
-            bias,
-            repeats,
-            step,
-            top,
-        )
-        for block in blocks
-    ]
+    parts = []
+    for start in range(0, max(1, len(queries)), rows):
+        block = slice(start, start + rows)
+        left_out = None if excluded is None else excluded[block]
+        parts.append(_survey_block(queries[block], table, ids[block], left_out, repeats, step, top))
     return Found.cat(parts)
 
 
 def _survey_block(
     queries: Tensor,
+    table: Table,
     ids: Tensor,
     excluded: Tensor | None,
-    table: Tensor,
-    bias: Tensor | None,
     repeats: tuple[Tensor, Tensor],
     step: int,
     top: int,
@@ -95,29 +99,28 @@ def _survey_block(
     columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
     first_of_columns = _first_equal(columns, repeats)
     first = torch.unique(first_of_columns)
-    kept = _product(queries, table[first], None if bias is None else bias[first])
+    kept = table.scores(queries, first)
     own = kept.gather(1, torch.searchsorted(first, _first_equal(at, repeats)))
     own = own.masked_fill(ids < 0, torch.nan)
     if excluded is not None:
         own = own.masked_fill(find_in_lists(excluded, ids, None, None) < UNRETRIEVED, torch.nan)
     slot = torch.searchsorted(first, first_of_columns)
 
-    starts = range(0, len(table), step)
-    bounds = torch.tensor([*starts, len(table)], device=columns.device)
+    starts = range(0, len(table.rows), step)
+    bounds = torch.tensor([*starts, len(table.rows)], device=columns.device)
     ends = torch.searchsorted(columns, bounds).tolist()
     width = (step // _ALIGNMENT + 1) * _ALIGNMENT
     buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
     above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
     found: list[Highest] = []
     for number, start in enumerate(starts):
-        chunk = slice(start, start + step)
-        rows, added = table[chunk], None if bias is None else bias[chunk]
-        scores = _product(queries, rows, added, out=buffer[:, : len(rows)])
+        size = min(step, len(table.rows) - start)
+        scores = table.scores(queries, slice(start, start + size), out=buffer[:, :size])
         here = slice(ends[number], ends[number + 1])
         scores.index_copy_(1, columns[here] - start, kept[:, slot[here]])
         if excluded is not None:  # ids outside this chunk are written to an unused column
-            is_here = (excluded >= start) & (excluded < start + len(rows))
-            buffer.scatter_(1, (excluded - start).where(is_here, len(rows)), -torch.inf)
+            is_here = (excluded >= start) & (excluded < start + size)
+            buffer.scatter_(1, (excluded - start).where(is_here, size), -torch.inf)
         more, equal, best = survey(scores, own, top)
         above += more
         tied += equal
@@ -128,24 +131,17 @@ def _survey_block(
     return Found.of_counts(ids, own, above, tied, merge(found, top) if top else None, top)
 
 
-def _product(
-    queries: Tensor, rows: Tensor, bias: Tensor | None, out: Tensor | None = None
-) -> Tensor:
-    scores = torch.mm(queries, rows.T, out=out)
-    return scores if bias is None else scores.add_(bias)
-
-
-def _find_repeats(table: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+def _find_repeats(table: Table) -> tuple[Tensor, Tensor]:
     """Find the rows that occur more than once, with equal bias.
 
     Returns:
         Their ids in ascending order, int64 `[R]`, and the lowest id of an equal row for each.
     """
-    few = max(1, _KEY_BYTES // table.element_size())
-    candidates = _with_equal_keys(_hash_rows(table[:, :few]))
-    rows = table[candidates]
-    if bias is not None:
-        rows = torch.cat([rows, bias[candidates, None]], 1)
+    few = max(1, _KEY_BYTES // table.rows.element_size())
+    candidates = _with_equal_keys(_hash_rows(table.rows[:, :few]))
+    rows = table.rows[candidates]
+    if table.bias is not None:
+        rows = torch.cat([rows, table.bias[candidates, None]], 1)
     key, order = _hash_rows(rows).sort(stable=True)
     begins = torch.ones_like(key, dtype=torch.bool)
     begins[1:] = key[1:] != key[:-1]
@@ -210,8 +206,8 @@ def check_embeddings(
         )
     if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
         raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
-    if chunk_size is not None and (type(as_int(chunk_size)) is not int or chunk_size < 1):
-        raise ValueError(f"`chunk_size` must be a positive integer, got {short(chunk_size)}.")
+    if chunk_size is not None:
+        check_positive("chunk_size", chunk_size)
 
 
 def survey_shards(
