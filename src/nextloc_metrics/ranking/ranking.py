@@ -10,29 +10,17 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_int, check_candidates, is_integer
-from nextloc_metrics.arguments.messages import describe, got, short
+from nextloc_metrics.arguments.checks import as_int, is_integer
+from nextloc_metrics.arguments.messages import got, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
-from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
-from nextloc_metrics.ranking.counting import (
-    Found,
-    comparable,
-    find_in_lists,
-    find_ranks,
-    flat_lists,
-    order_columns,
-)
-from nextloc_metrics.ranking.exclude import (
-    find_ranks_without,
-    leave_out,
-    read_exclude,
-    remove_from_lists,
-)
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.ranking import forms
+from nextloc_metrics.ranking.counting import Found
 from nextloc_metrics.ranking.given import check_blocks, read_ranks
 from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.sources import Table, check_embeddings, survey_products, survey_shards
-from nextloc_metrics.ranking.target import Relevant, gain_dtype, read_target
-from nextloc_metrics.ranking.top import TopCandidates, candidates_of_lists, look_up
+from nextloc_metrics.ranking.sources import check_embeddings
+from nextloc_metrics.ranking.target import Relevant, gain_dtype
+from nextloc_metrics.ranking.top import TopCandidates, look_up
 
 Ties = Literal["expected", "optimistic", "pessimistic"]
 
@@ -138,7 +126,7 @@ class Ranking(Record):
         batch = Batch(
             preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        return cls._of_scores(batch, Needs(top, best, depth=depth))
+        return cls(**forms.of_scores(batch, Needs(top, best, depth=depth)))
 
     @classmethod
     def from_lists(
@@ -176,7 +164,7 @@ class Ranking(Record):
         batch = Batch(
             preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        return cls._of_lists(batch, Needs(top, best, depth=depth))
+        return cls(**forms.of_lists(batch, Needs(top, best, depth=depth)))
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
@@ -223,26 +211,10 @@ class Ranking(Record):
         """
         needs = Needs(top, best)
         check_embeddings(queries, table, bias, chunk_size)
-        number = len(table)
         batch = Batch(
             queries, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        relevant = read_target(batch, number)
-        found = survey_products(
-            queries.detach().reshape(-1, table.shape[1]),
-            Table(table.detach(), None if bias is None else bias.detach()),
-            relevant.ids,
-            read_exclude(batch, relevant, number),
-            chunk_size,
-            needs.to_find,
-        )
-        return cls.of_found(
-            relevant,
-            found.cut(top),
-            batch.preds.shape[:-1],
-            num_candidates=number,
-            ignore_index=ignore_index,
-        )
+        return cls(**forms.of_embeddings(batch, table, bias, chunk_size, needs))
 
     @classmethod
     def from_sharded_scores(
@@ -288,26 +260,7 @@ class Ranking(Record):
         batch = Batch(
             local_scores, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        if not is_integer(batch.target):
-            raise TypeError(
-                f"`target` must be an integer tensor of ids, {got('target', batch.target)}."
-            )
-        relevant = read_target(batch, None)
-        scores = comparable(batch.preds).reshape(len(relevant.ids), batch.preds.shape[-1])
-        excluded = read_exclude(batch, relevant, None)
-        if excluded is not None:
-            is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
-            scores = leave_out(scores, (excluded - offset).where(is_here, -1))
-        number, found = survey_shards(
-            scores, relevant.ids, offset, needs.to_find, process_group, validate_args
-        )
-        return cls.of_found(
-            relevant,
-            found.cut(top),
-            batch.preds.shape[:-1],
-            num_candidates=number,
-            ignore_index=ignore_index,
-        )
+        return cls(**forms.of_shards(batch, offset, process_group, needs))
 
     @classmethod
     def from_ranks(
@@ -343,93 +296,25 @@ class Ranking(Record):
         above, sizes = read_ranks(ranks, tied, num_candidates, missing)
         ids = torch.arange(above.shape[1], device=above.device).expand_as(above)
         counted = torch.ones_like(above[:, 0], dtype=torch.bool)
-        ranking = cls.of_found(
-            Relevant(ids, None, counted),
-            Found(ids, above, sizes, None),
-            counted.shape,
-            num_candidates=num_candidates,
-            has_ids=False,
-        )
+        relevant, found = Relevant(ids, None, counted), Found(ids, above, sizes, None)
+        ranking = cls.of_found(relevant, found, counted.shape)
+        ranking.num_candidates, ranking.has_ids = num_candidates, False
         check_blocks(ranking.above, ranking.tied, ranking.relevant_tied)
         return ranking
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Ranking:
         """Read scores or lists of ids, whichever `preds` is by its dtype."""
-        read = cls._of_lists if is_integer(batch.preds) else cls._of_scores
-        return read(batch, needs)
+        read = forms.of_lists if is_integer(batch.preds) else forms.of_scores
+        return cls(**read(batch, needs))
 
     @classmethod
-    def _of_scores(cls, batch: Batch, needs: Needs) -> Ranking:
-        if not batch.preds.is_floating_point():
-            raise TypeError(
-                "`preds` must be a floating tensor of scores, got "
-                f"{describe(batch.preds)}; pass integer scores as `.float()`, and lists of ids to "
-                "`Ranking.from_lists`."
-            )
-        check_candidates(batch.preds)
-        number = batch.preds.shape[-1]
-        relevant = read_target(batch, number)
-        scores = comparable(batch.preds).reshape(-1, number)
-        excluded = read_exclude(batch, relevant, number)
-        depth = needs.depth
-        if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
-            depth = None  # counting all ranks is as fast here
-        if excluded is None:
-            found = find_ranks(scores, relevant, depth, needs.to_find)
-        else:
-            found = find_ranks_without(scores, relevant, excluded, needs.to_find)
-            scores = leave_out(scores, excluded) if needs.keeps_scores else scores
-        return cls.of_found(
-            relevant,
-            found.cut(needs.top),
-            batch.preds.shape[:-1],
-            num_candidates=number,
-            ignore_index=batch.ignore_index,
-            depth=depth,
-            scores=scores if needs.keeps_scores else None,
-        )
+    def of_found(cls, relevant: Relevant, found: Found, queries: torch.Size) -> Ranking:
+        """Make a ranking of what was found for queries of a shape; some locations may be left out.
 
-    @classmethod
-    def _of_lists(cls, batch: Batch, needs: Needs) -> Ranking:
-        if not is_integer(batch.preds):
-            raise TypeError(
-                f"`preds` must be an integer tensor of ids, got {describe(batch.preds)}."
-            )
-        check_candidates(batch.preds)
-        relevant = read_target(batch, None)
-        lists = flat_lists(batch.preds)
-        excluded = read_exclude(batch, relevant, None)
-        if excluded is not None:
-            lists = remove_from_lists(lists, excluded)
-        checked = relevant.counted if batch.validate_args else None
-        above = find_in_lists(lists, relevant.ids, needs.depth, checked)
-        top = needs.top or int(needs.best)
-        first = candidates_of_lists(lists, top) if top else None
-        found = Found(relevant.ids, above, torch.ones_like(above), first)
-        return cls.of_found(
-            relevant,
-            found,
-            batch.preds.shape[:-1],
-            ignore_index=batch.ignore_index,
-            depth=needs.depth,
-        )
-
-    @classmethod
-    def of_found(
-        cls, relevant: Relevant, found: Found, queries: torch.Size, **attributes: Any
-    ) -> Ranking:
-        """Make a ranking whose columns are sorted by rank; `found` may omit locations."""
-        columns: dict[str, Any] = order_columns(found, relevant.grades)
-        most = relevant.most
-        return cls(
-            **columns,
-            num_relevant=relevant.number,
-            queries=Queries(queries, relevant.counted),
-            first=found.first,
-            most_relevant=most if most > found.ids.shape[1] else None,
-            **attributes,
-        )
+        The columns are sorted by rank.
+        """
+        return cls(**forms.of_found(relevant, found, queries))
 
     def require(self, needs: Needs, reader: object) -> None:
         """Raise if the ranking lacks something that a metric, `reader`, needs."""
@@ -458,7 +343,6 @@ class Ranking(Record):
 
         Example:
             >>> from torch import tensor
-            >>> from nextloc_metrics import Ranking
             >>> Ranking.from_scores(tensor([[0.1, 0.7, 0.7, 0.9]]), tensor([2])).break_ties(
             ...     "pessimistic"
             ... )
@@ -496,7 +380,6 @@ class Ranking(Record):
 
         Example:
             >>> from torch import tensor
-            >>> from nextloc_metrics import Ranking
             >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
             >>> ranking = Ranking.from_scores(scores, tensor([1, 0]), top=2)
             >>> ranking.top_candidates(2).ids
@@ -542,7 +425,6 @@ class Ranking(Record):
 
         Example:
             >>> from torch import tensor
-            >>> from nextloc_metrics import Ranking
             >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
             >>> ranking = Ranking.from_scores(scores, tensor([[2, -1], [1, 0]]))
             >>> ranking.look_up(tensor([5.0, 6.0, 7.0]), fill=0.0)  # best rank first
