@@ -58,8 +58,7 @@ def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tens
     """
     if isinstance(value, Tensor):
         return _dense(name, value)
-    tensor = _of_array(name, value, _array(name, value))
-    return tensor if device is None else tensor.to(device)
+    return _of_array(name, value, _array(name, value), device)
 
 
 def as_tensor_or_text(
@@ -73,8 +72,7 @@ def as_tensor_or_text(
         return [str(one) for one in array.ravel()]
     if array.dtype.hasobject and array.size and any(isinstance(x, str) for x in array.flat):
         return _text(name, list(array.ravel()))
-    tensor = _of_array(name, value, array)
-    return tensor if device is None else tensor.to(device)
+    return _of_array(name, value, array, device)
 
 
 def _text(name: str, values: list[Any]) -> list[str]:
@@ -90,7 +88,7 @@ def _text(name: str, values: list[Any]) -> list[str]:
     return values
 
 
-def _of_array(name: str, value: Any, array: Any) -> Tensor:
+def _of_array(name: str, value: Any, array: Any, device: torch.device | None) -> Tensor:
     """Convert an array to a tensor, without a copy where possible."""
     if array.dtype.hasobject:
         array = _of_objects(name, value, array)
@@ -108,7 +106,8 @@ def _of_array(name: str, value: Any, array: Any) -> Tensor:
     with warnings.catch_warnings():
         # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
+        tensor = torch.from_numpy(array)
+    return tensor if device is None else tensor.to(device)
 
 
 def _array(name: str, value: Any) -> Any:

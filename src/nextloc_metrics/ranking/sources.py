@@ -229,33 +229,6 @@ def survey_shards(
     num_local = scores.shape[-1]
     if num_local == 0:
         scores = scores.new_full((len(scores), 1), -torch.inf)  # adds 0 to all counts
-    own, known, num_candidates, best = _exchange_scores(
-        scores, num_local, ids, offset, top, process_group
-    )
-    if validate_args and bool(((ids >= 0) & ~known).any()):
-        raise ValueError(
-            f"`target` must hold ids below the {num_candidates} candidates of all processes, "
-            f"got {int(ids.masked_fill(known, -1).max())}."
-        )
-    own = own.masked_fill(~known, torch.nan)
-    above, tied, _ = survey(scores, own, top=0)
-    counts = torch.stack([above, tied])
-    if _is_distributed():
-        torch.distributed.all_reduce(counts, group=process_group)
-    return num_candidates, Found.of_counts(ids, own, counts[0], counts[1], best, top)
-
-
-def _exchange_scores(
-    scores: Tensor, num_local: int, ids: Tensor, offset: int, top: int, process_group: Any
-) -> tuple[Tensor, Tensor, int, Highest | None]:
-    """Gather the scores of the relevant locations, and the best candidates, in one collective.
-
-    The arguments are those of `survey_shards`; the first `num_local` columns are candidates.
-
-    Returns:
-        The relevant locations' scores `[N, M]`, whether any process has them, bool `[N, M]`, the
-        number of all candidates, and the best of all candidates.
-    """
     local = ids - offset
     is_here = (local >= 0) & (local < num_local)
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
@@ -271,13 +244,23 @@ def _exchange_scores(
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
     message[-2], message[-1] = offset, num_local
     gathered = _all_gather(message, process_group)
-    num_candidates = _check_slices(gathered[:, -2:, 0].long().tolist())
+    number = _check_slices(gathered[:, -2:, 0].long().tolist())
     slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
-    best = None
+    known, best = slices[1].sum(0) > 0, None
     if top:
         shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
-        best = merge([Highest(*shard) for shard in shards], min(top, num_candidates - 1))
-    return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, best
+        best = merge([Highest(*shard) for shard in shards], min(top, number - 1))
+    if validate_args and bool(((ids >= 0) & ~known).any()):
+        raise ValueError(
+            f"`target` must hold ids below the {number} candidates of all processes, "
+            f"got {int(ids.masked_fill(known, -1).max())}."
+        )
+    own = slices[0].sum(0).to(scores.dtype).masked_fill(~known, torch.nan)
+    above, tied, _ = survey(scores, own, top=0)
+    counts = torch.stack([above, tied])
+    if _is_distributed():
+        torch.distributed.all_reduce(counts, group=process_group)
+    return number, Found.of_counts(ids, own, counts[0], counts[1], best, top)
 
 
 def _check_slices(slices: list[list[int]]) -> int:
