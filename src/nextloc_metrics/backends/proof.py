@@ -89,10 +89,7 @@ def check_survey(
 ) -> None:
     """Raise if a kernel for one device and dtype answers the batch otherwise than `reference`.
 
-    Args:
-        survey: returns `above` and `tied` in one tensor `[2, N, M]`, and `best`.
-        device: the device.
-        dtype: the dtype of the scores.
+    It returns `above` and `tied` in one tensor `[2, N, M]`, and `best`.
     """
     scores = make_scores()
     rows = _rows(scores, dtype, device)

@@ -175,9 +175,7 @@ class Plan:
     def update(self, batch: Batch, *, count: bool) -> None:
         """Add a batch to all metrics, or raise and change none.
 
-        Args:
-            batch: the arguments of the update.
-            count: whether to count an update of each metric and clear its cached value.
+        With `count`, count an update of each metric and clear its cached value.
         """
         if isinstance(batch.preds, Record | Records):
             found = self._tally(self.read(batch))

@@ -91,11 +91,8 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     (S_g - m n_g)^2 / (1 - w_g), divided by N^2. It is unbiased for independent queries. The
     degrees of freedom are Satterthwaite's for independent queries: 1 over the sum of all w_g^2 and
     of r_g r_h over all pairs g != h, with r_g = w_g^2 / (1 - w_g). They are G - 1 if G groups have
-    equal sizes, and fewer otherwise; 0 for one group, whose variance is NaN.
-
-    Args:
-        off: S_g - m n_g, float64 `[G]`.
-        sizes: n_g, float64 `[G]`.
+    equal sizes, and fewer otherwise; 0 for one group, whose variance is NaN. Here `off` is
+    S_g - m n_g, and `sizes` is n_g, float64 `[G]`.
     """
     weights = sizes / sizes.sum()
     others = 1 - weights

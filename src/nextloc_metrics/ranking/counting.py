@@ -70,8 +70,9 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
 
     Args:
         scores: floating `[N, C]`.
-        relevant: the relevant candidates; without grades, some beyond `depth` may be missing.
-        depth: the number of first ranks that matter; None for all.
+        relevant: the relevant candidates.
+        depth: the number of first ranks that matter; None for all. Without grades, some relevant
+            candidates beyond may be missing.
         top: the number of first ranks to keep; 1 for the best candidate only, 0 for none.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)

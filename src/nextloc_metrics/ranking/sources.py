@@ -215,13 +215,8 @@ def survey_shards(
 ) -> tuple[int, Found]:
     """Find the ranks of the relevant locations among the candidates of all processes.
 
-    Args:
-        scores: floating `[N, C_local]`, the scores of this process' candidates.
-        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
-        offset: the id of the first candidate of this process.
-        top: the number of first ranks to keep; 0 for none.
-        process_group: the processes.
-        validate_args: raise if no process has an id.
+    `scores` are floating `[N, C_local]`, of this process' candidates from `offset` on, and `ids`
+    int64 `[N, M]` among all candidates, -1 for padding.
 
     Returns:
         The number of all candidates, and what was found.

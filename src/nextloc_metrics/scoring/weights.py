@@ -78,13 +78,7 @@ def first_of_several(
     Gauss-Legendre over intervals of doubling length, corrected by f' at both ends
     (Euler-Maclaurin); the error is below 10^-13. The memory of a row is constant.
 
-    Args:
-        above: float64 `[N]`.
-        tied: float64 `[N]`.
-        relevant: float64 `[N]`, the number of relevant ones among the tied.
-        within: float64 `[N]`, the number of ranks of the block that count.
-        longest: a bound on q.
-        weight: w, `"harmonic"` or `"discount"`.
+    The tensors are float64 `[N]`; `longest` is a bound on q, and `weight`, w, is not `"count"`.
     """
 
     def inverse(rank: Tensor) -> Tensor:
