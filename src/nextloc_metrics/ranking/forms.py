@@ -25,7 +25,7 @@ from nextloc_metrics.ranking.exclude import (
     remove_from_lists,
 )
 from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.sources import Table, survey_products, survey_shards
+from nextloc_metrics.ranking.sources import Embeddings, survey_products, survey_shards
 from nextloc_metrics.ranking.target import Relevant, read_target
 from nextloc_metrics.ranking.top import candidates_of_lists
 
@@ -101,7 +101,7 @@ def of_embeddings(
     relevant = read_target(batch, number)
     found = survey_products(
         batch.preds.detach().reshape(-1, table.shape[1]),
-        Table(table.detach(), None if bias is None else bias.detach()),
+        Embeddings(table.detach(), None if bias is None else bias.detach()),
         relevant.ids,
         read_exclude(batch, relevant, number),
         chunk_size,

@@ -40,7 +40,7 @@ _FACTOR = 0x5851F42D4C957F2D
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-class Table(NamedTuple):
+class Embeddings(NamedTuple):
     """The embeddings of all candidates `[C, D]`, and their bias `[C]` or None."""
 
     rows: Tensor
@@ -54,7 +54,7 @@ class Table(NamedTuple):
 
 def survey_products(
     queries: Tensor,
-    table: Table,
+    table: Embeddings,
     ids: Tensor,
     excluded: Tensor | None,
     chunk_size: int | None,
@@ -87,7 +87,7 @@ def survey_products(
 
 def _survey_block(
     queries: Tensor,
-    table: Table,
+    table: Embeddings,
     ids: Tensor,
     excluded: Tensor | None,
     repeats: tuple[Tensor, Tensor],
@@ -131,7 +131,7 @@ def _survey_block(
     return Found.of_counts(ids, own, above, tied, merge(found, top) if top else None, top)
 
 
-def _find_repeats(table: Table) -> tuple[Tensor, Tensor]:
+def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
     """Find the rows that occur more than once, with equal bias.
 
     Returns:
