@@ -40,7 +40,7 @@ def write(kind: str, folder: Path) -> Path:
         padded = [row + [-1] * (3 - len(row)) for row in LISTS]
         np.savez(path, preds=padded, target=TARGETS, user=np.array(USERS))
     else:
-        table["preds"] = [" ".join(map(str, row)) for row in LISTS]
+        table["preds"] = [json.dumps(row) for row in LISTS]
         table.to_csv(path, index=False, sep="\t" if kind == ".tsv" else ",")
     return path
 
@@ -60,13 +60,17 @@ def test_every_kind_of_file_gives_the_same_values(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "cell", ["[3, 5]", "3 5", "3,5", "3;5", "(3, 5)", "3.0 5.0", "['3', '5']", "3|5"]
-)
-def test_lists_written_as_text(cell: str, tmp_path: Path) -> None:
-    """As programs write them, whole numbers as floats included."""
+    ("cell", "separator"),
+    [
+        ("[3, 5]", None), ("[3,5]", None), (" [ 3 , 5 ]", None), ("['3', '5']", None),
+        ("3 5", " "), ("3,5", ","), ("3.0;5.0", ";"), ("3||5", "||"),
+    ],
+)  # fmt: skip
+def test_lists_written_as_text(cell: str, separator: str | None, tmp_path: Path) -> None:
+    """As programs write them, with a separator that is stated; pandas writes 5 as 5.0."""
     path = tmp_path / "a.csv"
     pd.DataFrame({"preds": [cell, "7"], "target": ["5.0", "7"]}).to_csv(path, index=False)
-    found = report.read(path)
+    found = report.read(path, separator=separator)
     assert found.preds.tolist() == [[3, 5], [7, -1]]
     assert found.target.tolist() == [5, 7]
 
@@ -109,16 +113,17 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("preds,target\n1 2,1\n1 x 2,2\n", r"row 1 of .*answers.csv must hold ids.*'1 x 2'"),
-        ("preds,target\n1 -100,1\n", r"row 0 of .*'1 -100'; .* `padding=`"),
+        ('preds,target\n"[1, 2]",1\n1 x 2,2\n', r"row 1 of .*answers.csv must hold ids.*'1 x 2'"),
+        ("preds,target\n1 2,1\n", r"row 0 of .*'1 2'; .* `separator=' '`"),
+        ("preds,target\n-100,1\n", r"row 0 of .*'-100'; .* `padding=`"),
         ("preds,target\n1.5,1\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,\n", "row 0 of .*''"),
         ("preds,target\n1,1\n2,-100\n", r"row 1 of .*'-100'; .* `padding=`"),
-        ("preds,target\n1 2,1\n1 2,-1\n", r"row 1 of .* must hold a target, got .*-1"),
+        ("preds,target\n1,1\n2,-1\n", r"row 1 of .* must hold a target, got .*-1"),
         ("preds,target\n1,1.5\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,1e3x\n,", "row 1 of .*''"),
         ("lists,target\n1,1\n", r"must have the columns \['preds'\], got \['lists', 'target'\]"),
-        ("", "must be readable"),
+        ('preds,target\n1,1\n"2,2\n', "row 1 of .*must have 2 cells as the header, got 1"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, says: str, tmp_path: Path) -> None:
@@ -133,7 +138,7 @@ def test_broken_answers_may_count_as_misses(tmp_path: Path) -> None:
     """The card has their number; padding is no broken answer."""
     path = tmp_path / "answers.csv"
     path.write_text("preds,target\n1 2,1\nI think home,2\n-100,3\n4 -100,4\n")
-    found = report.read(path, on_error="miss", padding=[-100])
+    found = report.read(path, on_error="miss", padding=[-100], separator=" ")
     assert found.missed == 1
     assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 0.5
     np.savez(tmp_path / "a.npz", preds=[[1, -7], [2, 3]], target=[1, 2])
@@ -252,10 +257,10 @@ def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
         arrays = {**np.load(path), "seen": np.array(padded), "use": np.array([1, 1, 0, 1]) > 0}
         np.savez(path, **arrays)
     else:
-        cells = [" ".join(map(str, row)) for row in excluded] if kind == ".csv" else excluded
+        cells = [json.dumps(row) for row in excluded] if kind == ".csv" else excluded
         table = frame().assign(seen=cells, use=[True, True, False, True])
         if kind == ".csv":
-            table.assign(preds=[" ".join(map(str, row)) for row in LISTS]).to_csv(path, index=False)
+            table.assign(preds=[json.dumps(row) for row in LISTS]).to_csv(path, index=False)
         elif kind == ".parquet":
             table.to_parquet(path)
         else:
@@ -344,7 +349,7 @@ def test_options_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("lat,longitude\n1,2\n")
     np.save(tmp_path / "a.npy", np.zeros((2, 3)))
     for options, says in [
-        (["--mask", "user"], "row 0 of .* must hold true, false, 1 or 0 as `--mask`, got 'ann'"),
+        (["--mask", "user"], "row 0 of .* must hold true, false, 1 or 0 in `user`, got 'ann'"),
         (["--exclude", "user"], r"row 0 of .* must hold ids of locations, got 'ann'"),
         (["--exclude", "none"], r"must have the columns \['none'\]"),
         (["--train-counts", str(tmp_path / "a.txt")], "a.txt must hold one integer .*, got '-2'"),

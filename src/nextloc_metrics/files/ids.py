@@ -1,218 +1,422 @@
-"""Ids in the cells of a table: numbers, text, or lists of either."""
+"""Ids in the cells of a column: real lists, single ids, or text that holds either."""
 
 from __future__ import annotations
 
+import ast
+import io
+import json
 import re
+import tokenize
+import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.files.opening import need_arrow
 
 OnError = Literal["raise", "miss"]
+Kind = Literal["integers", "text", "scores"]
 
-# Separators of the ids in a list that is text.
-_BETWEEN = re.compile(r"[,;|]+")
-_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+# Integers of 64 bits have up to 19 digits; 18 always fit. pandas writes integers beside a missing
+# value as 373.0, which is exact up to 2^53.
+_SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
+_LIST = rf"^\[ *(?:{_SHORT}(?: *, *{_SHORT})*)? *\]$"
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
+_FRACTION = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?")
 
 
-class Words:
-    """The numbers of ids that are text.
+class WrongTypeError(ValueError):
+    """A column has a type that cannot hold ids."""
 
-    Args:
-        vocabulary: the text of each id, in the order of numbers.
-        padding: numbers that pad lists, in addition to -1.
+
+class Reading(NamedTuple):
+    """How cells are read.
+
+    Attributes:
+        kind: what they hold.
+        is_loose: whether text may be a number and a number text, as in CSV or with a vocabulary.
+        separator: what separates the ids of text without brackets; None takes it as one id.
+        may_be_list: whether text that begins with `[` is a list.
     """
 
-    def __init__(self, vocabulary: Sequence[str], padding: Sequence[int]) -> None:
-        self.numbers = {word: number for number, word in enumerate(vocabulary)}
-        if len(self.numbers) < len(vocabulary):
-            twice = next(word for i, word in enumerate(vocabulary) if self.numbers[word] != i)
-            raise ValueError(f"`vocabulary` must hold distinct text, got {short(twice)} twice.")
-        self._padding = {"-1", *map(str, padding)} - self.numbers.keys()
+    kind: Kind
+    is_loose: bool = False
+    separator: str | None = None
+    may_be_list: bool = True
 
-    @classmethod
-    def of(
-        cls, vocabulary: Sequence[str] | None, targets: Any, is_one: bool, padding: Sequence[int]
-    ) -> Words | None:
-        """Make numbers from a vocabulary, or else from targets that are text; None for numbers."""
-        if vocabulary is not None:
-            return cls(vocabulary, padding)
-        if _integers(targets) is not None:
+
+@dataclass(eq=False)
+class Cells:
+    """The values of all cells, one after the other.
+
+    Attributes:
+        values: an int64 or float array, or Arrow text.
+        lengths: the number of values of each cell.
+        bad: which cells cannot be read; they have no values.
+        lists: which cells are lists.
+    """
+
+    values: Any
+    lengths: Any
+    bad: Any = field(default=None)
+    lists: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        if self.bad is None:
+            self.bad = np.zeros(len(self.lengths), bool)
+        if self.lists is None:
+            self.lists = np.ones(len(self.lengths), bool)
+
+    @property
+    def rows(self) -> Any:
+        """The cell of each value."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    def without(self, wrong: Any) -> Cells:
+        """Make the cells bad that hold a wrong value, and drop the values of bad cells."""
+        if wrong is None or not wrong.any():
+            return self
+        rows = self.rows
+        bad = self.bad.copy()
+        bad[rows[wrong]] = True
+        values = self.values
+        values = (
+            values[~bad[rows]] if isinstance(values, np.ndarray) else _filter(values, ~bad[rows])
+        )
+        return Cells(values, np.where(bad, 0, self.lengths), bad, self.lists)
+
+
+def read_cells(column: Any, how: Reading) -> Cells:
+    """Read a NumPy array, an Arrow array or a list of Python values.
+
+    Raises:
+        WrongTypeError: no cell of the column can be read, because of its type.
+    """
+    if isinstance(column, list):
+        return _of_python(column, how)
+    if isinstance(column, np.ndarray):
+        width = column.shape[1] if column.ndim == 2 else 1
+        flat = column.reshape(-1)
+        lengths, lists = np.full(len(column), width), np.full(len(column), column.ndim == 2)
+        if flat.dtype.kind == "f":
+            return Cells(flat, lengths, lists=lists)
+        wrong = flat >= 2**63 if flat.dtype == np.uint64 else None
+        return Cells(flat.astype(np.int64, copy=False), lengths, lists=lists).without(wrong)
+    column = plain(column)
+    if is_list(column.type):
+        valid = _numpy(column.is_valid())
+        values, wrong = _convert(plain(column.flatten()), how)
+        lengths = _numpy(_compute().list_value_length(column).fill_null(0)).astype(np.int64)
+        return Cells(values, lengths, ~valid).without(wrong)
+    if is_text(column.type):
+        return _of_text(column, how)
+    if how.kind == "scores":
+        raise WrongTypeError(f"rows of scores, got {column.type}")
+    values, wrong = _convert(column, how)
+    none = np.zeros(len(column), bool)
+    return Cells(values, np.ones(len(column), np.int64), none, none).without(wrong)
+
+
+def plain(column: Any) -> Any:
+    """Return an Arrow array as values, without dictionary, extension, chunks or views of text."""
+    pa = need_arrow()
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    if pa.types.is_dictionary(column.type):
+        column = plain(column.dictionary).take(column.indices)
+    if is_text(column.type) and not pa.types.is_string(column.type):
+        column = column.cast(pa.string())
+    return column
+
+
+def is_list(kind: Any) -> bool:
+    """Return whether an Arrow type is a list."""
+    return bool(need_arrow().types.is_nested(kind)) and hasattr(kind, "value_type")
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type is text."""
+    types = need_arrow().types
+    views = getattr(types, "is_string_view", types.is_string)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or views(kind))
+
+
+def _compute() -> Any:
+    import pyarrow.compute as pc
+
+    return pc
+
+
+def _numpy(array: Any) -> Any:
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _filter(values: Any, keep: Any) -> Any:
+    return values.filter(need_arrow().array(keep))
+
+
+def _convert(values: Any, how: Reading) -> tuple[Any, Any]:
+    """Convert Arrow values to what cells hold; return also which of them are wrong, or None."""
+    pa, kind = need_arrow(), values.type
+    types = pa.types
+    missing = _numpy(values.is_null()) if values.null_count else None
+    if types.is_null(kind):
+        empty = pa.array([""] * len(values)) if how.kind == "text" else np.zeros(len(values), int)
+        return empty, missing
+    if how.kind == "scores":
+        if types.is_floating(kind) or (types.is_integer(kind) and how.is_loose):
+            cast = values.cast(pa.float32()) if types.is_float16(kind) else values
+            cast = cast.cast(pa.float64()) if types.is_integer(kind) else cast
+            return _numpy(cast), missing
+        raise WrongTypeError(f"scores as in the rows before, got {kind}")
+    if types.is_integer(kind) and how.kind == "integers":
+        if missing is not None:
+            values = values.fill_null(0)
+        numbers = _numpy(values)
+        if types.is_uint64(kind):
+            large = numbers >= 2**63
+            missing = large if missing is None else missing | large
+        return numbers.astype(np.int64, copy=False), missing
+    if is_text(kind) and how.kind == "text":
+        return values, missing
+    if is_text(kind) and how.is_loose:
+        return integers_of(values.fill_null(""))
+    if types.is_integer(kind) and how.is_loose:
+        return values.cast(pa.string()), missing
+    wanted = "integers" if how.kind == "integers" else "text"
+    remedy = ""
+    if types.is_floating(kind):
+        remedy = "; floats are scores, so cast ids to int64 where they are made"
+    elif types.is_integer(kind) or is_text(kind):
+        remedy = "; targets and predictions must be of one type"
+    raise WrongTypeError(f"ids, {wanted} as the targets, got {kind}{remedy}")
+
+
+def integers_of(text: Any) -> tuple[Any, Any]:
+    """Read Arrow text as integers; return also which of it are none, or None."""
+    pa = need_arrow()
+    matched = _compute().match_substring_regex(text, f"^{_SHORT}$")
+    ok = _numpy(matched)
+    if ok.all():
+        return _numpy(text.cast(pa.int64())), None
+    numbers, wrong = np.zeros(len(text), np.int64), ~ok
+    numbers[ok] = _numpy(text.filter(matched).cast(pa.int64()))
+    for i in np.flatnonzero(wrong):
+        number = _integer(text[i].as_py())
+        if number is not None:
+            numbers[i], wrong[i] = number, False
+    return numbers, wrong
+
+
+def _integer(text: str) -> int | None:
+    """Return an integer that fits in 64 bits, and in a float if it was written as one."""
+    found = _WHOLE.fullmatch(text)
+    if found is None or len(text) > 21:
+        return None
+    number = int(found[1])
+    most = 2**53 if found[2] else 2**63
+    return number if -most <= number < most else None
+
+
+# Text --------------------------------------------------------------------------------------------
+
+
+def _of_text(column: Any, how: Reading) -> Cells:
+    """Read text: lists of short integers by Arrow, other lists by Python, and single ids."""
+    pc = _compute()
+    bad = _numpy(column.is_null())
+    text = column.fill_null("")
+    listed = _numpy(pc.starts_with(pc.utf8_ltrim_whitespace(text), "["))
+    if not how.may_be_list:
+        listed[:] = False
+    easy = np.zeros(len(text), bool)
+    if listed.any() and how.kind != "scores":
+        easy = listed & _numpy(pc.match_substring_regex(text, _LIST))
+    if not len(text):
+        return _single(text, how)
+    found = []
+    for mask, read in ((easy, _easy), (listed & ~easy, _hard), (~listed, _single)):
+        if mask.any():
+            found.append((mask, read(text if mask.all() else _filter(text, mask), how)))
+    cells = found[0][1] if len(found) == 1 else _interleave(len(text), found, how.kind)
+    return Cells(cells.values, cells.lengths, cells.bad | bad, cells.lists)
+
+
+def _easy(text: Any, how: Reading) -> Cells:
+    """Split lists of short integers."""
+    pa, pc = need_arrow(), _compute()
+    inside = pc.ascii_trim(text, "[ ]")
+    pieces = pc.split_pattern(inside, ",")
+    lengths = _numpy(pc.list_value_length(pieces)).astype(np.int64)
+    tokens = pieces.flatten()
+    empty = _numpy(pc.equal(inside, ""))
+    if empty.any():
+        tokens = _filter(tokens, ~np.repeat(empty, lengths))
+        lengths[empty] = 0
+    tokens = pc.ascii_trim_whitespace(tokens)
+    return Cells(tokens if how.kind == "text" else _numpy(tokens.cast(pa.int64())), lengths)
+
+
+def _hard(text: Any, how: Reading) -> Cells:
+    return _of_python(text.to_pylist(), how)
+
+
+def _single(text: Any, how: Reading) -> Cells:
+    """Take each text as one id, or split it at the separator; empty text of CSV is no id."""
+    pc = _compute()
+    if how.kind == "scores":
+        none = np.zeros(len(text), np.int64)
+        return Cells(np.zeros(0), none, none == 0, none > 0)
+    tokens, lengths = text, np.ones(len(text), np.int64)
+    if how.separator is not None:
+        pieces = pc.split_pattern(text, how.separator)
+        tokens = pieces.flatten()
+        lengths = _numpy(pc.list_value_length(pieces)).astype(np.int64)
+        how = how._replace(is_loose=True)
+    empty = _numpy(pc.equal(text, ""))
+    if empty.any() and (how.is_loose or how.separator is not None):
+        tokens = _filter(tokens, ~np.repeat(empty, lengths))
+        lengths[empty] = 0
+    values, wrong = _convert(tokens, how)
+    return Cells(values, lengths, lists=lengths > 1).without(wrong)
+
+
+def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: Kind) -> Cells:
+    """Put cells that were read in groups in the order of the rows."""
+    lengths, bad = np.zeros(number, np.int64), np.zeros(number, bool)
+    lists = np.zeros(number, bool)
+    for mask, cells in parts:
+        lengths[mask], bad[mask], lists[mask] = cells.lengths, cells.bad, cells.lists
+    order, start = np.zeros(lengths.sum(), np.int64), 0
+    for mask, cells in parts:
+        order[np.repeat(mask, lengths)] = np.arange(start, start + len(cells.values))
+        start += len(cells.values)
+    if kind == "text":
+        joined = need_arrow().concat_arrays([cells.values for _, cells in parts])
+        return Cells(joined.take(need_arrow().array(order)), lengths, bad, lists)
+    joined = np.concatenate([cells.values for _, cells in parts])
+    return Cells(joined[order], lengths, bad, lists)
+
+
+def _of_python(cells: Sequence[Any], how: Reading) -> Cells:
+    """Read values of JSON, or text, one by one."""
+    flat: list[Any] = []
+    lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
+    lists = np.zeros(len(cells), bool)
+    for row, cell in enumerate(cells):
+        found = split(cell, how)
+        tokens = None if found is None else _checked(found, cell, how)
+        if found is None or tokens is None:
+            bad[row] = True
+            lists[row] = isinstance(cell, list)
+            continue
+        flat += tokens
+        lengths[row] = len(tokens)
+        lists[row] = isinstance(cell, list) or (found != [cell] and cell != "")
+    if how.kind == "text":
+        return Cells(need_arrow().array(flat, need_arrow().string()), lengths, bad, lists)
+    kind = np.float64 if how.kind == "scores" else np.int64
+    return Cells(np.array(flat, kind), lengths, bad, lists)
+
+
+def split(cell: Any, how: Reading) -> list[Any] | None:
+    """Return the ids of a cell as they are; None if it is missing or a broken list."""
+    if isinstance(cell, list):
+        return cell
+    if not isinstance(cell, str):
+        return None if cell is None else [cell]
+    if how.may_be_list and cell.lstrip().startswith("["):
+        return _literal(cell)
+    if not cell and (how.is_loose or how.separator is not None):
+        return []
+    return [cell] if how.separator is None else cell.split(how.separator)
+
+
+def _literal(text: str) -> list[Any] | None:
+    """Read a list in JSON or as a Python literal; None if it is neither."""
+    tries = [text] if '"' in text or "\\" in text else [text, text.replace("'", '"')]
+    for one in tries:
+        try:
+            found = json.loads(one)
+        except (ValueError, RecursionError):
+            continue
+        return found if isinstance(found, list) else None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = ast.literal_eval(text.strip())
+        kinds = [x.type for x in tokenize.generate_tokens(io.StringIO(text.strip()).readline)]
+    except (ValueError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError):
+        return None
+    # Python joins 'a' 'b', which is how NumPy prints two ids
+    texts = (tokenize.STRING, tokenize.STRING)
+    joined = texts in pairwise(kinds)
+    return found if isinstance(found, list) and not joined else None
+
+
+def _checked(tokens: list[Any], cell: Any, how: Reading) -> list[Any] | None:
+    """Return ids, or scores, of one kind; None if one is not."""
+    # a list in text says more than text: 7 in it is the text "7" where ids are text
+    loose = how.is_loose or (isinstance(cell, str) and tokens != [cell])
+    found: list[Any] = []
+    for token in tokens:
+        kind, value = type(token), token
+        if how.kind == "scores":
+            is_right = kind is float or (kind is int and abs(token) < 2**53 and loose)
+        elif how.kind == "text":
+            is_right = kind is str or (kind is int and loose)
+            value = str(token)
+        else:
+            value = _integer(token) if kind is str and loose else token
+            is_right = type(value) is int and -(2**63) <= value < 2**63
+        if not is_right:
             return None
-        cells = (split(cell, is_one) for cell in targets)
-        found = {str(token) for tokens in cells for token in tokens if not _is_missing(token)}
-        found -= {"-1", *map(str, padding)}
-        return cls(sorted(found), padding) if any(map(_is_text, found)) else None
-
-    def of_targets(self, tokens: Sequence[Any]) -> list[int] | None:
-        """Return the numbers of ids; None if an id is not in the vocabulary."""
-        words = [str(token) for token in tokens if str(token) not in self._padding]
-        known = all(word in self.numbers for word in words)
-        return [self.numbers[word] for word in words] if known else None
-
-    def of_answers(self, tokens: Sequence[Any]) -> list[int] | None:
-        """Return the numbers of ids; an unknown id gets the next number. None if one is missing."""
-        if any(map(_is_missing, tokens)):
-            return None
-        return [
-            -1 if str(token) in self._padding
-            else self.numbers.setdefault(str(token), len(self.numbers))
-            for token in tokens
-        ]  # fmt: skip
+        found.append(value)
+    return found
 
 
-def read_targets(
-    file: str,
-    column: Any,
-    padding: Sequence[int],
-    words: Words | None,
-    is_one: bool,
-    may_be_empty: bool,
-) -> Tensor:
-    """Read the relevant ids, int64 `[N]` or `[N, M]`."""
-    integers = None if words is not None else _integers(column)
-    if integers is not None and bool((integers >= 0).any(1).all()):
-        return integers[:, 0] if integers.shape[1] == 1 else integers
-    lists = []
-    for row, cell in enumerate(column):
-        tokens = split(cell, is_one)
-        numbers = words.of_targets(tokens) if words is not None else _number(tokens, padding)
-        if numbers is None or not (numbers or may_be_empty):
-            raise _broken(file, row, cell)
-        lists.append(numbers)
-    target = as_tensor("target", lists).long()
-    if target.shape[1:] != (1,):
-        return target
-    missing = (target[:, 0] < 0).nonzero()
-    if not len(missing):
-        return target[:, 0]
-    if may_be_empty or any(map(_is_list, column)):
-        return target
-    # one target per query: padding would turn them into lists, which have other metrics
-    row = int(missing[0])
-    raise ValueError(
-        f"row {row} of {file} must hold a target, got {short(column[row])}; leave the row out, "
-        "or write all targets as lists, such as [3], if a query can have several or none."
+def are_words(column: Any, bad: Any, how: Reading) -> bool:
+    """Return whether a cell that cannot be read as integers holds text that is no number."""
+    for row in np.flatnonzero(bad):
+        cell = column[int(row)]
+        for token in split(cell if isinstance(column, list) else cell.as_py(), how) or []:
+            # 01 is text, but 1.5 and 1e3 are neither integers nor names
+            if isinstance(token, str) and not (
+                _WHOLE.fullmatch(token) or _FRACTION.fullmatch(token)
+            ):
+                return True
+    return False
+
+
+def remedy(cell: Any, how: Reading) -> str:
+    """Return what to do about a cell that cannot be read, for the end of a message."""
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        words = cell.strip(" []").split()
+        is_print = "..." in cell or "np." in cell or (len(words) > 1 and "," not in cell)
+        return (
+            "this is what NumPy prints, which leaves ids out or cannot be split; write "
+            "lists with `.tolist()`, as JSON or in Parquet" if is_print
+            else "text that begins with [ must be a list in JSON or of Python"
+        )  # fmt: skip
+    if isinstance(cell, str) and how.kind == "integers":
+        marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
+        if marks and any(x.isdecimal() for x in cell.split(marks[0])):
+            return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
+    return (
+        "pass numbers that pad lists as `padding=`, or count unreadable answers as misses with "
+        "`on_error='miss'`"
     )
 
 
-def read_lists(
-    file: str, column: Any, padding: Sequence[int], words: Words | None, on_error: OnError
-) -> tuple[Tensor, int]:
-    """Return lists of ids, padded with -1, and the number of unreadable lists."""
-    integers = None if words is not None else _integers(column)
-    if integers is not None:
-        ids, missed = check_ids(file, integers.numpy(), padding, on_error)
-        return as_tensor("preds", ids), missed
-    lists, missed = [], 0
-    for row, cell in enumerate(column):
-        tokens = split(cell)
-        numbers = words.of_answers(tokens) if words is not None else _number(tokens, padding)
-        if numbers is None or _is_missing(cell):
-            if on_error == "raise":
-                raise _broken(file, row, cell)
-            numbers, missed = [], missed + 1
-        lists.append(numbers)
-    made = as_tensor("preds", lists) if lists else torch.zeros(0, 1, dtype=torch.int64)
-    return (made if made.shape[1] else torch.full((len(made), 1), -1)), missed
-
-
-def check_ids(file: str, ids: Any, padding: Sequence[int], on_error: OnError) -> tuple[Any, int]:
-    """Replace padding in ids `[N, K]` by -1, and count rows with other negative ids as broken."""
-    if padding:
-        ids = np.where(np.isin(ids, list(padding)), -1, ids)
-    broken = (ids < -1).any(1)
-    if broken.any() and on_error == "raise":
-        row = int(np.flatnonzero(broken)[0])
-        raise _broken(file, row, ids[row].tolist())
-    if broken.any():
-        ids = np.where(broken[:, None], -1, ids)
-    return ids, int(broken.sum())
-
-
-def _integers(column: Any) -> Tensor | None:
-    """Return a column of integers or of integer arrays, int64 `[N, M]`; None for any other."""
-    if isinstance(column, list) or not len(column):
-        return None
-    if column.dtype.kind not in "iu":
-        for cell in column:
-            if not (isinstance(cell, np.ndarray) and cell.dtype.kind in "iu"):
-                return None
-    found = as_tensor("preds", column).long().reshape(len(column), -1)
-    return found if found.shape[1] else None
-
-
-def split(cell: Any, is_one: bool = False) -> list[Any]:
-    """Split a cell into ids, which are numbers or text.
-
-    Spaces separate numbers. Text may hold spaces; quotes or commas separate it.
-
-    Args:
-        cell: a list, one id, or text with a list or one id.
-        is_one: whether text without brackets is one id, commas included.
-    """
-    if isinstance(cell, np.ndarray | list | tuple):
-        return list(cell)
-    if not isinstance(cell, str):
-        return [] if _is_missing(cell) else [cell]
-    text = cell.strip()
-    inside = text.strip("[](){}").strip()
-    quoted = [first or second for first, second in _QUOTED.findall(inside)]
-    if quoted and not _QUOTED.sub("", inside).strip(",;| \t\n"):
-        return quoted
-    pieces = [inside] if is_one and inside == text else _BETWEEN.split(inside)
-    tokens: list[Any] = []
-    for piece in pieces:
-        words = piece.split()
-        tokens += [piece.strip("'\" ")] if any(map(_is_text, words)) else words
-    return tokens
-
-
-def _number(tokens: Sequence[Any], padding: Sequence[int]) -> list[int] | None:
-    """Return ids, -1 for padding; None if a token is not an id."""
-    numbers = []
-    for token in tokens:
-        number = _whole(token)
-        if number is None or (number < -1 and number not in padding):
-            return None
-        numbers.append(-1 if number in padding else number)
-    return numbers
-
-
-def _whole(token: Any) -> int | None:
-    """Return an integer, which may be written as a float; None for anything else."""
-    if _is_text(token) or not float(token).is_integer():
-        return None
-    # a float holds only 53 bits, so digits are read as an integer
-    is_float = isinstance(token, str) and not token.lstrip("+-").isdecimal()
-    return int(float(token)) if is_float else int(token)
-
-
-def _is_text(token: Any) -> bool:
-    """Return whether a token is not a number."""
-    if isinstance(token, str):
-        return not _NUMBER.fullmatch(token)
-    return not isinstance(token, int | float | np.number)
-
-
-def _is_list(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return cell.strip()[:1] in tuple("[({")
-    return isinstance(cell, np.ndarray | list | tuple)
-
-
-def _is_missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and cell != cell)
-
-
-def _broken(file: str, row: int, value: Any) -> ValueError:
+def broken(file: str, row: int, cell: Any, how: Reading) -> ValueError:
+    """Return the error of a cell that cannot be read."""
+    what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
     return ValueError(
-        f"row {row} of {file} must hold ids of locations, got {short(value)}; pass numbers that "
-        "pad lists as `padding=`, or count unreadable answers as misses with `on_error='miss'`."
+        f"row {row} of {file} must hold {what}, got {short(cell)}; {remedy(cell, how)}."
     )

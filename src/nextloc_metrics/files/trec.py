@@ -23,7 +23,8 @@ def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]]]
 
     Queries are in the order of the judgements, then of the run. A query without an answer has an
     empty list, and a query without a judgement has no relevant id. Answers are sorted by score,
-    equal scores by id in falling order, as in trec_eval; the column of ranks is not read.
+    equal scores by id in falling order, as in trec_eval, which keeps scores as float32; the column
+    of ranks is not read.
     """
     relevant: dict[str, list[str]] = {}
     for row, (query, _, document, grade) in _lines(qrels, "query 0 id grade"):
@@ -32,7 +33,7 @@ def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]]]
             found.append(document)
     answers: dict[str, list[tuple[float, str]]] = {query: [] for query in relevant}
     for row, (query, _, document, _, score, _) in _lines(run, "query Q0 id rank score name"):
-        answers.setdefault(query, []).append((_number(run, row, score), document))
+        answers.setdefault(query, []).append((_single(_number(run, row, score)), document))
     lists = [[document for _, document in sorted(x, reverse=True)] for x in answers.values()]
     return lists, [relevant.get(query, []) for query in answers]
 
@@ -63,10 +64,15 @@ def _number(path: Path, row: int, text: str) -> float:
     return number
 
 
+def _single(score: float) -> float:
+    """Round to float32; a larger score is infinite."""
+    return float(torch.tensor(score, dtype=torch.float64).float())
+
+
 def write_trec(
     preds: Any,
     target: Tensor,
-    vocabulary: Sequence[str] | None,
+    vocabulary: Sequence[str | int] | None,
     run: Path,
     qrels: Path,
     name: str,
@@ -81,7 +87,7 @@ def write_trec(
         scores = torch.arange(ids.shape[1], 0, -1).expand(ids.shape)
 
     def word(number: int) -> str:
-        text = str(number) if vocabulary is None else vocabulary[number]
+        text = str(number if vocabulary is None else vocabulary[number])
         if len(text.split()) != 1:
             raise ValueError(f"ids in a run must hold no spaces, got {text!r}.")
         return text

@@ -13,13 +13,11 @@ from typing import Any, TypeVar
 
 import click
 import numpy as np
-import torch
-from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.formats import one_line
-from nextloc_metrics.files.ids import Words, read_lists
-from nextloc_metrics.files.predictions import Predictions, read, suffix_of
+from nextloc_metrics.files.opening import suffix_of
+from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import Comparisons
@@ -309,6 +307,8 @@ def _read(
     padding: Sequence[int],
     vocabulary: Sequence[str] | None,
     on_error: Any,
+    mask: str | None = None,
+    exclude: str | None = None,
     **_: Any,
 ) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
@@ -322,14 +322,14 @@ def _read(
         padding=padding,
         vocabulary=vocabulary,
         on_error=on_error,
+        mask=mask,
+        exclude=exclude,
     )
 
 
 def _evaluate(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
-    mask, exclude, groups = reading["mask"], reading["exclude"], reading["groups"]
-    named = [name for name in (mask, exclude) if name is not None]
-    found = _read(path, **{**reading, "groups": [*groups, *named]})
+    found = _read(path, **reading)
     words, size = reading["vocabulary"], reading["num_locations"]
     counts, coordinates = reading["train_counts"], reading["coordinates"]
     if found.vocabulary is not None and words is None and (counts or coordinates):
@@ -337,46 +337,24 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
             "`--vocabulary` must list the ids if they are text, in the order of `--train-counts` "
             "and `--coordinates`, got no vocabulary."
         )
-    kinds = dict.fromkeys([*groups, *([reading["cluster"]] if reading["cluster"] else [])])
+    known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
     return evaluate(
         found.preds,
         found.target,
         k=reading["cuts"] or (1, 5, 10),
-        mask=None if mask is None else _read_mask(path, found.groups[mask]),
-        groups={name: found.groups[name] for name in kinds},
+        mask=found.mask,
+        groups=found.groups,
         cluster=reading["cluster"],
         train_counts=None if counts is None else _read_counts(counts),
-        exclude=None if exclude is None else _read_exclude(path, found, exclude, reading),
+        exclude=found.exclude,
         exempt_target=reading["exempt_target"],
         num_locations=len(words) if size is None and words is not None else size,
-        vocabulary=words or found.vocabulary,
+        vocabulary=words or known,
         locations=None if coordinates is None else _read_coordinates(coordinates),
         km=reading["km"],
         missed=found.missed if reading["on_error"] == "miss" else None,
         confidence=reading["confidence"],
     )
-
-
-def _read_mask(path: str, column: Any) -> Tensor:
-    """Read a column of true or false, bool `[N]`."""
-    values = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
-    mask = []
-    for row, cell in enumerate(column):
-        if (value := values.get(str(cell).strip().lower())) is None:
-            raise ValueError(
-                f"row {row} of {path} must hold true, false, 1 or 0 as `--mask`, got {short(cell)}."
-            )
-        mask.append(value)
-    return torch.tensor(mask, dtype=torch.bool)
-
-
-def _read_exclude(path: str, found: Predictions, name: str, reading: Any) -> Any:
-    """Read a column of lists of ids, int64 `[N, E]`; an array of bools stays as it is."""
-    column = found.groups[name]
-    if getattr(column, "ndim", 1) == 2 and column.dtype == bool:
-        return column
-    words = None if found.vocabulary is None else Words(found.vocabulary, reading["padding"])
-    return read_lists(path, column, reading["padding"], words, "raise")[0]
 
 
 def _read_counts(path: Path) -> Any:

@@ -1,0 +1,96 @@
+"""Columns beside predictions and targets: groups and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.rows import Kind
+from nextloc_metrics.files.ids import is_text, plain
+
+_TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Kind:
+    """Number the groups of rows; the labels are the names that occur.
+
+    Raises:
+        TypeError: the groups are not text, integers or dates.
+        ValueError: a group is missing.
+    """
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind not in "iubU" or column.ndim != 1:
+            raise _wrong(file, name, f"{column.dtype} {column.shape}")
+        distinct, numbers = np.unique(column, return_inverse=True)
+        values = distinct.astype(int).tolist() if column.dtype.kind == "b" else distinct.tolist()
+    elif isinstance(column, list):
+        for row, value in enumerate(column):
+            if value is None:
+                raise _missing(file, name, rows[row])
+            if not isinstance(value, str | int):
+                raise _wrong(file, name, f"{short(value)} in row {rows[row]}")
+        seen: dict[str, int] = {}
+        texts = [str(int(x)) if isinstance(x, bool) else str(x) for x in column]
+        numbers = np.array([seen.setdefault(x, len(seen)) for x in texts], np.int64)
+        values = list(seen)
+    else:
+        values, numbers = _of_arrow(file, name, rows, column)
+    # a part has its own labels: the same name may have another number in the next
+    return Kind(torch.from_numpy(numbers.astype(np.int64)), GroupLabels(list(map(str, values))))
+
+
+def _of_arrow(file: str, name: str, rows: Sequence[int], column: Any) -> tuple[list[Any], Any]:
+    """Return distinct groups, and the number of each row's."""
+    import pyarrow as pa
+
+    column = plain(column)
+    kind, types = column.type, pa.types
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        raise _missing(file, name, rows[row])
+    if types.is_temporal(kind):
+        column = column.cast(pa.string())
+    elif types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not types.is_integer(kind) and not is_text(kind):
+        raise _wrong(file, name, str(kind))
+    found = column.dictionary_encode()
+    return found.dictionary.to_pylist(), found.indices.to_numpy(zero_copy_only=False)
+
+
+def _missing(file: str, name: str, row: int) -> ValueError:
+    return ValueError(
+        f"row {row} of {file} must hold a group in `{name}`, got none; fill the value."
+    )
+
+
+def _wrong(file: str, name: str, what: str) -> TypeError:
+    return TypeError(
+        f"`{name}` in {file} must hold groups, integers or text, got {what}; convert them to text."
+    )
+
+
+def read_mask(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
+    """Read true and false, or 1 and 0, bool `[N]`.
+
+    Raises:
+        ValueError: a value is neither.
+    """
+    if isinstance(column, np.ndarray) and column.dtype == bool:
+        return torch.tensor(column)
+    mask = []
+    for row, cell in enumerate(column if isinstance(column, list) else column.tolist()):
+        value = _TRUE.get(str(cell).strip().lower())
+        if value is None:
+            raise ValueError(
+                f"row {rows[row]} of {file} must hold true, false, 1 or 0 in `{name}`, got "
+                f"{short(cell)}."
+            )
+        mask.append(value)
+    return torch.tensor(mask, dtype=torch.bool)

@@ -1,0 +1,185 @@
+"""Rows that are no table in a file: Arrow streams of other libraries, and arrays of NumPy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nextloc_metrics.arguments.messages import clip, describe, short
+from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.parts import Part, check_columns
+
+
+def is_pandas(table: Any) -> bool:
+    """Return whether a table is a `pandas.DataFrame`, without importing pandas."""
+    return type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns")
+
+
+class Stream:
+    """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
+
+    Args:
+        table: the table; a `pyarrow.RecordBatchReader` is read once.
+        columns: the columns that will be read.
+        untyped: whether text such as `7` may be a number.
+    """
+
+    def __init__(self, table: Any, columns: Sequence[str], untyped: bool = False) -> None:
+        self.files = [type(table).__name__]
+        if is_pandas(table):  # its export would convert all columns in every pass
+            check_columns(self.files[0], list(table.columns), columns)
+            table = self._explained(need_arrow().Table.from_pandas, table[columns])
+        self.untyped = self.loose = untyped
+        self.once = isinstance(table, need_arrow().RecordBatchReader)
+        shape = getattr(table, "shape", None)
+        self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
+        self._table = table
+        self._rest = self._all() if self.once else None
+
+    def _all(self) -> Iterator[Any]:
+        """Yield batches of all columns, after an empty one that has the types."""
+        reader = self._explained(need_arrow().RecordBatchReader.from_stream, self._table)
+        yield reader.schema.empty_table()
+        yield from reader
+
+    def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
+        """Convert a table, with an error that names it."""
+        try:
+            return make(table)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(
+                f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"
+            ) from error
+
+    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+        """Yield the rows in parts."""
+        start, name = 0, self.files[0]
+        batches = self._all() if self._rest is None else self._rest
+        for batch in batches:
+            if not start:
+                check_columns(name, batch.schema.names, columns)
+            yield Part(
+                name,
+                range(start, start + batch.num_rows),
+                {x: batch.column(batch.schema.get_field_index(x)) for x in columns},
+            )
+            start += batch.num_rows
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Put parts that were read in front of those that follow; they have all columns."""
+        if self._rest is not None:
+            pa = need_arrow()
+            batches = [pa.RecordBatch.from_pydict(part.columns) for part in seen if part.rows]
+            self._rest = chain(batches, self._rest)
+
+
+class Arrays:
+    """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
+
+    Args:
+        file: the file of the predictions.
+        preds: the name of the predictions in a `.npz`.
+        target: the name of the targets in a `.npz`; else the file of the targets.
+        others: the names of groups, mask and exclude in a `.npz`.
+    """
+
+    untyped = loose = once = False
+
+    def __init__(self, file: str, preds: str, target: str, others: Sequence[str]) -> None:
+        self.files = [file]
+        if Path(file).suffix == ".npy":
+            if not target.endswith(".npy") or others:
+                raise ValueError(
+                    f"`target` must name the .npy file of the relevant ids for {file}, without "
+                    f"groups, got {short(target)}; store several arrays in a .npz."
+                )
+            found = {preds: np.load(file, mmap_mode="r", allow_pickle=False)}
+            found[target] = np.load(target, allow_pickle=False)
+        else:
+            found = _read_npz(file, [preds, target, *others])
+        answers = found[preds]
+        if answers.ndim == 1 and answers.dtype.kind in "iu":
+            found[preds] = answers = answers[:, None]
+        self._check(clip(file), answers, found[target], {x: found[x] for x in others})
+        self.arrays = found
+        self.num_rows: int | None = len(answers)
+
+    def _check(self, name: str, answers: Any, relevant: Any, others: dict[str, Any]) -> None:
+        if answers.ndim != 2 or answers.dtype.kind not in "iuf":
+            raise ValueError(
+                f"the predictions in {name} must be scores [N, C] or lists of ids [N, K], got "
+                f"{describe(answers)}."
+            )
+        is_ids = relevant.ndim in (1, 2) and relevant.dtype.kind in "iu"
+        if not is_ids or len(relevant) != len(answers):
+            raise ValueError(
+                f"the targets of {name} must be ids [N] or [N, M], one row for each of the "
+                f"{len(answers)} predictions, got {relevant.dtype} {relevant.shape}."
+            )
+        for other, values in others.items():
+            if values.shape[:1] != answers.shape[:1]:
+                raise ValueError(
+                    f"`{other}` in {name} must have one value for each of the {len(answers)} "
+                    f"predictions, got {describe(values)}."
+                )
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Do nothing: arrays are read again."""
+
+    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+        """Yield all rows; a memory-mapped array is read as far as it is used."""
+        yield Part(
+            self.files[0], range(self.num_rows or 0), {name: self.arrays[name] for name in columns}
+        )
+
+
+def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
+    """Read arrays; one that cannot be as large as it says is refused before memory is taken."""
+    most = _memory()
+    with np.load(file, allow_pickle=False) as packed:
+        check_columns(file, packed.files, names)
+        total = 0
+        for name in dict.fromkeys(names):
+            member = f"{name}.npy" if f"{name}.npy" in packed.zip.namelist() else name
+            with packed.zip.open(member) as opened:
+                size = _declared(opened)
+            held = packed.zip.getinfo(member).file_size
+            total += size
+            if size > held or total > most:
+                raise ValueError(
+                    f"the arrays of {file} must fit into the memory of {_gigabytes(most)} and "
+                    f"be as large as they say, got {name!r} with {_gigabytes(size)} in a member "
+                    f"of {_gigabytes(held)}; store scores as .npy, which is read in parts."
+                )
+        return {name: packed[name] for name in dict.fromkeys(names)}
+
+
+def _declared(opened: Any) -> int:
+    """Return the number of bytes that the header of an array declares; 0 for Python objects."""
+    version = np.lib.format.read_magic(opened)
+    read = (
+        np.lib.format.read_array_header_1_0 if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )  # fmt: skip
+    shape, _, dtype = read(opened)
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    return 0 if dtype.hasobject else size
+
+
+def _memory() -> int:
+    """Return the bytes of memory of the machine, or a number beyond all where it is not known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 62
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB"

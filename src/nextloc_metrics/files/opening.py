@@ -1,0 +1,131 @@
+"""Which files there are, and their bytes, unpacked."""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import lzma
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from nextloc_metrics.arguments.messages import clip, short
+
+RUNS = (".run", ".trec")
+TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+ARROW = (".arrow", ".feather", ".ipc", ".arrows")
+_NUMPY = (".npy", ".npz")
+KINDS = (*_NUMPY, *TEXT, ".parquet", *ARROW, *RUNS)
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
+
+
+def need_arrow() -> Any:
+    """Return the module `pyarrow`.
+
+    Raises:
+        ImportError: it is not installed; the message names the extra that has it.
+    """
+    try:
+        import pyarrow
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "Tables and files need pyarrow: pip install 'nextloc-metrics[cli]'."
+        ) from error
+    return pyarrow
+
+
+def suffix_of(file: str | Path) -> str:
+    """Return the suffix of a file, without the suffix of a compression."""
+    path = Path(file)
+    return (Path(path.stem) if path.suffix in _PACKED else path).suffix
+
+
+def find_files(source: Any) -> list[str]:
+    """List the files of a path, a folder, a pattern, an address such as s3://, or several of them.
+
+    Files of a folder are in the order of their names; names that begin with `_` or `.` are not
+    read.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: the files are of several kinds, or of a kind that cannot be read.
+    """
+    several = source if isinstance(source, list | tuple) else [source]
+    files = [file for one in several for file in _files_of(os.fspath(one))]
+    if not files:
+        raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
+    kinds = {suffix_of(file) for file in files}
+    if len(kinds) > 1 or not kinds <= {*KINDS}:
+        raise ValueError(
+            f"`path` must be files of one kind, {', '.join(KINDS)}, got {short(sorted(kinds))}."
+        )
+    return files
+
+
+def _files_of(path: str) -> list[str]:
+    is_pattern = any(c in path for c in "*?[")
+    if "://" in path:
+        system, inside = _file_system(path)
+        if is_pattern:
+            found = system.glob(inside)
+        else:
+            found = [inside] if system.isfile(inside) else []
+            if system.isdir(inside):
+                found = [x for x in system.find(inside) if _is_data(x[len(inside) :])]
+        names = sorted(map(str, found))
+        head = path.partition("://")[0]
+        return [name if "://" in name else f"{head}://{name}" for name in names]
+    given = Path(path)
+    if given.is_dir():
+        inner = [x for x in given.rglob("*") if x.is_file()]
+        return [str(x) for x in sorted(inner) if _is_data(str(x.relative_to(given)))]
+    if given.exists():
+        return [path]
+    return sorted(filter(os.path.isfile, glob.glob(path, recursive=True))) if is_pattern else []
+
+
+def _is_data(name: str) -> bool:
+    """Return whether a file of a folder holds rows: engines write `_SUCCESS` and `.crc` too."""
+    return suffix_of(name) in KINDS and not any(x[:1] in ("_", ".") for x in Path(name).parts)
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of an address and the path in it."""
+    try:
+        from fsspec.core import url_to_fs
+        from fsspec.implementations.arrow import ArrowFSWrapper
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"Addresses such as {clip(url)} need fsspec: pip install fsspec."
+        ) from error
+    try:
+        system, path = url_to_fs(url)
+    except ImportError:  # fsspec knows the protocol, but its package is missing
+        from pyarrow.fs import FileSystem
+
+        inner, path = FileSystem.from_uri(url)
+        return ArrowFSWrapper(inner), path
+    return system, str(path)
+
+
+@contextmanager
+def open_bytes(file: str) -> Iterator[Any]:
+    """Open the bytes of a file, unpacked."""
+    with ExitStack() as opened:
+        if "://" in file:
+            system, path = _file_system(file)
+            raw = opened.enter_context(system.open(path, "rb"))
+        else:
+            raw = opened.enter_context(open(file, "rb"))
+        packed = Path(file).suffix
+        if packed in (".zst", ".lz4"):
+            kind = "zstd" if packed == ".zst" else "lz4"
+            yield opened.enter_context(need_arrow().CompressedInputStream(raw, kind))
+        elif packed in _OPENERS:
+            yield opened.enter_context(_OPENERS[packed](raw))
+        else:
+            yield raw

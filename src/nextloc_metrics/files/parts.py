@@ -1,0 +1,108 @@
+"""Parts of tables: some rows of some columns.
+
+A column is an Arrow array, a NumPy array, or (from JSON that Arrow cannot read exactly) a list of
+Python values.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from nextloc_metrics.arguments.messages import clip, short
+from nextloc_metrics.files.opening import need_arrow
+
+
+class Part(NamedTuple):
+    """Some rows of one file.
+
+    Attributes:
+        file: the name of the file.
+        rows: the number of each row in the file, from 0.
+        columns: the values of the columns that were asked for.
+        broken: the numbers of lines that are no record, which have neither target nor groups.
+    """
+
+    file: str
+    rows: Sequence[int]
+    columns: dict[str, Any]
+    broken: Sequence[int] = ()
+
+
+class Source(Protocol):
+    """Parts of the named columns, from the first row to the last.
+
+    Attributes:
+        files: the names of the files.
+        num_rows: the number of rows, if that is known without reading them.
+        untyped: whether all values are text, so that `7` may be a number.
+        loose: whether 1 may be the score 1.0, as in text and JSON.
+        once: whether the rows can be read only once.
+    """
+
+    files: list[str]
+    num_rows: int | None
+    untyped: bool
+    loose: bool
+    once: bool
+
+    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+        """Yield the rows in parts.
+
+        Raises:
+            ValueError: a column is missing or occurs twice, or a file is not readable.
+        """
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Yield parts again that were read already, if the rows can be read only once."""
+
+
+def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
+    """Raise if a column is missing, with the names that are similar, or occurs twice."""
+    missing = [name for name in need if name not in have]
+    if missing:
+        like = [near for x in missing for near in difflib.get_close_matches(x, have, 1, 0.5)]
+        hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
+        raise ValueError(
+            f"{clip(file)} must have the columns {short(missing)}, got {short(list(have))}{hint}"
+        )
+    twice = [name for name, number in Counter(have).items() if number > 1 and name in need]
+    if twice:
+        raise ValueError(
+            f"{clip(file)} must have every column once, got {short(twice[0])} "
+            f"{have.count(twice[0])} times; rename or drop one of them."
+        )
+
+
+class ExplainedError(ValueError):
+    """An error whose message names the file."""
+
+
+@dataclass
+class Wanted:
+    """The columns that are read of one file."""
+
+    file: str
+    columns: Sequence[str]
+    folders: dict[str, str]
+    may_lose: bool
+
+    def of(self, have: Sequence[str]) -> list[str]:
+        """Return the columns to read from the file, all of them in `have`."""
+        inside = [x for x in dict.fromkeys(self.columns) if x in have or x not in self.folders]
+        try:
+            check_columns(self.file, list(have), inside)
+        except ValueError as error:
+            raise ExplainedError(str(error)) from None
+        return inside
+
+    def complete(self, part: Part) -> Part:
+        """Add the columns that are the names of folders."""
+        for name in self.columns:
+            if name not in part.columns:
+                value = need_arrow().scalar(self.folders[name])
+                part.columns[name] = need_arrow().repeat(value, len(part.rows))
+        return part

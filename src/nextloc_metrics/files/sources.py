@@ -1,0 +1,160 @@
+"""Tables in files: Parquet, CSV, Arrow IPC and JSON, read in parts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.files.json_lines import read_json
+from nextloc_metrics.files.opening import ARROW, TEXT, need_arrow, open_bytes, suffix_of
+from nextloc_metrics.files.parts import ExplainedError, Part, Wanted
+
+# Bytes of CSV per part, and values of the widest column per part of a Parquet file.
+_BLOCK = 1 << 24
+_VALUES = 1 << 21
+
+
+@dataclass(eq=False)
+class Files:
+    """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
+
+    Attributes:
+        files: paths or addresses.
+        may_lose: whether a line of JSON that is no record is counted; else it is an error.
+    """
+
+    files: list[str]
+    may_lose: bool = False
+    num_rows: int | None = field(init=False, default=None)
+    once = False
+
+    def __post_init__(self) -> None:
+        need_arrow()
+        self._kind = suffix_of(self.files[0])
+        self.untyped = self._kind in (".csv", ".tsv")
+        self.loose = self._kind in TEXT
+        if self._kind == ".parquet":
+            self.num_rows = sum(map(_count_parquet, self.files))
+
+    def push_back(self, seen: Sequence[Part]) -> None:
+        """Do nothing: files are read again."""
+
+    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+        """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
+        readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": _read_csv, ".tsv": _read_csv}
+        read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
+        for file in self.files:
+            pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
+            folders = {key: unquote(value) for key, equals, value in pieces if equals}
+            inside = Wanted(file, columns, folders, self.may_lose)
+            try:
+                yield from map(inside.complete, read(file, inside))
+            except ExplainedError as error:
+                raise ValueError(str(error)) from error.__cause__
+            except (OSError, UnicodeError, ValueError, EOFError, lzma.LZMAError) as error:
+                if isinstance(error, FileNotFoundError):
+                    raise
+                raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
+
+
+def _of_batch(file: str, batch: Any, names: Sequence[str], start: int) -> Part:
+    return Part(
+        file,
+        range(start, start + batch.num_rows),
+        {name: batch.column(batch.schema.get_field_index(name)) for name in names},
+    )
+
+
+def _count_parquet(file: str) -> int:
+    from pyarrow.parquet import read_metadata
+
+    try:
+        with open_bytes(file) as opened:
+            return int(read_metadata(opened).num_rows)
+    except ValueError as error:
+        raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
+
+
+def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
+    """Read row groups in batches, so that wide rows of scores do not fill the memory."""
+    from pyarrow.parquet import ParquetFile
+
+    with open_bytes(file) as opened:
+        table = ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
+        names = wanted.of(table.schema_arrow.names)
+        number, start = max(1, table.metadata.num_rows), 0
+        values = [1]
+        for group in range(table.metadata.num_row_groups):
+            of_group = table.metadata.row_group(group)
+            cells = (of_group.column(i) for i in range(of_group.num_columns))
+            values += [x.num_values for x in cells if x.path_in_schema.split(".")[0] in names]
+        width = max(1, max(values) * max(1, table.metadata.num_row_groups) // number)
+        step = max(1, min(1 << 17, _VALUES // width))
+        for batch in table.iter_batches(batch_size=step, columns=names):
+            yield _of_batch(file, batch, names, start)
+            start += batch.num_rows
+
+
+def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
+    """Read an Arrow file, or an Arrow stream in a file."""
+    pa = need_arrow()
+    with open_bytes(file) as opened:
+        is_file = opened.read(6) == b"ARROW1"
+        opened.seek(0)
+        table = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
+        names, start = wanted.of(table.schema.names), 0
+        batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
+        for batch in batches:
+            yield _of_batch(file, batch, names, start)
+            start += batch.num_rows
+
+
+def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
+    """Read the cells of a CSV file as text; a row with another number of cells is an error."""
+    from pyarrow import csv as arrow_csv
+
+    delimiter = "\t" if suffix_of(file) == ".tsv" else ","
+    with open_bytes(file) as opened:
+        lines = io.TextIOWrapper(opened, "utf-8-sig", newline="")
+        header = next((x for x in csv.reader(lines, delimiter=delimiter) if x), None)
+    if header is None:
+        return
+    names = wanted.of(header)
+    wrong: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        wrong.append(row)
+        return "error"
+
+    text = need_arrow().string()
+    start = 0
+    with open_bytes(file) as opened:
+        try:
+            for batch in arrow_csv.open_csv(
+                opened,
+                read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=dict.fromkeys(names, text), include_columns=names
+                ),
+            ):
+                yield _of_batch(file, batch, names, start)
+                start += batch.num_rows
+        except ValueError as error:
+            if not wrong:
+                raise
+            row = wrong[0]
+            raise ExplainedError(
+                f"row {row.number - 2} of {file} must have {row.expected_columns} cells as the "
+                f"header, got {row.actual_columns}: {short(row.text)}; quote a cell that holds "
+                f"{'a tab' if delimiter != ',' else 'a comma'}."
+            ) from error

@@ -1,0 +1,477 @@
+"""Rows of predictions from files, frames and streams, in chunks, so that memory stays small."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.rows import Kind
+from nextloc_metrics.files.columns import read_group, read_mask
+from nextloc_metrics.files.ids import (
+    Cells,
+    OnError,
+    Reading,
+    WrongTypeError,
+    are_words,
+    broken,
+    is_list,
+    is_text,
+    read_cells,
+    split,
+)
+from nextloc_metrics.files.memory import Arrays, Stream, is_pandas
+from nextloc_metrics.files.numbers import Numbers, Survey
+from nextloc_metrics.files.opening import RUNS, find_files, suffix_of
+from nextloc_metrics.files.parts import Part, Source
+from nextloc_metrics.files.sources import Files
+
+# Values of predictions per chunk.
+_VALUES = 1 << 21
+
+
+class Names(NamedTuple):
+    """The columns that are read; `others` are in the pieces as they are."""
+
+    preds: str
+    target: str
+    groups: tuple[str, ...] = ()
+    mask: str | None = None
+    exclude: str | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> list[str]:
+        """Every column once."""
+        named = [self.preds, self.target, *self.groups, self.mask, self.exclude, *self.others]
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+
+class TableRows:
+    """Rows of a table, read in chunks; see `open_rows`.
+
+    Attributes:
+        files: the names of the files.
+        num_rows: the number of rows, if it is known.
+        num_candidates: the number of scores per row; None for lists of ids.
+        num_locations: for lists, the number of ids: one more than the largest target, or the size
+            of the vocabulary; None for scores and for a stream that is read only once.
+        has_several: whether a row may have several relevant locations.
+        vocabulary: the id of each number, if ids are text or sparse.
+        missed: the number of unreadable answers of the chunks so far.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        names: Names,
+        padding: Sequence[int],
+        vocabulary: Sequence[str | int] | None,
+        separator: str | None,
+        on_error: OnError,
+    ) -> None:
+        self.source, self.names, self.on_error = source, names, on_error
+        self.num_rows, self.missed = source.num_rows, 0
+        first = self._peek()
+        answers, relevant = first.columns[names.preds], first.columns[names.target]
+        is_loose = source.untyped or vocabulary is not None
+        self.num_candidates = _num_scores(answers, separator)
+        kind: Any = "integers"
+        if vocabulary is not None:
+            kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
+        elif not source.untyped:
+            kind = _kind_of(relevant)
+        may_be_list = source.untyped or _is_text_column(answers)
+        self._relevant = Reading(kind, is_loose, separator, may_be_list)
+        survey = self._survey(padding, vocabulary is None, relevant)
+        kind = self._relevant.kind
+        self.has_several = survey.has_several
+        if vocabulary is None and self.num_candidates is None:
+            vocabulary = survey.vocabulary
+        if vocabulary is None and kind == "text":
+            raise ValueError(
+                "`vocabulary` must list the ids of text if predictions are scores or the rows can "
+                "be read only once, got None; for a stream, pass a table instead."
+            )
+        self._numbers = Numbers(kind, vocabulary, padding)
+        self._answers = Reading(kind, is_loose, separator)
+        if self.num_candidates is not None:
+            self._answers = Reading("scores", is_loose=source.loose)
+        self.vocabulary = None if vocabulary is None else tuple(vocabulary)
+        self.num_locations = None
+        if self.num_candidates is None:
+            self.num_locations = survey.size if vocabulary is None else max(1, len(vocabulary))
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files."""
+        return self.source.files
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The names of the kinds of groups."""
+        return self.names.groups
+
+    @property
+    def others(self) -> tuple[str | int, ...]:
+        """The ids of answers that are not in the vocabulary, in the order of their numbers."""
+        return tuple(self._numbers.others)
+
+    def of_files(self, files: Sequence[str]) -> TableRows:
+        """Return the rows of some of the files, with the same numbers of ids."""
+        rows, source = copy.copy(self), copy.copy(self.source)
+        source.files, source.num_rows = list(files), None
+        rows.source, rows.num_rows, rows.missed = source, None, 0
+        return rows
+
+    def _peek(self) -> Part:
+        """Return the first part with rows, or one without."""
+        seen: list[Part] = []
+        for part in self.source.parts(self.names.all):
+            seen.append(part)
+            if len(part.rows):
+                break
+        self.source.push_back(seen)
+        return seen[-1] if seen else Part("", (), {name: [] for name in self.names.all})
+
+    def _survey(self, padding: Sequence[int], must_number: bool, relevant: Any) -> Survey:
+        """Read the targets once: their number, their kind, and the vocabulary they make."""
+        is_typed = not isinstance(relevant, list) and not _is_text_column(relevant)
+        if self.source.once or (self.num_candidates and is_typed and not _is_lists(relevant)):
+            return Survey.unknown(_is_lists(relevant))
+        survey = Survey(self._relevant.kind, padding, must_number)
+        for part in self.source.parts([self.names.target]):
+            column = part.columns[self.names.target]
+            cells = self._read(part.file, self.names.target, column, self._relevant)
+            is_number = self.source.untyped and self._relevant.kind == "integers"
+            if is_number and must_number and are_words(column, cells.bad, self._relevant):
+                self._relevant = self._relevant._replace(kind="text")
+                return self._survey(padding, must_number, relevant)
+            survey.add(cells)
+        self.num_rows = survey.num_rows
+        if isinstance(relevant, np.ndarray):
+            survey.has_several = relevant.ndim == 2
+        return survey
+
+    def chunks(self) -> Iterator[Batch]:
+        """Yield the rows in chunks; one without rows, and a warning, if there are none.
+
+        Raises:
+            ValueError: a row is not readable; the message names file, row and value.
+        """
+        return (batch for batch, _ in self.pieces())
+
+    def pieces(self) -> Iterator[tuple[Batch, Part]]:
+        """Yield chunks, each with the columns it was made of."""
+        self.missed, number = 0, 0
+        for part in self.source.parts(self.names.all):
+            if part.broken:
+                self.missed += len(part.broken)
+                warnings.warn(
+                    f"{len(part.broken)} lines of {part.file} are no JSON objects and count as "
+                    "broken answers; they have no target and are not in the values. The first is "
+                    f"row {part.broken[0]}.",
+                    stacklevel=3,
+                )
+            number += len(part.rows)
+            width = _width(part.columns[self.names.preds])
+            step = max(1, _VALUES // max(1, width))
+            for start in range(0, len(part.rows), step):
+                of = slice(start, start + step)
+                columns = {name: x[of] for name, x in part.columns.items()}
+                piece = Part(part.file, part.rows[of], columns)
+                yield self._batch(piece), piece
+        if not number:
+            warnings.warn(
+                f"{', '.join(self.files[:3])} should hold rows, got none; all values are NaN.",
+                stacklevel=3,
+            )
+            yield self._empty(), Part("", (), {name: [] for name in self.names.all})
+
+    def _empty(self) -> Batch:
+        preds = torch.zeros(0, 1, dtype=torch.int64)
+        if self.num_candidates is not None:
+            preds = torch.zeros(0, self.num_candidates)
+        target = torch.zeros((0, 1) if self.has_several else 0, dtype=torch.int64)
+        labels = {name: read_group("", name, (), []) for name in self.groups}
+        return Batch(preds, target, None, labels)
+
+    def _batch(self, piece: Part) -> Batch:
+        """Read some rows."""
+        file, rows, columns = piece.file, piece.rows, piece.columns
+        target, are_lists = self._targets(piece)
+        column = columns[self.names.preds]
+        cells = self._read(file, self.names.preds, column, self._answers)
+        if self.num_candidates is None:
+            numbers, wrong = self._numbers.answers(cells.values)
+            found = Cells(numbers, cells.lengths, cells.bad, cells.lists).without(wrong)
+            self._check_swapped(piece, found, are_lists)
+            self._count(piece, found.bad)
+            preds = _pad(found)
+        else:
+            preds = self._scores(piece, cells)
+        groups: dict[str, Kind] = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
+        mask, exclude = self.names.mask, self.names.exclude
+        return Batch(
+            preds,
+            target,
+            None if mask is None else read_mask(file, mask, rows, columns[mask]),
+            groups,
+            None if exclude is None else self._exclude(piece, exclude),
+        )
+
+    def _read(self, file: str, name: str, column: Any, how: Reading) -> Cells:
+        try:
+            return read_cells(column, how)
+        except WrongTypeError as error:
+            if self.source.loose and not isinstance(column, list):
+                return read_cells(column.to_pylist(), how)  # JSON has no types: see which row
+            raise ValueError(f"`{name}` in {file} must hold {error}.") from None
+
+    def _targets(self, piece: Part) -> tuple[Tensor, Any]:
+        """Return the numbers of relevant ids, and which cells are lists."""
+        column, how = piece.columns[self.names.target], self._relevant
+        cells = self._read(piece.file, self.names.target, column, how)
+        numbers, wrong = self._numbers.targets(cells.values)
+        found = Cells(numbers, cells.lengths, cells.bad, cells.lists).without(wrong)
+        bad = found.bad | (~found.lists & (found.lengths == 0))
+        if not self.has_several:
+            bad |= found.lengths != 1
+        if bad.any():
+            row = int(np.flatnonzero(bad)[0])
+            raise broken(piece.file, piece.rows[row], _cell(column, row), how)
+        if self.has_several:
+            return _pad(found), found.lists
+        row = int(np.argmin(numbers)) if len(numbers) else 0
+        if len(numbers) and numbers[row] < 0:
+            # one target per query: padding would turn them into lists, which have other metrics
+            raise ValueError(
+                f"row {piece.rows[row]} of {piece.file} must hold a target, got "
+                f"{short(_cell(column, row))}; leave the row out, or write all targets as lists, "
+                "such as [3], if a query can have several or none."
+            )
+        return as_tensor("target", numbers), found.lists
+
+    def _check_swapped(self, piece: Part, answers: Cells, are_lists: Any) -> None:
+        """Raise if the targets are lists and the predictions single ids."""
+        read = ~answers.bad
+        if read.any() and are_lists.any() and not answers.lists[read].any():
+            row = int(np.flatnonzero(are_lists)[0])
+            preds, target = self.names.preds, self.names.target
+            shown = (short(_cell(piece.columns[name], row)) for name in (preds, target))
+            raise ValueError(
+                f"`{preds}` must be the column of lists and `{target}` that of relevant ids, which "
+                f"look swapped: row {piece.rows[row]} of {piece.file} has the prediction "
+                f"{next(shown)} and the target {next(shown)}; name the columns, or write single "
+                "answers as lists, such as [3]."
+            )
+
+    def _count(self, piece: Part, bad: Any) -> None:
+        """Count unreadable answers, or raise for the first."""
+        if not bad.any():
+            return
+        if self.on_error == "raise":
+            row = int(np.flatnonzero(bad)[0])
+            cell = _cell(piece.columns[self.names.preds], row)
+            raise broken(piece.file, piece.rows[row], cell, self._answers)
+        self.missed += int(bad.sum())
+
+    def _scores(self, piece: Part, cells: Cells) -> Tensor:
+        """Return scores `[N, C]`; an unreadable row is NaN, the lowest of all scores."""
+        width = self.num_candidates or 0
+        bad = cells.bad | (cells.lengths != width)
+        self._count(piece, bad)
+        if not bad.any():
+            return as_tensor("preds", cells.values.reshape(-1, width))
+        scores = np.full((len(bad), width), np.nan, cells.values.dtype)
+        scores[~bad] = cells.values[~bad[cells.rows]].reshape(-1, width)
+        return as_tensor("preds", scores)
+
+    def _exclude(self, piece: Part, name: str) -> Tensor:
+        """Return lists of excluded ids, or a bool for each candidate."""
+        column = piece.columns[name]
+        if isinstance(column, np.ndarray) and column.dtype == bool:
+            return as_tensor(name, column)
+        how = self._relevant._replace(may_be_list=True)
+        cells = self._read(piece.file, name, column, how)
+        numbers, wrong = self._numbers.answers(cells.values)
+        found = Cells(numbers, cells.lengths, cells.bad).without(wrong)
+        if found.bad.any():
+            row = int(np.flatnonzero(found.bad)[0])
+            raise broken(piece.file, piece.rows[row], _cell(column, row), how)
+        return _pad(found)
+
+
+def open_rows(
+    source: Any,
+    *,
+    preds: str = "preds",
+    target: str = "target",
+    groups: Sequence[str] = (),
+    mask: str | None = None,
+    exclude: str | None = None,
+    padding: int | Sequence[int] = -1,
+    vocabulary: Sequence[str | int] | None = None,
+    separator: str | None = None,
+    on_error: OnError = "raise",
+) -> TableRows:
+    r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
+
+    Integers are read as integers of 64 bits and text as text, byte for byte. A cell of text that
+    begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV, targets
+    that are all integers make ids integers; otherwise all ids are text.
+
+    Text ids, and integers that are far larger than their number, are numbered: by `vocabulary`, or
+    by the targets in rising order, which takes one pass over the targets. An answer that is not
+    among them gets a number from `num_locations` on, and is a miss.
+
+    Args:
+        source: a path, a folder, a pattern, an address such as `s3://...` (with fsspec), or a list
+            of them: Parquet, CSV, Arrow IPC or JSON lines, also compressed, or one `.npz` or
+            `.npy`; or a table of polars, pandas, DuckDB or Arrow, or an Arrow stream.
+        preds: the column of lists of ids, best first, or of scores.
+        target: the column of relevant ids; for `.npy`, the file of them.
+        groups: the columns of groups.
+        mask: the column of true and false; false leaves a query out.
+        exclude: the column of lists of ids that are not ranked.
+        padding: negative numbers that pad lists, in addition to -1.
+        vocabulary: the id of each number.
+        separator: what separates the ids of a cell of text without brackets.
+        on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ImportError: pyarrow is not installed.
+        ValueError: a column is missing, occurs twice or has another type, or a row is not readable.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> lines = ["preds,target", "\"['Zoo', 'Bar']\",Bar", "['Bar'],Cafe (north)"]
+        >>> _ = path.write_text("\n".join(lines))
+        >>> rows = open_rows(path)
+        >>> rows.vocabulary, rows.num_locations
+        (('Bar', 'Cafe (north)'), 2)
+        >>> [(batch.preds.tolist(), batch.target.tolist()) for batch in rows.chunks()]
+        [([[2, 0], [0, -1]], [0, 1])]
+    """
+    check_choice("on_error", on_error, OnError)
+    if isinstance(groups, str):
+        raise TypeError(
+            f"`groups` must be a list of columns, got {short(groups)}; use [{groups!r}]."
+        )
+    pads = (padding,) if isinstance(padding, int) else tuple(padding)
+    names = Names(preds, target, tuple(dict.fromkeys(groups)), mask, exclude)
+    rows = source_of(source, names, on_error)
+    return TableRows(rows, names, pads, vocabulary, separator, on_error)
+
+
+def source_of(source: Any, names: Names, on_error: OnError) -> Source:
+    """Return the source of rows that an argument is."""
+    if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
+        return Stream(source, names.all)
+    if not isinstance(source, str | os.PathLike | list | tuple):
+        raise TypeError(
+            "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
+            f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."
+        )
+    files = find_files(source)
+    kind = suffix_of(files[0])
+    if kind in (".npy", ".npz"):
+        if len(files) > 1:
+            raise ValueError(f"`path` must be one NumPy file, got {short(files)}.")
+        others = [x for x in names.all if x not in (names.preds, names.target)]
+        return Arrays(files[0], names.preds, names.target, others)
+    if kind in RUNS:
+        raise ValueError(f"`path` must be a table, got {files[0]}; use `report.read` for runs.")
+    return Files(files, on_error == "miss")
+
+
+def _cell(column: Any, row: int) -> Any:
+    """Return a cell as a Python value."""
+    cell = column[row]
+    if hasattr(cell, "as_py"):
+        return cell.as_py()
+    return cell.tolist() if isinstance(cell, np.ndarray) else cell
+
+
+def _pad(cells: Cells) -> Tensor:
+    """Return lists of ids, padded with -1 to the longest."""
+    lengths = cells.lengths
+    width = max(1, int(lengths.max(initial=0)))
+    if (lengths == width).all():
+        return as_tensor("preds", cells.values.reshape(-1, width))
+    padded = np.full((len(lengths), width), -1, np.int64)
+    padded[np.arange(width) < lengths[:, None]] = cells.values
+    return torch.from_numpy(padded)
+
+
+def _width(column: Any) -> int:
+    """Return about how many values a cell has."""
+    if isinstance(column, np.ndarray):
+        return int(column.shape[1]) if column.ndim == 2 else 1
+    if isinstance(column, list):
+        return len(column[0]) if column and isinstance(column[0], list) else 1
+    if is_list(column.type):
+        return len(column.flatten()) // max(1, len(column))
+    return int(column.nbytes) // (8 * max(1, len(column))) if _is_text_column(column) else 1
+
+
+def _is_text_column(column: Any) -> bool:
+    if isinstance(column, list):
+        return any(isinstance(cell, str) for cell in column[:1000])
+    return hasattr(column, "type") and is_text(column.type)
+
+
+def _is_lists(column: Any) -> bool:
+    if isinstance(column, np.ndarray):
+        return column.ndim == 2
+    if isinstance(column, list):
+        return any(isinstance(cell, list) for cell in column[:1000])
+    return is_list(column.type)
+
+
+def _kind_of(column: Any) -> str:
+    """Return whether targets of a typed column are text or integers."""
+    if isinstance(column, np.ndarray):
+        return "integers"
+    if isinstance(column, list):
+        tokens = (x for cell in column for x in (cell if isinstance(cell, list) else [cell]))
+        return "text" if isinstance(next(tokens, None), str) else "integers"
+    kind = column.type.value_type if hasattr(column.type, "value_type") else column.type
+    kind = kind.value_type if hasattr(kind, "value_type") else kind
+    return "text" if is_text(kind) else "integers"
+
+
+def _num_scores(column: Any, separator: str | None) -> int | None:
+    """Return the number of scores per row; None for ids."""
+    if isinstance(column, np.ndarray):
+        return int(column.shape[1]) if column.dtype.kind == "f" else None
+    if not isinstance(column, list):
+        if is_list(column.type):
+            from pyarrow import types
+
+            if not types.is_floating(column.type.value_type):
+                return None
+            widths = [len(x) for x in column[:1000].to_pylist() if x is not None]
+            return widths[0] if widths else None
+        if not is_text(column.type):
+            return None
+        column = column[:1000].to_pylist()
+    how = Reading("scores", separator=separator)
+    for cell in column[:1000]:
+        is_listed = isinstance(cell, list) or (isinstance(cell, str) and cell.lstrip()[:1] == "[")
+        tokens = split(cell, how) if is_listed else None
+        if tokens:
+            return len(tokens) if any(isinstance(x, float) for x in tokens) else None
+    return None
