@@ -79,7 +79,7 @@ def codes() -> str:
     for one in CODES:
         source = one.source
         link = f"[{source.repository}](https://github.com/{source.repository})"
-        orders = dict.fromkeys(NAMES[metric.order] for metric in one.metrics)
+        orders = dict.fromkeys(NAMES[metric.order][0] for metric in one.metrics)
         rows.append(
             [
                 f"`{one.name}`",

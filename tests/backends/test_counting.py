@@ -78,15 +78,14 @@ def test_all_paths_count_as_python_does(
         own = scores.gather(1, at)
         own[::2, 1:3] = torch.nan
         wanted = ~own.isnan()  # nothing is to be counted for the others
-        above, tied, best = counting.survey(scores, own, find_best=True)
+        above, tied, best = counting.survey(scores, own, top=1)
         more, same = counted_in_python(scores, own)
         assert torch.equal(above[wanted], torch.tensor(more).view(9, relevant)[wanted])
         assert torch.equal(tied[wanted], torch.tensor(same).view(9, relevant)[wanted])
         assert best is not None
         expected = [best_in_python(row) for row in scores.tolist()]
-        assert best[1].tolist() == expected
-        found = scores.gather(1, best[1][:, None])[:, 0]
-        assert torch.equal(best[0].nan_to_num(9e4), found.nan_to_num(9e4))
+        assert best.ids[:, 0].tolist() == expected
+        assert torch.equal(best.scores.nan_to_num(9e4), scores.gather(1, best.ids).nan_to_num(9e4))
 
 
 @pytest.mark.parametrize(

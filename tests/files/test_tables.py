@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import struct
 import warnings
 import zipfile
@@ -697,3 +698,46 @@ def test_warnings_do_not_hide() -> None:
         warnings.simplefilter("error")
         rows = open_rows(pa.table({"preds": [r"['a\d']"], "target": [r"a\d"]}))
         assert values(rows) == ([[r"a\d"]], [r"a\d"])
+
+
+def test_other_kinds_of_lists() -> None:
+    """Large lists, views, fixed sizes, and columns whose names hold dots."""
+    lists = [[3, 1], [2, 5]]
+    for kind in (
+        pa.large_list(pa.int32()), pa.list_view(pa.int64()), pa.list_(pa.uint16(), 2),
+        pa.list_(pa.dictionary(pa.int8(), pa.int64())),
+    ):  # fmt: skip
+        assert values(open_rows(pa.table({"preds": pa.array(lists, kind), "target": [3, 5]}))) == (
+            lists, [3, 5],
+        )  # fmt: skip
+    words = [["a", "b"], ["c"]]
+    for kind in (pa.large_list(pa.large_string()), pa.list_(pa.string_view())):
+        rows = pa.table({"preds": pa.array(words, kind), "target": ["a", "d"]})
+        assert values(open_rows(rows)) == (words, ["a", "d"])
+
+
+def test_names_of_columns_may_hold_dots(tmp_path: Path) -> None:
+    """A path in Parquet has dots too."""
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"a.b": [[3]], "a": [[4]], "b.c": [3]}), path)
+    assert values(open_rows(path, preds="a.b", target="b.c")) == ([[3]], [3])
+    assert values(open_rows(path, preds="a", target="b.c")) == ([[4]], [3])
+
+
+def test_rows_of_files_are_sent_to_other_processes(tmp_path: Path) -> None:
+    """With their vocabulary."""
+    path = table(tmp_path / "a.parquet", [["a", "x"], ["b"]], ["b", "a"])
+    rows = pickle.loads(pickle.dumps(open_rows(path)))
+    assert values(rows) == ([["a", "x"], ["b"]], ["b", "a"])
+
+
+def test_many_invented_answers_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a limit their numbers are hashes, equal for equal ids and never those of locations."""
+    monkeypatch.setattr("nextloc_metrics.files.numbers._KNOWN", 3)
+    names = [f"x{i}" for i in range(50)]
+    rows = open_rows(pa.table({"preds": [[*names, "a"], names], "target": ["a", "a"]}))
+    (batch,) = rows.chunks()
+    first, second = batch.preds.tolist()
+    assert (first[-1], first[:-1]) == (0, second[:-1])
+    assert (len({*first}), len(rows.others)) == (51, 3)
+    assert min(first[:-1]) >= rows.num_locations

@@ -28,9 +28,6 @@ Value = TypeVar("Value", float, Tensor)
 _CHUNK = 1 << 20
 
 
-# Chance ------------------------------------------------------------------------------------------
-
-
 @overload
 def chance(
     metrics: RecordMetric,
@@ -78,9 +75,8 @@ def chance(
         The value, or a dict of values under the keys of `compute`.
 
     Raises:
-        TypeError: a single metric has no chance level, or `exclude` holds no ids or bools.
-        ValueError: a number is not positive, there are more relevant locations than candidates,
-            `exclude` is out of range, or it is passed with an average over groups.
+        TypeError: a single metric has no chance level.
+        ValueError: `exclude` is passed with an average over groups.
 
     Example:
         >>> from nextloc_metrics import MRR, next_location_metrics
@@ -233,9 +229,6 @@ def skill(value: Any, chance: Any) -> Any:
         chance: the chance level, or for a dict the chance levels by name, as `chance` returns
             them. Names that only one dict has are left out.
 
-    Raises:
-        ValueError: two dicts have no name in common.
-
     Example:
         >>> skill(0.75, 0.5)
         0.5
@@ -253,9 +246,6 @@ def skill(value: Any, chance: Any) -> Any:
     return (value - chance) / (1 - chance) if chance != 1 else value * math.nan
 
 
-# Baseline ----------------------------------------------------------------------------------------
-
-
 def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     """Score every location by its visits in the training data, equally for all queries.
 
@@ -268,9 +258,6 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
 
     Returns:
         float64 `[num_queries, C]` (float32 on MPS). All rows are views of one row in memory.
-
-    Raises:
-        ValueError: `counts` is not one row of finite numbers of at least 0.
 
     Example:
         >>> from torch import tensor

@@ -63,7 +63,6 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
         runs: the value of a metric in every run, by the model's name.
 
     Raises:
-        ModuleNotFoundError: SciPy is not installed.
         ValueError: there is no model, a model has no run, or a value is NaN or infinite.
 
     Example:

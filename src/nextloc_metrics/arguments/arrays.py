@@ -31,11 +31,7 @@ _NUMBERS = "biufc"
 
 
 def _dense(name: str, tensor: Tensor) -> Tensor:
-    """Return a dense tensor unchanged, but floats of 8 bits, which have few operations, as float32.
-
-    Raises:
-        TypeError: the tensor is sparse or nested, or has less than 8 bits per number.
-    """
+    """Return a dense tensor unchanged; floats of 8 bits, which have few operations, as float32."""
     if tensor.layout != torch.strided or tensor.is_nested:
         dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
         raise TypeError(
@@ -55,22 +51,14 @@ def _dense(name: str, tensor: Tensor) -> Tensor:
 def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
     """Return a dense tensor unchanged, and convert other rows of numbers to a tensor.
 
-    Floats of 8 bits become float32.
-
     Args:
         name: the name of the argument, for messages.
-        value: a tensor; a NumPy array; a column or table of pandas, polars or Arrow; or nested
-            lists. Rows of ids may have different lengths, rows of scores may not.
+        value: an `Array`. Rows of ids may have different lengths, rows of scores may not.
         device: the device of a new tensor.
-
-    Raises:
-        TypeError: the values are not numbers, or a tensor is sparse.
-        ValueError: a value is missing, or rows of scores have different lengths.
     """
     if isinstance(value, Tensor):
         return _dense(name, value)
-    tensor = _of_array(name, value, _array(name, value))
-    return tensor if device is None else tensor.to(device)
+    return _of_array(name, value, _array(name, value), device)
 
 
 def as_tensor_or_text(
@@ -84,8 +72,7 @@ def as_tensor_or_text(
         return [str(one) for one in array.ravel()]
     if array.dtype.hasobject and array.size and any(isinstance(x, str) for x in array.flat):
         return _text(name, list(array.ravel()))
-    tensor = _of_array(name, value, array)
-    return tensor if device is None else tensor.to(device)
+    return _of_array(name, value, array, device)
 
 
 def _text(name: str, values: list[Any]) -> list[str]:
@@ -101,7 +88,7 @@ def _text(name: str, values: list[Any]) -> list[str]:
     return values
 
 
-def _of_array(name: str, value: Any, array: Any) -> Tensor:
+def _of_array(name: str, value: Any, array: Any, device: torch.device | None) -> Tensor:
     """Convert an array to a tensor, without a copy where possible."""
     if array.dtype.hasobject:
         array = _of_objects(name, value, array)
@@ -119,16 +106,8 @@ def _of_array(name: str, value: Any, array: Any) -> Tensor:
     with warnings.catch_warnings():
         # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(array)
-
-
-def read_batch(
-    preds: Array, target: Array, mask: Array | None, name: str = "preds"
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Convert arrays to tensors on the device of `preds`, an argument of the given name."""
-    preds = as_tensor(name, preds)
-    target = as_tensor("target", target, preds.device)
-    return preds, target, None if mask is None else as_tensor("mask", mask, preds.device)
+        tensor = torch.from_numpy(array)
+    return tensor if device is None else tensor.to(device)
 
 
 def _array(name: str, value: Any) -> Any:

@@ -17,9 +17,6 @@ class GroupLabels:
     Args:
         labels: distinct strings; the position of a name is the number of its group.
 
-    Raises:
-        ValueError: a name is not text, or occurs twice.
-
     Example:
         >>> labels = GroupLabels.from_values(["bob", "alice", "bob"])
         >>> labels, labels.number(["alice", "bob"])
@@ -38,11 +35,7 @@ class GroupLabels:
 
     @classmethod
     def from_values(cls, values: Array) -> GroupLabels:
-        """Make labels from the distinct values of a column of text, in alphabetical order.
-
-        Raises:
-            TypeError: the values are not text.
-        """
+        """Make labels from the distinct values of a column of text, in alphabetical order."""
         text = as_tensor_or_text("values", values)
         if isinstance(text, Tensor):
             raise TypeError(
@@ -59,12 +52,7 @@ class GroupLabels:
         return cls(sorted(distinct, key=lambda name: (int(name) if are_numbers else 0, name)))
 
     def number(self, values: Array) -> Tensor:
-        """Return the number of the group for each name, int64 `[N]`.
-
-        Raises:
-            TypeError: the values are not text.
-            ValueError: a value is not one of the names.
-        """
+        """Return the number of the group for each of the names, int64 `[N]`."""
         text = as_tensor_or_text("values", values)
         if isinstance(text, Tensor):
             if text.numel():

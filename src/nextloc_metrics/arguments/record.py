@@ -38,63 +38,6 @@ class Queries:
     counted: Tensor
     groups: dict[str, Tensor] = field(default_factory=dict)
 
-    def with_groups(self, groups: Array | Mapping[str, Array] | None) -> Queries:
-        """Return the queries with a group for each; see `Record.with_groups`."""
-        if groups is None:
-            return self
-        named = groups if isinstance(groups, Mapping) else {"": groups}
-        return replace(self, groups={name: self._read_groups(x) for name, x in named.items()})
-
-    def group_of(self, by: str | None) -> Tensor:
-        """Return the group of every query for one kind of groups; see `Record.group_of`."""
-        if by == "step" and not self.groups.keys() & {"step", ""}:
-            return self._steps()
-        if not self.groups:
-            raise NotInRecordError(
-                "`groups` must be given, one per query, to update a Grouped metric."
-            )
-        if by is None and len(self.groups) > 1:
-            raise ValueError(
-                f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
-                "`Grouped(..., by=...)`."
-            )
-        found = self.groups.get(by or "", self.groups.get(""))
-        if found is None and by is None:
-            (found,) = self.groups.values()
-        if found is None:
-            raise ValueError(
-                f"`groups` must hold the key {by!r} for `Grouped(..., by={by!r})`, got "
-                f"{short(list(self.groups))}."
-            )
-        return found
-
-    def _steps(self) -> Tensor:
-        """Return every query's index in the last dimension of the queries, int64 `[N]`."""
-        if len(self.shape) < 2:
-            raise ValueError(
-                "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, got "
-                f"queries of shape {short(self.shape)}; or pass `groups={{'step': ...}}`."
-            )
-        steps = torch.arange(self.shape[-1], device=self.counted.device)
-        return steps.expand(self.shape).flatten()
-
-    def _read_groups(self, groups: Array) -> Tensor:
-        device = self.counted.device
-        groups = as_tensor("groups", groups, device)
-        if groups.dtype == torch.bool:
-            groups = groups.long()
-        if not is_integer(groups) or groups.shape != self.shape:
-            raise ValueError(
-                f"`groups` must be integers of shape {short(self.shape)}, one group per query, got "
-                f"{describe(groups)}."
-            )
-        if groups.device != device:
-            raise ValueError(
-                f"`groups` must be on the device of the scores, {device}, got "
-                f"{groups.device}; move it with `.to(device)`."
-            )
-        return groups.reshape(-1).to(torch.int64, copy=True)
-
 
 class Record:
     """What metrics read of a batch: a dataclass of tensors with one row per query.
@@ -138,11 +81,28 @@ class Record:
         Args:
             groups: integer, in the shape of the queries; or several kinds by name, such as
                 `{"user": users, "hour": hours}`. None changes nothing.
-
-        Raises:
-            ValueError: `groups` are not integers of that shape.
         """
-        return replace(self, queries=self.queries.with_groups(groups))  # type: ignore[type-var]
+        if groups is None:
+            return self
+        named = groups if isinstance(groups, Mapping) else {"": groups}
+        numbers = {name: self._read_groups(x) for name, x in named.items()}
+        return replace(self, queries=replace(self.queries, groups=numbers))  # type: ignore[type-var]
+
+    def _read_groups(self, groups: Array) -> Tensor:
+        groups = as_tensor("groups", groups, self.device)
+        if groups.dtype == torch.bool:
+            groups = groups.long()
+        if not is_integer(groups) or groups.shape != self.shape:
+            raise ValueError(
+                f"`groups` must be integers of shape {short(self.shape)}, one group per query, got "
+                f"{describe(groups)}."
+            )
+        if groups.device != self.device:
+            raise ValueError(
+                f"`groups` must be on the device of the scores, {self.device}, got "
+                f"{groups.device}; move it with `.to(device)`."
+            )
+        return groups.reshape(-1).to(torch.int64, copy=True)
 
     def group_of(self, by: str | None) -> Tensor:
         """Return the group of every query for one kind of groups, int64 `[N]`.
@@ -150,12 +110,36 @@ class Record:
         Args:
             by: the name of the kind; None if there is only one. `"step"` without groups of that
                 name is the index in the last dimension of the queries.
-
-        Raises:
-            ValueError: no groups of this kind were given, `by` is None with several kinds, or the
-                queries have no dimension of steps.
         """
-        return self.queries.group_of(by)
+        if by == "step" and not self.groups.keys() & {"step", ""}:
+            return self._steps()
+        if not self.groups:
+            raise NotInRecordError(
+                "`groups` must be given, one per query, to update a Grouped metric."
+            )
+        if by is None and len(self.groups) > 1:
+            raise ValueError(
+                f"`groups` has several kinds, {short(list(self.groups))}; choose one with "
+                "`Grouped(..., by=...)`."
+            )
+        found = self.groups.get(by or "", self.groups.get(""))
+        if found is None and by is None:
+            (found,) = self.groups.values()
+        if found is None:
+            raise ValueError(
+                f"`groups` must hold the key {by!r} for `Grouped(..., by={by!r})`, got "
+                f"{short(list(self.groups))}."
+            )
+        return found
+
+    def _steps(self) -> Tensor:
+        """Return every query's index in the last dimension of the queries, int64 `[N]`."""
+        if len(self.shape) < 2:
+            raise ValueError(
+                "`preds` must be scores [N, T, C] or lists [N, T, K] to be grouped by step, got "
+                f"queries of shape {short(self.shape)}; or pass `groups={{'step': ...}}`."
+            )
+        return torch.arange(self.shape[-1], device=self.device).expand(self.shape).flatten()
 
     def to(self, device: torch.device | str | int, non_blocking: bool = False) -> Self:
         """Move the tensors to a device."""

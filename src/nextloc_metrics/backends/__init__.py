@@ -59,7 +59,6 @@ def use(name: str | None) -> None:
         name: a key of `available()`; None for the default list.
 
     Raises:
-        ValueError: `name` is unknown.
         ModuleNotFoundError: this machine cannot run the backend; `available()` has the reason.
     """
     reasons = available()

@@ -69,12 +69,11 @@ def make_scores() -> Tensor:
 
 def _differences(backend: Reference) -> Iterator[str]:
     """Yield how the answers differ from those of `reference`."""
-    tally = backend.tallies_scores
     with torch.no_grad():
         scores = make_scores()
-        expected = _answers(Reference(), scores, tally)
+        expected = {**_answers(Reference(), scores), "tally_scores": _tally(scores)}
         for dtype in DTYPES:
-            for name, found in _answers(backend, _rows(scores, dtype), tally).items():
+            for name, found in _answers(backend, _rows(scores, dtype)).items():
                 if not _are_equal(found, expected[name]):
                     yield f"differs from `reference` in `{name}` of {dtype}"
         for name, arguments in _INTEGERS.items():
@@ -90,10 +89,7 @@ def check_survey(
 ) -> None:
     """Raise if a kernel for one device and dtype answers the batch otherwise than `reference`.
 
-    Args:
-        survey: returns `above` and `tied` in one tensor `[2, N, M]`, and `best`.
-        device: the device.
-        dtype: the dtype of the scores.
+    It returns `above` and `tied` in one tensor `[2, N, M]`, and `best`.
     """
     scores = make_scores()
     rows = _rows(scores, dtype, device)
@@ -117,7 +113,7 @@ def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
     return len(found) == len(expected) and all(map(torch.equal, found, expected))
 
 
-def _answers(backend: Reference, scores: Tensor, tally: bool) -> dict[str, Sequence[Tensor]]:
+def _answers(backend: Reference, scores: Tensor) -> dict[str, Sequence[Tensor]]:
     """Return the answers to the batch of scores; NaN as infinity, which equals itself."""
     own = scores.gather(1, _RELEVANT)
     values, ids = backend.first(scores, 9)
@@ -131,13 +127,9 @@ def _answers(backend: Reference, scores: Tensor, tally: bool) -> dict[str, Seque
             repeats,
         ],
     }
-    if tally:
-        target, ignored = _RELEVANT[:, 0].contiguous(), int(_RELEVANT[0, 0])
-        if backend.tallies_scores:
-            found = backend.tally_scores(scores, target, ignored, _FORMULAS, _COLUMNS)
-            answers["tally_scores"] = found or ()
-        else:
-            answers["tally_scores"] = _tally(scores, target, ignored)
+    if backend.tallies_scores:
+        found = backend.tally_scores(scores, _TARGET, _IGNORED, _FORMULAS, _COLUMNS)
+        answers["tally_scores"] = found or ()
     return answers
 
 
@@ -157,10 +149,10 @@ _FORMULAS = (
 )
 
 
-def _tally(scores: Tensor, target: Tensor, ignored: int) -> tuple[Tensor, Tensor]:
+def _tally(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Return the answer of `tally_scores` by its definition."""
-    kept = target != ignored
-    scores, target = scores[kept], target[kept]
+    kept = _TARGET != _IGNORED
+    scores, target = scores[kept], _TARGET[kept]
     own = scores.gather(1, target[:, None])
     above, tied, best = Reference().survey(scores, own, True)
     assert best is not None
@@ -195,6 +187,8 @@ _RELEVANT = torch.from_numpy(
         ]
     )
 )
+
+_TARGET, _IGNORED = _RELEVANT[:, 0].contiguous(), int(_RELEVANT[0, 0])
 
 #: arguments for the functions of integers
 _INTEGERS: dict[str, Any] = {

@@ -130,11 +130,8 @@ class SummedCollection(MetricCollection):
         The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
         `_high`. All states are summed over the processes together.
 
-        Args:
-            confidence: the confidence level.
-
         Raises:
-            ValueError: `confidence` is not between 0 and 1, or a member has the name of a bound.
+            ValueError: a member has the name of a bound.
 
         Example:
             >>> from torch import tensor
@@ -167,9 +164,7 @@ class SummedCollection(MetricCollection):
     def results(self, confidence: float | None, count: bool = True) -> Results:
         """Return the values of `compute`, their intervals, and the numbers of queries.
 
-        Args:
-            confidence: the confidence level of intervals; None for no intervals.
-            count: whether to count queries, which may need more collectives.
+        Without `confidence` there are no intervals; to count queries may need more collectives.
         """
         if confidence is not None:
             check_confidence(confidence)

@@ -100,11 +100,7 @@ class RecordMetric(SummedMetric):
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from the scores of their `scored`.
 
-        Args:
-            metrics: metrics that share this method.
-            scores: for each, the scores of the queries, float64 `[N]`, 0 where not counted.
-            counted: bool `[N]`, which scores count.
-            record: the record.
+        For each there are float64 `[N]` scores, 0 where not `counted`, bool `[N]`.
         """
         return exact.tally(torch.stack(list(scores)), counted).to(record.device).unbind()
 

@@ -26,12 +26,7 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 
 def describe_option(value: Any) -> str:
-    """Return text that differs for options of different content; a digest for tables.
-
-    Raises:
-        TypeError: the content of the object cannot be read.
-        ValueError: a function is not defined at module level.
-    """
+    """Return text that differs for options of different content; a digest for tables."""
     module, kind = type(value).__module__, type(value).__qualname__
     if module != "builtins" and not module.startswith("nextloc_metrics."):
         kind = f"{module}.{kind}"

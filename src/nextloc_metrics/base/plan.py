@@ -175,23 +175,16 @@ class Plan:
     def update(self, batch: Batch, *, count: bool) -> None:
         """Add a batch to all metrics, or raise and change none.
 
-        Args:
-            batch: the arguments of the update.
-            count: whether to count an update of each metric and clear its cached value.
+        With `count`, count an update of each metric and clear its cached value.
         """
         if isinstance(batch.preds, Record | Records):
-            self._add(self.tally(self.read(batch)), count)
-            return
-        found = self._tally_scores(batch) or {}
-        kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
-        if kinds:
-            found |= self._tally(self._read(self._convert(batch), kinds))
+            found = self._tally(self.read(batch))
+        else:
+            found = self._tally_scores(batch) or {}
+            kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
+            if kinds:
+                found |= self._tally(self._read(self._convert(batch), kinds))
         self._add([found[number] for number in range(len(self.kinds))], count)
-
-    def tally(self, records: Records) -> list[Tensor]:
-        """Return the batch's summand for each kind, or raise if a kind refuses the batch."""
-        found = self._tally(records)
-        return [found[number] for number in range(len(self.kinds))]
 
     def _tally(self, records: Records) -> dict[int, Tensor]:
         """Return the summands, by number, of the kinds that read these records."""

@@ -143,8 +143,7 @@ class RankingMetric(MeanMetric, RankingTally):
 
     def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
-        scores, counted = score_together([self], record)
-        return scores[0], counted
+        return self.score_many([self], record)[0]
 
     @staticmethod
     def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
@@ -152,12 +151,11 @@ class RankingMetric(MeanMetric, RankingTally):
         together: dict[Any, list[Any]] = {}
         for metric in metrics:
             together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
-        found: dict[str, tuple[Tensor, Tensor]] = {}
+        found: dict[int, tuple[Tensor, Tensor]] = {}
         for same in together.values():
             scores, counted = score_together(same, record)
-            names = (metric.state_name for metric in same)
-            found.update((name, (row, counted)) for name, row in zip(names, scores, strict=True))
-        return [found[metric.state_name] for metric in metrics]
+            found |= {id(one): (row, counted) for one, row in zip(same, scores, strict=True)}
+        return [found[id(metric)] for metric in metrics]
 
     def check(self, record: Ranking) -> None:
         """Raise if this metric cannot be updated with the ranking."""
@@ -207,16 +205,15 @@ def finish_scores(
 
 def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
     """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is not in [0, 1]."""
-    if scores.numel() and any(metric.validate_args for metric in metrics):
-        low, high = (float(bound) for bound in scores.aminmax())
-        if not _are_scores(low, high):
-            for metric, row in zip(metrics, scores, strict=True):
-                low, high = float(row.amin()), float(row.amax())
-                if metric.validate_args and not _are_scores(low, high):
-                    raise ValueError(
-                        f"`score` of {short(metric)} must return values in [0, 1], got {low} to "
-                        f"{high}."
-                    )
+    if not scores.numel() or not any(metric.validate_args for metric in metrics):
+        return
+    ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
+    for metric, (low, high) in zip(metrics, ends, strict=True):
+        # a NaN compares false
+        if metric.validate_args and not (low >= 0 and high <= exact.HIGHEST_SCORE):
+            raise ValueError(
+                f"`score` of {short(metric)} must return values in [0, 1], got {low} to {high}."
+            )
 
 
 def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
@@ -233,7 +230,3 @@ def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
     """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
     return ranking.answerable if action == "skip" else ranking.counted
-
-
-def _are_scores(low: float, high: float) -> bool:
-    return low >= 0 and high <= exact.HIGHEST_SCORE  # a NaN compares false

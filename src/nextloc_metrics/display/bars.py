@@ -10,33 +10,27 @@ from torch import Tensor
 
 from nextloc_metrics.display.reading import plural, quantiles
 from nextloc_metrics.display.style import (
-    Look,
     Scale,
-    add_grid,
     add_legend,
     add_note,
+    add_stripes,
     count,
     errors,
     looks,
     make_axes,
     points_across,
-    styled,
+    style,
     text_width,
 )
 
 # More groups than this are drawn as how often each value occurs.
 MOST_BARS = 30
 
-# Characters of a group's name on an axis.
-_LONGEST_LABEL = 24
+# Characters of a group's name on an axis, and the points of room for names that are not upright.
+_LONGEST_LABEL, _UPRIGHT = 24, 14
 
-_BAR, _BAR_APART = "#6699CC", "0.85"
-
-# Names in less room than this are turned upright, in points.
-_UPRIGHT = 14
-
-# The size of numbers of queries.
-_SMALL = 7
+# The colours of bars, the share of a group's width for its dots, the size of numbers of queries.
+_BAR, _BAR_APART, _APART, _SMALL = "#6699CC", "0.85", 0.76, 7
 
 
 class Groups(NamedTuple):
@@ -47,7 +41,7 @@ class Groups(NamedTuple):
     numbers: Tensor | None = None  #: of queries
 
 
-@styled
+@style()
 def draw_groups(
     models: Mapping[str, Groups],
     labels: Sequence[str],
@@ -62,27 +56,27 @@ def draw_groups(
     """
     figure, axes = make_axes(ax)
     places, apart = _places(labels)
-    several = len(models) > 1
-    if several:
-        _part_groups(axes, places)
-    for number, (found, look) in enumerate(zip(models.values(), looks(len(models)), strict=True)):
-        at = [place + _shift(number, len(models)) for place in places]
+    several, own = len(models) > 1, looks(models)
+    if several:  # the dots of a group are seen together
+        add_stripes(axes.axvspan, places)
+    for name, found in models.items():
+        values = found.values.tolist()
+        bounds = None if found.bounds is None else found.bounds.T.tolist()
         if several:
-            name = list(models)[number]
-            _draw_dots(axes, at, found, look, name)
+            at = [place + _APART * own[name].shift for place in places]
+            sizes = {"markersize": 4, "elinewidth": 1, "capsize": 1.5}
+            own[name].draw_dots(axes, at, values, name, bounds, "y", **sizes)
         else:
-            _draw_bars(axes, at, found, apart)
-    _mark_absent(axes, places, list(models.values()))
+            _draw_bars(axes, places, values, bounds, apart)
+    _mark_absent(axes, places, models)
     axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
-    note = scale.fit(axes, from_lowest=not several)
-    scale.label(axes.yaxis)
+    has_intervals = any(one.bounds is not None for one in models.values())
+    whiskers = f"whiskers: {100 * confidence:g} % intervals" if has_intervals else ""
+    scale.finish(axes, "y", whiskers, from_lowest=not several)
     axes.set_xlabel(group)
     _name_groups(axes, places, labels, apart)
     numbers = {name: one.numbers for name, one in models.items() if one.numbers is not None}
     offset = _number_queries(axes, places, numbers) if numbers else 0
-    has_intervals = any(one.bounds is not None for one in models.values())
-    add_note(axes, f"whiskers: {100 * confidence:g} % intervals" if has_intervals else "", note)
-    add_grid(axes, "y")
     add_legend(axes, where="above", offset=offset)
     return figure, axes
 
@@ -97,73 +91,42 @@ def _places(labels: Sequence[str]) -> tuple[list[int], list[bool]]:
     return places[1:], apart
 
 
-def _part_groups(axes: Any, places: Sequence[int]) -> None:
-    """Shade every second group, so that the dots of a group are seen together."""
-    for place in places[1::2]:
-        axes.axvspan(place - 0.5, place + 0.5, color="0.955", zorder=0, linewidth=0)
-
-
-def _draw_bars(axes: Any, at: Sequence[float], found: Groups, apart: Sequence[bool]) -> None:
+def _draw_bars(
+    axes: Any, at: Sequence[float], values: Sequence[float], bounds: Any, apart: Sequence[bool]
+) -> None:
     """Draw bars with whiskers, hatched where they stand apart."""
     axes.bar(
         at,
-        found.values.nan_to_num(0).tolist(),
+        [0 if value != value else value for value in values],
         color=[_BAR_APART if one else _BAR for one in apart],
         edgecolor="0.2",
         hatch=["///" if one else "" for one in apart],
         linewidth=0.6,
     )
-    if found.bounds is not None:
-        whiskers = errors(found.values.tolist(), found.bounds.T.tolist())
-        axes.errorbar(
-            at, found.values.tolist(), whiskers, fmt="none", color="black", elinewidth=0.9
-        )
-    tops = found.values if found.bounds is None else found.bounds[1]
-    for place, value, top in zip(at, found.values.tolist(), tops.tolist(), strict=True):
+    if bounds is not None:
+        whiskers = errors(values, bounds)
+        axes.errorbar(at, values, whiskers, fmt="none", color="black", elinewidth=0.9)
+    tops = values if bounds is None else [high for _, high in bounds]
+    for place, value, top in zip(at, values, tops, strict=True):
         if value == 0:  # unlike a group without data
             text = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
             axes.annotate("0", (place, top), (0, 2), **text)
 
 
-def _draw_dots(axes: Any, at: Sequence[float], found: Groups, look: Look, name: str) -> None:
-    """Draw a dot with its whiskers for every group."""
-    values = found.values.tolist()
-    bounds = None if found.bounds is None else errors(values, found.bounds.T.tolist())
-    axes.errorbar(
-        at,
-        values,
-        bounds,
-        fmt=look.marker,
-        color=look.color,
-        markersize=4,
-        elinewidth=1,
-        capsize=1.5,
-        clip_on=False,
-        label=name or None,
-    )
-
-
-def _mark_absent(axes: Any, places: Sequence[float], models: Sequence[Groups]) -> None:
+def _mark_absent(axes: Any, places: Sequence[float], models: Mapping[str, Groups]) -> None:
     """Write where a group has no data, in the colour of the model if others have some."""
     text = {"textcoords": "offset points", "rotation": 90, "ha": "center", "va": "bottom"}
-    absent = torch.stack([found.values.isnan() for found in models])
-    for place, of_models in zip(places, absent.T.tolist(), strict=True):
-        if all(of_models):
-            marks = [(float(place), "0.3")]
-        else:
-            marks = [
-                (place + _shift(number, len(models)), look.color)
-                for number, look in enumerate(looks(len(models)))
-                if of_models[number]
-            ]
+    text |= {"xycoords": ("data", "axes fraction"), "fontsize": 7}
+    for number, place in enumerate(places):
+        marks = [
+            (place + _APART * look.shift, look.color)
+            for name, look in looks(models).items()
+            if models[name].values[number].isnan()
+        ]
+        if len(marks) == len(models):
+            marks = [(place, "0.3")]
         for x, color in marks:
-            at = {"xycoords": ("data", "axes fraction"), "fontsize": 7, "color": color}
-            axes.annotate("no data", (x, 0.01), (0, 2), **text, **at)
-
-
-def _shift(number: int, models: int) -> float:
-    """Return how far the dots of a model are from the middle of their group."""
-    return 0.76 * ((number + 0.5) / models - 0.5)
+            axes.annotate("no data", (x, 0.01), (0, 2), color=color, **text)
 
 
 def _name_groups(
@@ -171,7 +134,8 @@ def _name_groups(
 ) -> None:
     """Write the labels below the groups, as many of them as there is room for."""
     room = points_across(axes) / (places[-1] - places[0] + 1.4)
-    names = [_fit(label) for label in labels]
+    longest = _LONGEST_LABEL
+    names = [x if len(x) <= longest else f"{x[: longest - 1]}…" for x in labels]
     numbers = [name for name in names if name.isdecimal()]
     every = next(n for n in (1, 2, 5, 10) if text_width(numbers) + 2 < n * room or n == 10)
     shown = [i for i, name in enumerate(names) if not name.isdecimal() or i % every == 0]
@@ -205,7 +169,7 @@ def _number_queries(axes: Any, places: Sequence[int], models: Mapping[str, Tenso
     return height + 2.2 * _SMALL
 
 
-@styled
+@style()
 def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: Any) -> Any:
     """Draw how many groups have which value: bars for one model, outlines for several."""
     figure, axes = make_axes(ax)
@@ -215,43 +179,27 @@ def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: A
     high = float(every.max()) if len(every) else low
     limits = (low, high if high > low else scale.upper or low + 1)
     several = len(models) > 1
-    for (name, values), look in zip(known.items(), looks(len(models)), strict=True):
+    for (name, values), look in zip(known.items(), looks(models).values(), strict=True):
         (median,) = quantiles(values, [0.5])
         if several:
-            axes.hist(
-                values.numpy(),
-                bins=25,
-                range=limits,
-                histtype="step",
-                color=look.color,
-                linestyle=look.dash,
-                linewidth=1.4,
-                label=f"{name}, median {scale.write(median)}" if len(values) else name,
-            )
-            continue
-        axes.hist(values.numpy(), bins=25, range=limits, color=_BAR, edgecolor="0.2", linewidth=0.5)
-        if len(values):
+            label = f"{name}, median {scale.write(median)}" if len(values) else name
+            shown = {"histtype": "step", "linestyle": look.dash, "linewidth": 1.4, "label": label}
+        else:
+            shown = {"edgecolor": "0.2", "linewidth": 0.5}
+        color = look.color if several else _BAR
+        axes.hist(values.numpy(), bins=25, range=limits, color=color, **shown)
+        if len(values) and not several:
             mean = float(values.mean())
-            for value, style, what in ((median, "-", "median"), (mean, (0, (1, 1)), "mean")):
-                color = "black" if what == "median" else "#BB5566"
+            ends = ("median", median, "black", "-"), ("mean", mean, "#BB5566", (0, (1, 1)))
+            for what, value, color, dash in ends:
                 label = f"{what} {scale.write(value)}"
-                axes.axvline(value, color=color, linestyle=style, linewidth=1.6, label=label)
+                axes.axvline(value, color=color, linestyle=dash, linewidth=1.6, label=label)
     note = scale.fit(axes, "x", from_lowest=True)
     Scale("", 0, None).fit(axes, from_lowest=True)
     axes.set_ylabel(f"number of {plural(group)}")
     scale.label(axes.xaxis)
     add_note(axes, note)
-    add_legend(axes, "" if several else _describe(known[""], models[""], group))
-    return figure, axes
-
-
-def _describe(known: Tensor, values: Tensor, group: str) -> str:
-    """Write how many groups there are, and how many have no data."""
-    without = len(values) - len(known)
+    without = 0 if several else len(models[""]) - len(known[""])
     absent = f", {without:,} without data" if without else ""
-    return f"{count(len(known), group)}{absent}"
-
-
-def _fit(label: str) -> str:
-    """Cut the name of a group, so that the names leave room for the picture."""
-    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
+    add_legend(axes, "" if several else f"{count(len(known['']), group)}{absent}")
+    return figure, axes

@@ -13,21 +13,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.display.reading import Reading, quantiles
+from nextloc_metrics.display.reading import Models, Reading, quantiles
 from nextloc_metrics.display.style import (
+    Look,
     Scale,
     add_grid,
     add_legend,
     add_note,
     add_stripes,
     count,
-    errors,
     import_pyplot,
     looks,
     make_axes,
     number_by_integers,
     points_across,
-    styled,
+    style,
     text_width,
 )
 
@@ -36,11 +36,11 @@ MOST_LINES = 12
 
 NO_STEP = "`val` must hold the value of at least one step, got none."
 
-# Markers on a line.
-_MARKED = 7
+# Markers on a line, and how far the dots of a row are apart, at most.
+_MARKED, _APART = 7, 0.64
 
 
-@styled
+@style()
 def draw_steps(
     series: Mapping[str, Tensor] | Sequence[Tensor], scale: Scale, ax: Any, title: str = ""
 ) -> Any:
@@ -50,25 +50,13 @@ def draw_steps(
     figure, axes = make_axes(ax)
     order = None
     if isinstance(series, Mapping):
-        for number, (name, look) in enumerate(zip(series, looks(len(series)), strict=True)):
-            axes.plot(
-                range(len(series[name])),
-                series[name].tolist(),
-                color=look.color,
-                linestyle=look.dash,
-                marker=look.marker,
-                markevery=_marks(len(series[name]), number, len(series)),
-                clip_on=False,
-                label=name or None,
-            )
-        order = _by_last([values.tolist() for values in series.values()])
+        curves = {name: (range(len(values)), values.tolist()) for name, values in series.items()}
+        order = draw_lines(curves, axes)
     else:
         title = _draw_ranges(axes, series, title)
     axes.set_xlabel("step")
     number_by_integers(axes.xaxis)
-    scale.label(axes.yaxis)
-    add_note(axes, scale.fit(axes))
-    add_grid(axes, "y")
+    scale.finish(axes, "y")
     add_legend(axes, title, order=order)
     return figure, axes
 
@@ -86,30 +74,28 @@ def _draw_ranges(axes: Any, series: Sequence[Tensor], group: str) -> str:
     return f"of {count(len(series[0]), group or 'group')}"
 
 
-def _marks(points: int, number: int, lines: int) -> Any:
-    """Return which points of a line have a marker, other ones for every line."""
-    every = max(1, points // _MARKED)
-    return (number * every // max(1, lines), every)
+def draw_lines(curves: Mapping[str, Any], axes: Any, **options: Any) -> list[int]:
+    """Draw a line for every name, through x and y, with markers at points of its own.
 
-
-def _by_last(lines: Sequence[Sequence[float]]) -> list[int]:
-    """Return the order of lines from the highest end to the lowest."""
-    ends = [next((y for y in reversed(line) if y == y), -math.inf) for line in lines]
-    return sorted(range(len(ends)), key=lambda i: -ends[i])
+    Return the order of the lines, from the highest end to the lowest.
+    """
+    heights = []
+    for number, (name, look) in enumerate(looks(curves).items()):
+        x, y = curves[name]
+        every = max(1, len(x) // _MARKED)
+        own = {"color": look.color, "linestyle": look.dash, "marker": look.marker}
+        own |= {"markevery": (number * every // len(curves), every), "label": name or None}
+        axes.plot(x, y, **own, **({"clip_on": False} | options))
+        heights.append(next((float(end) for end in reversed(y) if end == end), -math.inf))
+    return sorted(range(len(heights)), key=lambda i: -heights[i])
 
 
 def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
     """Draw a row of shades for every name, a column for every step."""
     figure, axes = make_axes(ax, 6.4, 1.2 + 0.16 * len(series))
     values = torch.stack(list(series.values())).numpy()
-    image = axes.imshow(
-        values,
-        cmap="Greys",
-        aspect="auto",
-        interpolation="none",
-        vmin=scale.lower,
-        vmax=scale.upper,
-    )
+    image = axes.imshow(values, cmap="Greys", aspect="auto", interpolation="none")
+    image.set_clim(scale.lower, scale.upper)
     axes.patch.set(hatch="////", facecolor="white")  # seen where there are no data
     axes.set_yticks(range(len(series)), list(series), fontsize=7)
     axes.set_xlabel("step")
@@ -120,156 +106,112 @@ def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
     return figure, axes
 
 
-@styled
-def draw_readings(
-    models: Mapping[str, Mapping[str, Reading]],
-    confidence: float | None,
-    ax: Any,
-    queries: str = "",
-) -> Any:
+@style()
+def draw_readings(models: Models, confidence: float | None, ax: Any, queries: str = "") -> Any:
     """Draw dots and their intervals, a row for every name.
 
-    Args:
-        models: the readings by name, for every model.
-        confidence: of the intervals; None if there are none.
-        ax: the axes to draw on; None makes a figure.
-        queries: how many queries were counted, for the note.
+    `confidence` is None if there are no intervals; `queries` is the number of them, for the note.
     """
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     titles = [
         next(readings[name].title(name) for readings in models.values() if name in readings)
         for name in names
     ]
-    figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(names) * (1.3 + len(models)))
+    figure, axes = _make_rows(titles, ax, 1.3 + len(models))
     fractions = any(one.is_fraction for readings in models.values() for one in readings.values())
-    add_stripes(axes, len(names))
-    for number, (model, look) in enumerate(zip(models, looks(len(models)), strict=True)):
-        shift = 0.64 * ((number + 0.5) / len(models) - 0.5)
-        rows = {row + shift: models[model].get(name) for row, name in enumerate(names)}
-        drawn = {y: one for y, one in rows.items() if one and one.is_fraction == fractions}
+    for model, look in looks(models).items():
+        rows = {row + _APART * look.shift: models[model].get(n) for row, n in enumerate(names)}
+        found = {y: one for y, one in rows.items() if one}
+        drawn = {y: one for y, one in found.items() if one.is_fraction == fractions}
         drawn = {y: one for y, one in drawn.items() if one.value == one.value}
-        values = [one.value for one in drawn.values()]
-        bounds = [one.bounds or (one.value, one.value) for one in drawn.values()]
-        axes.errorbar(
-            values,
-            list(drawn),
-            xerr=errors(values, bounds),
-            fmt=look.marker,
-            color=look.color,
-            elinewidth=1.2,
-            clip_on=False,
-            label=model or None,
-        )
-        for y, one in rows.items():
-            if one and y not in drawn:
+        _draw_intervals(axes, drawn, look, model)
+        for y, one in found.items():
+            if y not in drawn:
                 text = "no data" if one.value != one.value else f"{one.value:.4g} (no fraction)"
                 text = f"{model}: {text}" if model else text
                 at = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7}
                 axes.annotate(text, (0.01, y), color=look.color, **at)
-    axes.set_yticks(range(len(names)), titles)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(names) - 0.5, -0.5)
     interval = "value" if confidence is None else f"value and {100 * confidence:g} % interval"
-    scale = Scale(interval, 0, 1 if fractions else None)
-    scale.label(axes.xaxis)
-    without = [] if confidence is None else _without_interval(models, names)
-    add_note(axes, queries, scale.fit(axes, "x"), _explain_absent(without))
-    add_grid(axes, "x")
+    absent = "" if confidence is None else _explain_absent(models, names)
+    Scale(interval, 0, 1 if fractions else None).finish(axes, "x", queries, absent)
     add_legend(axes, where="beside")
     return figure, axes
 
 
-def _without_interval(
-    models: Mapping[str, Mapping[str, Reading]], names: Sequence[str]
-) -> list[str]:
-    """List the names that have a value, but an interval in no model."""
-    found = {name: [x[name] for x in models.values() if name in x] for name in names}
-    return [
-        name
-        for name, readings in found.items()
-        if any(one.value == one.value for one in readings)
-        and not any(one.bounds or one.note for one in readings)
-    ]
+def _make_rows(titles: Sequence[str], ax: Any, height: float) -> Any:
+    """Return the figure and its axes, with a striped row for every title."""
+    figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(titles) * height)
+    add_stripes(axes.axhspan, range(len(titles)))
+    axes.set_yticks(range(len(titles)), titles)
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(titles) - 0.5, -0.5)
+    return figure, axes
 
 
-def _explain_absent(names: Sequence[str]) -> str:
-    """Write which values have no interval, and why."""
-    if not names:
-        return ""
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    why = "the value is not a mean over queries"
-    return f"no interval for {shown}: {why}"
+def _draw_intervals(axes: Any, rows: Mapping[float, Reading], look: Look, label: str) -> None:
+    """Draw a dot with its interval in every row."""
+    values = [one.value for one in rows.values()]
+    bounds = [one.bounds or (one.value, one.value) for one in rows.values()]
+    look.draw_dots(axes, values, list(rows), label, bounds, "x")
 
 
-@styled
-def draw_audit(
-    models: Mapping[str, Mapping[str, tuple[float, float, float]]],
-    exact: Mapping[str, float],
-    k: int,
-    ax: Any,
-) -> Any:
-    """Draw a dot per protocol, the range that ties leave open, and a line for the exact value.
+def _explain_absent(models: Models, names: Sequence[str]) -> str:
+    """Write which names have a value, but an interval in no model, and why."""
+    without = []
+    for name in names:
+        found = [readings[name] for readings in models.values() if name in readings]
+        has_value = any(one.value == one.value for one in found)
+        if has_value and not any(one.bounds or one.note for one in found):
+            without.append(name)
+    more = f" and {len(without) - 3} more" if len(without) > 3 else ""
+    text = f"no interval for {', '.join(without[:3])}{more}: the value is not a mean over queries"
+    return text if without else ""
 
-    Args:
-        models: by model and protocol, the value and the ends of its range.
-        exact: the exact value by model.
-        k: the cut-off of the accuracy.
-        ax: the axes to draw on; None makes a figure.
-    """
+
+@style()
+def draw_audit(models: Models, exact: Mapping[str, float], k: int, ax: Any) -> Any:
+    """Draw a dot per protocol, the range that ties leave open, and a line for the exact value."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
-    figure, axes = make_axes(ax, 6.4, 0.8 + 0.1 * len(names) * (1 + len(models)))
-    add_stripes(axes, len(names))
-    for number, (model, look) in enumerate(zip(models, looks(len(models)), strict=True)):
-        shift = 0.64 * ((number + 0.5) / len(models) - 0.5)
-        found = models[model]
-        values = [value for value, *_ in found.values()]
+    figure, axes = _make_rows(names, ax, 1 + len(models))
+    for model, look in looks(models).items():
         label = f"{model} exact".strip()
         axes.axvline(exact[model], color=look.color, linestyle=look.dash, linewidth=1, label=label)
-        axes.errorbar(
-            values,
-            [names.index(name) + shift for name in found],
-            xerr=errors(values, [bounds for _, *bounds in found.values()]),
-            fmt=look.marker,
-            color=look.color,
-            elinewidth=1.2,
-            label=f"{model} by protocol".strip(),
-        )
-    axes.set_yticks(range(len(names)), names)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    scale = Scale(f"Accuracy@{k}", 0, 1)
-    scale.label(axes.xaxis)
-    add_note(axes, "whiskers: the range that ties leave open", scale.fit(axes, "x"))
-    add_grid(axes, "x")
+        rows = {names.index(name) + _APART * look.shift: one for name, one in models[model].items()}
+        _draw_intervals(axes, rows, look, f"{model} by protocol".strip())
+    whiskers = "whiskers: the range that ties leave open"
+    Scale(f"Accuracy@{k}", 0, 1).finish(axes, "x", whiskers)
     add_legend(axes, where="beside")
     return figure, axes
 
 
-def draw_bands(curves: Mapping[str, Mapping[Any, Reading]], axes: Any) -> list[int]:
-    """Draw a line for every name over the numbers of its readings, in the band of intervals.
+@style()
+def draw_bands(
+    curves: Mapping[str, Mapping[Any, Reading]],
+    scale: Scale,
+    confidence: float,
+    ax: Any,
+    *notes: str,
+    **options: Any,
+) -> Any:
+    """Draw lines over the numbers of readings, in the bands of their intervals.
 
-    Returns:
-        The order of the lines, from the highest end to the lowest.
+    `options` are those of `Scale.finish`.
     """
-    for number, (name, look) in enumerate(zip(curves, looks(len(curves)), strict=True)):
-        places, readings = list(curves[name]), list(curves[name].values())
-        bounds = [reading.bounds or (torch.nan, torch.nan) for reading in readings]
+    figure, axes = make_axes(ax)
+    for name, look in looks(curves).items():
+        places = list(curves[name])
+        bounds = [one.bounds or (torch.nan, torch.nan) for one in curves[name].values()]
         low, high = zip(*bounds, strict=True)
         axes.fill_between(places, low, high, color=look.color, alpha=0.13, linewidth=0)
         for edge in (low, high):  # which part bands that overlap
             axes.plot(places, edge, "-", color=look.color, linewidth=0.5, label="_edge")
-        axes.plot(
-            places,
-            [reading.value for reading in readings],
-            color=look.color,
-            linestyle=look.dash,
-            marker=look.marker,
-            markevery=_marks(len(places), number, len(curves)),
-            clip_on=False,
-            label=name or None,
-        )
-    lines = [[reading.value for reading in curve.values()] for curve in curves.values()]
-    return _by_last(lines)
+    values = {
+        name: (list(curve), [one.value for one in curve.values()]) for name, curve in curves.items()
+    }
+    order = draw_lines(values, axes)
+    scale.finish(axes, "y", f"bands: {100 * confidence:g} % intervals", *notes, **options)
+    add_legend(axes, order=order)
+    return figure, axes
 
 
 def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> Any:
@@ -286,7 +228,7 @@ def draw_readings_of_steps(steps: Sequence[Mapping[str, Reading]], ax: Any) -> A
     return draw_steps(lines, Scale("value of the metric", 0, 1 if fractions else None), ax)
 
 
-@styled
+@style()
 def draw_dot(
     value: float, bounds: Sequence[float] | None, scale: Scale, ax: Any, queries: int | None = None
 ) -> Any:
@@ -294,20 +236,15 @@ def draw_dot(
     figure, axes = make_axes(ax, 5.2, 0.95)
     parts = ["no data" if value != value else scale.write(value)]
     if bounds is not None and value == value:
-        parts.append(f"95 % interval {scale.write_interval(*bounds)}")
+        low, high = map(scale.write, bounds)
+        parts.append(f"95 % interval {low.removesuffix(' %')} to {high}")
     if queries is not None:
         parts.append(count(queries, "query"))
     line = ", ".join(parts)
     room = points_across(axes) - text_width([scale.name], 9)
     text = line if text_width([line]) < room else ",\n".join(parts)
-    axes.errorbar(
-        [value],
-        [0],
-        xerr=None if bounds is None else errors([value], [bounds]),
-        fmt="o",
-        color=looks(1)[0].color,
-        clip_on=False,
-    )
+    ends = None if bounds is None else [bounds]
+    looks([""])[""].draw_dots(axes, [value], [0], "", ends, "x", elinewidth=None)
     axes.annotate(text, (0.5, 0.62), xycoords="axes fraction", ha="center", va="center", fontsize=8)
     axes.set_ylabel(scale.name, rotation=0, ha="right", va="center")
     axes.set_yticks([])

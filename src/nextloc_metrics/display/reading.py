@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -23,11 +23,7 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        value: Tensor,
-        bounds: tuple[Tensor, Tensor] | None,
-        is_fraction: bool,
-        group: str = "",
+        cls, value: Tensor, bounds: tuple[Tensor, Tensor] | None, is_fraction: bool, group: str = ""
     ) -> Reading:
         """Read one value, or the median of the values that are not NaN."""
         if value.ndim == 0:
@@ -40,6 +36,10 @@ class Reading(NamedTuple):
     def title(self, name: str) -> str:
         """Return the name of the value, with the note."""
         return f"{name}, {self.note}" if self.note else name
+
+
+#: The readings of models, by the name of the model and of the value.
+Models = Mapping[str, Mapping[str, Reading]]
 
 
 def quantiles(values: Tensor, shares: Sequence[float]) -> list[float]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -77,16 +76,10 @@ _CHARACTER, _INCH = 4.9, 72
 # Legends inside the axes have at most this many lines; narrower axes have no legend at their side.
 _INSIDE, _NARROW = 5, 300
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Make figures of your own look like those of this library, within a `with` block.
-
-    Raises:
-        ModuleNotFoundError: matplotlib is not installed.
+    """Make figures of your own look like those of this library, in a `with` block or a decorator.
 
     Example:
         >>> from matplotlib import pyplot
@@ -113,28 +106,13 @@ def style() -> Iterator[None]:
         pyplot.rcParams.update(before)
 
 
-def styled(draw: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Let a function draw in the style of this library."""
-
-    @wraps(draw)
-    def inner(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        with style():
-            return draw(*args, **kwargs)
-
-    return inner
-
-
 def save(figure: Any, path: str | Path) -> None:
     """Write a figure for a paper: PNG with 200 dots per inch, SVG or PDF, by the suffix.
 
-    Text in SVG and PDF stays text. Files hold no date, so the same figure makes the same bytes.
-
-    Args:
-        figure: the matplotlib figure.
-        path: the file to write; it is replaced.
+    A file there is replaced. Text in SVG and PDF stays text. Files hold no date, so the same figure
+    makes the same bytes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
         ValueError: the suffix is another one.
 
     Example:
@@ -176,20 +154,26 @@ class Look(NamedTuple):
     color: str
     marker: str
     dash: Any
+    shift: float  #: from the middle of what several names share, between -1/2 and 1/2
+
+    def draw_dots(
+        self, axes: Any, x: Any, y: Any, label: str, bounds: Any, which: str, **options: Any
+    ) -> None:
+        """Draw a dot for every value, with the bounds of its interval along the axis `which`."""
+        whiskers = None if bounds is None else errors(x if which == "x" else y, bounds)
+        options = {f"{which}err": whiskers, "clip_on": False, "elinewidth": 1.2} | options
+        axes.errorbar(x, y, fmt=self.marker, color=self.color, label=label or None, **options)
 
 
-def looks(number: int) -> list[Look]:
+def looks(names: Collection[str]) -> dict[str, Look]:
     """Return a look for each of several names; neighbours differ in colour, marker and dash."""
     size = len(COLORS)
-    return [
-        Look(
-            COLORS[i % size],
-            # another marker and dash in every round of colours
-            MARKERS[(i + i // size) % size],
-            DASHES[(i + i // size) % size],
-        )
-        for i in range(number)
-    ]
+    found = {}
+    for i, name in enumerate(names):
+        other = (i + i // size) % size  # another marker and dash in every round of colours
+        shift = (i + 0.5) / len(names) - 0.5
+        found[name] = Look(COLORS[i % size], MARKERS[other], DASHES[other], shift)
+    return found
 
 
 class Scale(NamedTuple):
@@ -209,17 +193,10 @@ class Scale(NamedTuple):
         """Write a value with the unit of the axis."""
         return f"{100 * value:.2f} %" if self.upper == 1 else f"{value:.4g}"
 
-    def write_interval(self, low: float, high: float) -> str:
-        """Write the bounds of an interval, the unit once."""
-        return f"{self.write(low).removesuffix(' %')} to {self.write(high)}"
-
     def fit(self, axes: Any, which: str = "y", from_lowest: bool = False) -> str:
         """Fit an axis to what is drawn on it, from tick to tick; return a note where it zooms.
 
-        Args:
-            axes: the axes, after the drawing.
-            which: `"x"` or `"y"`.
-            from_lowest: begin at the lowest possible value, as bars need it.
+        `which` is `"x"` or `"y"`; `from_lowest` begins at the lowest possible value, as bars do.
         """
         from matplotlib.ticker import MaxNLocator
 
@@ -247,6 +224,14 @@ class Scale(NamedTuple):
         text = f"{100 * first:.6g} %" if self.upper == 1 else f"{first:.6g}"
         return f"the axis begins at {text}"
 
+    def finish(
+        self, axes: Any, which: str, *notes: str, grid: str = "", from_lowest: bool = False
+    ) -> None:
+        """Name and fit an axis after the drawing, and add its grid and the notes."""
+        self.label(getattr(axes, f"{which}axis"))
+        add_note(axes, *notes, self.fit(axes, which, from_lowest))
+        add_grid(axes, grid or which)
+
 
 def add_note(axes: Any, *parts: str) -> None:
     """Write what the picture does not show below the label of the x axis, in small grey letters."""
@@ -273,10 +258,10 @@ def add_grid(axes: Any, which: str) -> None:
     axes.grid(axis=which, color=_GRID, linewidth=0.6)
 
 
-def add_stripes(axes: Any, rows: int) -> None:
-    """Shade every second row."""
-    for row in range(1, rows, 2):
-        axes.axhspan(row - 0.5, row + 0.5, color=_STRIPE, zorder=0, linewidth=0)
+def add_stripes(span: Callable[..., Any], places: Sequence[int]) -> None:
+    """Shade every second row or column, by `axhspan` or `axvspan` of the axes."""
+    for place in places[1::2]:
+        span(place - 0.5, place + 0.5, color=_STRIPE, zorder=0, linewidth=0)
 
 
 def add_legend(
@@ -288,12 +273,8 @@ def add_legend(
 ) -> None:
     """Name the lines, inside the axes only where there are few.
 
-    Args:
-        axes: the axes.
-        title: of the legend.
-        where: `"above"` hides no dot in any picture; on narrow axes `"beside"` is `"above"`.
-        order: of the lines, such as that of their heights.
-        offset: how far above the axes, in points.
+    `"above"`, `offset` points above the axes, hides no dot in any picture; on narrow axes
+    `"beside"` is `"above"`. `order` is that of the lines, such as by their heights.
     """
     handles, labels = axes.get_legend_handles_labels()
     if not labels:

@@ -10,9 +10,7 @@ from typing import Any
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display import formats
-from nextloc_metrics.display.reading import Reading
-
-Models = Mapping[str, Mapping[str, Reading]]
+from nextloc_metrics.display.reading import Models, Reading
 
 
 class Table:
@@ -82,11 +80,7 @@ class Table:
         return formats.to_json(self.records)
 
     def to_pandas(self) -> Any:
-        """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`.
-
-        Raises:
-            ModuleNotFoundError: pandas is not installed.
-        """
+        """Return the numbers, unrounded and as fractions, as a `pandas.DataFrame`."""
         import pandas
 
         frame = pandas.DataFrame(self.records)
@@ -105,12 +99,8 @@ def of_readings(
 ) -> Table:
     """Make a table of values, one row per name and one column per model.
 
-    Args:
-        models: the values, by the title of the column and the name of the row.
-        confidence: the confidence level of the intervals; None for no intervals.
-        notes: lines below the rows.
-        marks: text after values, by the title of the column and the name of the row.
-        percent: whether to write fractions as percent.
+    `confidence` is the level of the intervals, None for none; `marks` are texts after values;
+    `percent` writes fractions as percent.
     """
     marks = marks or {}
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
@@ -143,33 +133,25 @@ def of_readings(
 
 def _records(names: Sequence[str], titles: Mapping[str, str], models: Models) -> list[Any]:
     """Return the numbers of each row, by the names of columns, which must differ."""
-    records = []
     measured = [x for x in models.values() if any(y.bounds or y.number for y in x.values())]
     alone = len(models) == 1 or len(measured) == 1
-    columns = ["metric"]
-    for model, readings in models.items():
-        of, ones = "" if alone else f"{model} ", readings.values()
-        columns.append(str(model))
-        columns += [f"{of}{end}" for end in ("low", "high") if any(x.bounds for x in ones)]
-        columns += [f"{of}queries"] * any(x.number is not None for x in ones)
-    if twice := [column for column, number in Counter(columns).items() if number > 1]:
-        raise ValueError(
-            f"`models` must not have the name of another column of the table, got {short(twice[0])}"
-            "; rename the model."
-        )
+    records = []
     for name in names:
-        record: dict[str, Any] = {"metric": titles[name]}
+        cells: list[tuple[str, Any]] = [("metric", titles[name])]
         for model, readings in models.items():
-            if (one := readings.get(name)) is None:
-                record[str(model)] = math.nan
-                continue
-            record[str(model)] = one.value
-            of = "" if alone else f"{model} "
-            if one.bounds is not None:
-                record |= dict(zip((f"{of}low", f"{of}high"), one.bounds, strict=True))
-            if one.number is not None:
-                record[f"{of}queries"] = one.number
-        records.append(record)
+            of, one = "" if alone else f"{model} ", readings.get(name)
+            cells.append((str(model), one.value if one else math.nan))
+            if one and one.bounds is not None:
+                cells += zip((f"{of}low", f"{of}high"), one.bounds, strict=True)
+            if one and one.number is not None:
+                cells.append((f"{of}queries", one.number))
+        counted = Counter(column for column, _ in cells)
+        if twice := [column for column, number in counted.items() if number > 1]:
+            raise ValueError(
+                "`models` must not have the name of another column of the table, got "
+                f"{short(twice[0])}; rename the model."
+            )
+        records.append(dict(cells))
     return records
 
 

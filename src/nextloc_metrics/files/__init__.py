@@ -1,4 +1,4 @@
-"""Files of predictions: Parquet, CSV, JSON lines, NumPy and TREC.
+"""Tables of predictions: Parquet, CSV, JSON, Arrow, NumPy and TREC, read typed and in parts.
 
-It imports `arguments`. Begin with `predictions.read`.
+It imports `arguments`, and pyarrow when a table is read. Begin with `tables.open_rows`.
 """

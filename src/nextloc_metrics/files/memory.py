@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,25 @@ from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.files.parts import Part, check_columns
 
 
+def is_pandas(table: Any) -> bool:
+    """Return whether a table is a `pandas.DataFrame`, without importing pandas."""
+    return type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns")
+
+
 class Stream:
     """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
 
     Args:
         table: the table; a `pyarrow.RecordBatchReader` is read once.
+        columns: the columns that will be read.
         untyped: whether text such as `7` may be a number.
     """
 
-    def __init__(self, table: Any, untyped: bool = False) -> None:
+    def __init__(self, table: Any, columns: Sequence[str], untyped: bool = False) -> None:
         self.files = [type(table).__name__]
+        if is_pandas(table):  # its export would convert all columns in every pass
+            check_columns(self.files[0], list(table.columns), columns)
+            table = self._explained(need_arrow().Table.from_pandas, table[columns])
         self.untyped = self.loose = untyped
         self.once = isinstance(table, need_arrow().RecordBatchReader)
         shape = getattr(table, "shape", None)
@@ -34,11 +43,14 @@ class Stream:
 
     def _all(self) -> Iterator[Any]:
         """Yield batches of all columns, after an empty one that has the types."""
-        pa = need_arrow()
+        reader = self._explained(need_arrow().RecordBatchReader.from_stream, self._table)
+        yield reader.schema.empty_table()
+        yield from reader
+
+    def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
+        """Convert a table, with an error that names it."""
         try:
-            reader = pa.RecordBatchReader.from_stream(self._table)
-            yield reader.schema.empty_table()
-            yield from reader
+            return make(table)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(
                 f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"

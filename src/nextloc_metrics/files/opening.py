@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import glob
 import gzip
 import lzma
 import os
@@ -72,9 +73,10 @@ def _files_of(path: str) -> list[str]:
         if is_pattern:
             found = system.glob(inside)
         else:
-            found = system.find(inside) if system.isdir(inside) else [inside]
-            found = found if system.exists(inside) else []
-        names = sorted(x for x in map(str, found) if _is_data(x[len(os.path.dirname(inside)) :]))
+            found = [inside] if system.isfile(inside) else []
+            if system.isdir(inside):
+                found = [x for x in system.find(inside) if _is_data(x[len(inside) :])]
+        names = sorted(map(str, found))
         head = path.partition("://")[0]
         return [name if "://" in name else f"{head}://{name}" for name in names]
     given = Path(path)
@@ -83,7 +85,7 @@ def _files_of(path: str) -> list[str]:
         return [str(x) for x in sorted(inner) if _is_data(str(x.relative_to(given)))]
     if given.exists():
         return [path]
-    return sorted(map(str, given.parent.glob(given.name))) if is_pattern else []
+    return sorted(filter(os.path.isfile, glob.glob(path, recursive=True))) if is_pattern else []
 
 
 def _is_data(name: str) -> bool:

@@ -160,7 +160,8 @@ def _of_run(run: str, names: Names) -> Source:
     pa = need_arrow()
     kind = pa.list_(pa.string())
     columns = zip(names.all, read_trec(Path(run), Path(names.target)), strict=True)
-    source = Stream(pa.table({x: pa.array(lists, kind) for x, lists in columns}), untyped=True)
+    table = pa.table({x: pa.array(lists, kind) for x, lists in columns})
+    source = Stream(table, names.all, untyped=True)
     source.files = [run]
     return source
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import lzma
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,7 +51,7 @@ class Files:
         readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": _read_csv, ".tsv": _read_csv}
         read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
         for file in self.files:
-            pieces = (piece.partition("=") for piece in file.split("/")[:-1])
+            pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
             inside = Wanted(file, columns, folders, self.may_lose)
             try:

@@ -30,7 +30,7 @@ from nextloc_metrics.files.ids import (
     read_cells,
     split,
 )
-from nextloc_metrics.files.memory import Arrays, Stream
+from nextloc_metrics.files.memory import Arrays, Stream, is_pandas
 from nextloc_metrics.files.numbers import Numbers, Survey
 from nextloc_metrics.files.opening import RUNS, find_files, suffix_of
 from nextloc_metrics.files.parts import Part, Source
@@ -385,19 +385,20 @@ def open_rows(
 
 def source_of(source: Any, names: Names, on_error: OnError) -> Source:
     """Return the source of rows that an argument is."""
-    if hasattr(source, "__arrow_c_stream__"):
-        return Stream(source)
+    if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
+        return Stream(source, names.all)
     if not isinstance(source, str | os.PathLike | list | tuple):
         raise TypeError(
             "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
-            f"(polars, pyarrow, DuckDB, pandas from 2.2), got {describe(source)}."
+            f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."
         )
     files = find_files(source)
     kind = suffix_of(files[0])
     if kind in (".npy", ".npz"):
         if len(files) > 1:
             raise ValueError(f"`path` must be one NumPy file, got {short(files)}.")
-        return Arrays(files[0], names.preds, names.target, names.all[2:])
+        others = [x for x in names.all if x not in (names.preds, names.target)]
+        return Arrays(files[0], names.preds, names.target, others)
     if kind in RUNS:
         raise ValueError(f"`path` must be a table, got {files[0]}; use `report.read` for runs.")
     return Files(files, on_error == "miss")

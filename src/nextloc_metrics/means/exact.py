@@ -36,11 +36,7 @@ def _round(values: Tensor) -> Tensor:
 
 
 def tally(scores: Tensor, counted: Tensor) -> Tensor:
-    """Sum the scores of a batch.
-
-    Args:
-        scores: float64 `[..., N]`, as for `to_fixed_point`, and 0 where not counted.
-        counted: bool `[N]`, which scores count.
+    """Sum the scores of a batch, float64 `[..., N]` and 0 where not `counted`, bool `[N]`.
 
     Returns:
         int64 `[..., 3]`: the sum of scores, the sum of squares, and the number of scores.
@@ -50,14 +46,7 @@ def tally(scores: Tensor, counted: Tensor) -> Tensor:
 
 
 def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) -> Tensor:
-    """Sum the scores of a batch per group, int64 `[num_groups, 3]`; see `tally`.
-
-    Args:
-        group: int64 `[N]`, the group of each score.
-        num_groups: the number of groups.
-        scores: float64 `[N]`, as for `to_fixed_point`, and 0 where not counted.
-        counted: bool `[N]`, which scores count.
-    """
+    """Do what `tally` does per group, int64 `[num_groups, 3]`; `group` is int64 `[N]`."""
     columns = torch.stack([*_columns(scores), counted.long()], 1)
     return columns.new_zeros(num_groups, 3).index_add(0, group, columns)
 
@@ -73,11 +62,7 @@ def mean(state: Tensor) -> Tensor:
 
 
 def ratio(total: Tensor, count: Tensor) -> Tensor:
-    """Divide a fixed-point sum, at most `count`, by `count`; NaN where `count` is 0.
-
-    Raises:
-        OverflowError: `count` is so large that the sum may have overflowed.
-    """
+    """Divide a fixed-point sum, at most `count`, by `count`; NaN where `count` is 0."""
     check_number(count)
     return _ratio(total, count).float().to(total.device)
 

@@ -71,11 +71,7 @@ def of_groups(state: Tensor) -> Estimate:
 
 
 def of_clusters(state: Tensor) -> Estimate:
-    """Estimate the mean over queries that are dependent within groups; see `cluster_variance`.
-
-    Args:
-        state: int64 `[G, 3]`; see `exact`.
-    """
+    """Estimate the mean over queries that depend on others of their group, from int64 `[G, 3]`."""
     means, _, sizes = exact.moments(state)
     means, sizes = means[sizes > 0], sizes[sizes > 0]
     total = sizes.sum()
@@ -95,11 +91,8 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     (S_g - m n_g)^2 / (1 - w_g), divided by N^2. It is unbiased for independent queries. The
     degrees of freedom are Satterthwaite's for independent queries: 1 over the sum of all w_g^2 and
     of r_g r_h over all pairs g != h, with r_g = w_g^2 / (1 - w_g). They are G - 1 if G groups have
-    equal sizes, and fewer otherwise; 0 for one group, whose variance is NaN.
-
-    Args:
-        off: S_g - m n_g, float64 `[G]`.
-        sizes: n_g, float64 `[G]`.
+    equal sizes, and fewer otherwise; 0 for one group, whose variance is NaN. Here `off` is
+    S_g - m n_g, and `sizes` is n_g, float64 `[G]`.
     """
     weights = sizes / sizes.sum()
     others = 1 - weights
@@ -124,13 +117,9 @@ def _of_independent(mean: Tensor, square: Tensor, count: Tensor, freedom: Tensor
 def t_quantile(confidence: float, degrees_of_freedom: Tensor) -> Tensor:
     """Return the two-sided quantile t of Student's distribution: P(|T| <= t) = confidence.
 
-    It is infinite for no degree of freedom.
+    The degrees of freedom are 0, for which it is infinite, or at least 1, integers or not.
 
     Source: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 26.7, 1964.
-
-    Args:
-        confidence: between 0 and 1.
-        degrees_of_freedom: float64 `[...]`, 0 or at least 1, integers or not.
     """
     distinct, places = torch.unique(degrees_of_freedom.cpu(), return_inverse=True)
     is_few = (distinct > 0) & (distinct <= _MANY_DEGREES_OF_FREEDOM)

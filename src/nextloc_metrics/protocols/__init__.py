@@ -4,55 +4,11 @@ A protocol is data: it names the queries, the candidates, the order and the aver
 imports `ranking`, `scoring` and `display`; begin with `protocol.Protocol`.
 """
 
+from nextloc_metrics.protocols import codebases
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit
-from nextloc_metrics.protocols.further import (
-    agentmove,
-    cslsl,
-    hstu,
-    llm_mob,
-    lstpm,
-    massive_steps,
-    stan,
-    sthgcn,
-)
+from nextloc_metrics.protocols.codebases import *  # noqa: F403 - its `__all__` lists them
 from nextloc_metrics.protocols.measures import Metric
-from nextloc_metrics.protocols.profiles import (
-    dchl,
-    deepmove,
-    flashback,
-    getnext,
-    graph_flashback,
-    libcity,
-    mie_lab,
-    recbole,
-    rotan,
-    sasrec,
-)
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
-__all__ = [
-    "Audit",
-    "Finding",
-    "Metric",
-    "Protocol",
-    "Source",
-    "agentmove",
-    "audit",
-    "cslsl",
-    "dchl",
-    "deepmove",
-    "flashback",
-    "getnext",
-    "graph_flashback",
-    "hstu",
-    "libcity",
-    "llm_mob",
-    "lstpm",
-    "massive_steps",
-    "mie_lab",
-    "recbole",
-    "rotan",
-    "sasrec",
-    "stan",
-    "sthgcn",
-]
+__all__ = ["Audit", "Finding", "Metric", "Protocol", "Source", "audit"]
+__all__ += codebases.__all__

@@ -7,24 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
-import nextloc_metrics.protocols.further as further
 import nextloc_metrics.protocols.measures as measures
-import nextloc_metrics.protocols.profiles as profiles
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.lines import draw_audit
+from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.measures import Metric
-from nextloc_metrics.protocols.operations import NAMES, NAN
+from nextloc_metrics.protocols.operations import NAMES, chunks
 from nextloc_metrics.protocols.protocol import Protocol
-from nextloc_metrics.protocols.queries import Given
+from nextloc_metrics.protocols.rows import Given
 from nextloc_metrics.ranking.ranking import Ranking
-
-# Scores that are ranked at once.
-_NUMBERS = 1 << 22
 
 # Smaller differences are rounding: float64 sums depend on their order.
 _EQUAL = 1e-9
@@ -73,33 +69,23 @@ class Audit:
 
     @property
     def table(self) -> Any:
-        """The findings as a `report.tables.Table`, in percent; its records are fractions."""
+        """The findings as a `tables.Table`, in percent; its records are fractions."""
         several = any(one.model for one in self.findings)
         names = ["model"] * several
         names += ["protocol", "metric", "value", "exact", "difference", "why"]
         width = max([len(one.why) for one in self.findings], default=0)
         rows, records = [], []
         for one in self.findings:
-            numbers = one.value, one.exact, one.difference
-            text = [
-                f"{100 * numbers[0]:.2f}",
-                f"{100 * numbers[1]:.2f}",
-                f"{100 * numbers[2]:+.2f}",
-            ]
             head = [one.model] * several + [one.protocol, one.metric.key]
-            rows.append([*head, *text, one.why.ljust(width)])
+            numbers = [one.value, one.exact, one.difference]
+            value, exact, difference = (100 * number for number in numbers)
+            text = [f"{value:.2f}", f"{exact:.2f}", f"{difference:+.2f}", one.why.ljust(width)]
+            rows.append([*head, *text])
             records.append(dict(zip(names, [*head, *numbers, one.why], strict=True)))
         return Table(names, rows, ["values in percent", *self.notes], records)
 
     def to_pandas(self) -> Any:
-        """Return the findings as a `pandas.DataFrame`, with values as fractions.
-
-        Its columns are protocol, metric, value, exact, difference and why; with several models,
-        model comes first.
-
-        Raises:
-            ModuleNotFoundError: pandas is not installed.
-        """
+        """Return the findings as a `pandas.DataFrame`: the columns of `table`, as fractions."""
         import pandas
 
         table = self.table
@@ -112,25 +98,17 @@ class Audit:
     def plot(self, k: int = 1, ax: Any = None) -> Any:
         """Draw the accuracy within the first k ranks: a dot per protocol, a line for `exact`.
 
-        A thin line shows the range that ties leave open.
-
-        Args:
-            k: the cut-off.
-            ax: the matplotlib axes to draw on; None for a new figure.
-
-        Returns:
-            The figure and its axes.
+        A thin line shows the range that ties leave open. `ax` is as for `plotting.by_group`.
 
         Raises:
-            ModuleNotFoundError: matplotlib is not installed.
             ValueError: no finding is the accuracy at `k`.
         """
         kept = [one for one in self.findings if (one.metric.kind, one.metric.k) == ("hit", k)]
         if not kept:
             raise ValueError(f"`k` must be a cut-off of an accuracy in the audit, got {k}.")
-        models: dict[str, dict[str, tuple[float, float, float]]] = {}
+        models: dict[str, dict[str, Reading]] = {}
         for one in kept:
-            models.setdefault(one.model, {})[one.protocol] = (one.value, *one.bounds)
+            models.setdefault(one.model, {})[one.protocol] = Reading(one.value, one.bounds, True)
         return draw_audit(models, {one.model: one.exact for one in kept}, k, ax)
 
     def __repr__(self) -> str:
@@ -157,18 +135,14 @@ def audit(
     over random orders of ties; a target scored NaN is a miss.
 
     Args:
-        preds: as for `Protocol.evaluate`; or a dict with the predictions of several models.
-        target: as for `Protocol.evaluate`.
-        users: as for `Protocol.evaluate`.
-        times: as for `Protocol.evaluate`.
+        preds: as for `Protocol.evaluate`, as are `target`, `users`, `times` and the other
+            arguments of some protocols; or a dict with the predictions of several models.
         k: the cut-offs; metrics with other cut-offs are left out.
         seed: for protocols that draw candidates or shuffle.
         protocols: the protocols; None for all protocols here that differ from each other.
-        given: further arguments of some protocols, as for `Protocol.evaluate`.
 
     Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: shapes do not fit, or there is no model.
+        ValueError: there is no model, or shapes do not fit.
 
     Example:
         >>> import torch
@@ -197,36 +171,14 @@ def audit(
                 continue
             try:
                 found = _findings(model, protocol, read, exact, cuts)
+                why = "it reports nothing at these k"
             except ValueError as error:
-                notes[f"without {protocol.name}: {error}"] = None
-            else:
-                findings += found
-                if not found:
-                    notes[f"without {protocol.name}: it reports nothing at these k"] = None
+                found, why = [], str(error)
+            findings += found
+            if not found:
+                notes[f"without {protocol.name}: {why}"] = None
         notes |= dict.fromkeys(_notes(chosen, read))
     return Audit(tuple(findings), tuple(notes))
-
-
-def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:
-    """Return the protocols that differ from each other, except STAN, which needs sorted rows."""
-    return [
-        profiles.libcity(k),
-        profiles.mie_lab(),
-        profiles.getnext(),
-        profiles.dchl(),
-        profiles.flashback(),
-        profiles.deepmove(),
-        profiles.recbole(k),
-        further.lstpm(),
-        further.cslsl(seed=seed),
-        further.sthgcn(),
-        further.hstu(),
-        further.llm_mob(),
-        further.agentmove(),
-        further.massive_steps(),
-        profiles.sasrec(seed),
-        profiles.libcity(k, sampled=True, seed=seed),
-    ]
 
 
 class _Exact:
@@ -234,12 +186,8 @@ class _Exact:
 
     def __init__(self, given: Given) -> None:
         self.target = given.target
-        step = max(1, _NUMBERS // given.preds.shape[1])
         parts = [
-            Ranking.from_predictions(
-                given.preds[at : at + step], given.target[at : at + step], best=True
-            )
-            for at in range(0, len(given.target), step)
+            Ranking.from_predictions(*part, best=True) for part in chunks(given.preds, given.target)
         ]
         above = torch.cat([one.above[:, 0] for one in parts])
         tied = torch.cat([one.tied[:, 0] for one in parts])
@@ -307,7 +255,10 @@ def _reasons(protocol: Protocol, given: Given) -> list[str]:
     if protocol.zero != "a location" and bool((given.target == 0).any()):
         reasons.append(f"a target 0 {protocol.zero}".replace("0 never", "0 is never"))
     remainder = protocol.batch_size is not None and len(rows) % protocol.batch_size
-    if protocol.average == "users" and _are_unequal(given.users):
+    sizes = torch.ones(1)
+    if given.users is not None:
+        _, sizes = torch.unique(given.users, return_counts=True)
+    if protocol.average == "users" and bool((sizes != sizes[0]).any()):
         reasons.append("mean over users")
     if protocol.average == "batches" and remainder and len(rows) > (protocol.batch_size or 0):
         reasons.append("means of batch means")
@@ -319,13 +270,14 @@ def _reasons(protocol: Protocol, given: Given) -> list[str]:
 def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     """Name ties and NaN, if there are any."""
     order, (low, high) = finding.metric.order, finding.bounds
+    name, position_of_nan = NAMES[order]
     reasons = []
     if high - low > _EQUAL:
-        reasons.append(f"ties by {NAMES[order]}: {100 * low:.1f} to {100 * high:.1f}")
+        reasons.append(f"ties by {name}: {100 * low:.1f} to {100 * high:.1f}")
     elif order == "above" and exact.has_ties:
         reasons.append("tied candidates never above")
     if exact.has_nan:
-        reasons.append(f"NaN {NAN[order]}")
+        reasons.append(f"NaN {position_of_nan}")
     if exact.has_inf:
         reasons.append("-inf is a score")
     if finding.metric.missed is not None and not exact.all_found(finding.metric.missed):
@@ -333,12 +285,6 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
     if finding.metric.over == "answered":
         reasons.append("divided by answered queries")
     return reasons
-
-
-def _are_unequal(users: Tensor | None) -> bool:
-    """Return whether users have different numbers of queries."""
-    sizes = torch.unique(users, return_counts=True)[1] if users is not None else torch.ones(1)
-    return bool((sizes != sizes[0]).any())
 
 
 def _notes(chosen: Sequence[Protocol], given: Given) -> list[str]:

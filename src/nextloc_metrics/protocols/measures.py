@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.protocols.operations import Blocks, Order, find_blocks, find_ranks
+from nextloc_metrics.protocols.operations import Order, find_blocks, find_ranks, rank_in
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.weights import Weight
 
@@ -73,27 +73,23 @@ class Case:
         return min(depth, self.scores.shape[1]) if self.clipped else depth
 
 
-def ranks(case: Case, order: Order, depth: int | None) -> Tensor:
-    """Rank the targets by the operation, or by the lists."""
+def rank(
+    case: Case, order: Order, depth: int | None, ties: Ties | None
+) -> tuple[Ranking, Tensor | None]:
+    """Rank the targets by the operation or by the lists, and return the last rank that is a hit.
+
+    None for `ties` calls the operation; otherwise the orders that it leaves open are broken so.
+    """
     if case.is_list:
-        return _list_blocks(case).above + 1
-    return find_ranks(order, case.scores, case.target, depth)
-
-
-def blocks(case: Case, order: Order) -> Blocks:
-    """Count the candidates above and tied with each target, by the operation or the lists."""
-    return _list_blocks(case) if case.is_list else find_blocks(order, case.scores, case.target)
-
-
-def _list_blocks(case: Case) -> Blocks:
-    """Find each target's first rank in its list; `above` is -1 if it is not there."""
-    is_hit = case.scores == case.target[:, None]
-    above = torch.where(is_hit.any(1), is_hit.byte().argmax(1), -1)
-    return Blocks(above, torch.ones_like(above))
+        return Ranking.from_ranks(rank_in(case.scores, case.target)), None
+    if ties is None:
+        return Ranking.from_ranks(find_ranks(order, case.scores, case.target, depth)), None
+    above, tied, last = find_blocks(order, case.scores, case.target)
+    return Ranking.from_ranks(above + 1, tied=tied).break_ties(ties), last
 
 
 def score(metric: Metric, ranking: Ranking, last: Tensor | None) -> Tensor:
-    """Score each query, float64 `[N]`; ranks beyond `last` are misses."""
+    """Score each query, float64 `[N]`; ranks beyond `last` are misses, None for no such limit."""
     if metric.kind == "count":
         return torch.ones(len(ranking), dtype=torch.float64)
     if last is not None and bool((last < (metric.k or 0)).any()):
@@ -127,7 +123,7 @@ def average(metric: Metric, scores: Tensor, case: Case) -> float:
     if metric.summed:
         return metric.scale * float(scores.sum())
     if metric.over == "answered" and case.answered is not None:
-        number = int(case.answered.sum())
+        number = int(case.answered.bool().sum())
         return metric.scale * float(scores.sum()) / number if number else 0.0
     return metric.scale * float((scores * case.weights).sum())
 
@@ -151,10 +147,10 @@ def _weigh_f1(right: Tensor, target: Tensor, predicted: Tensor) -> float:
     return float((true / len(target) * 2 * hits / both.clamp(min=1)).sum())
 
 
-def bound_f1(case: Case, ties: Ties) -> float:
-    """Bound weighted F1 if candidates are tied for rank 1: all ties right, or all wrong."""
-    if case.is_list:
-        return weighted_f1(case.scores[:, 0], case.ids)
+def find_f1(case: Case, ties: Ties | None) -> float:
+    """Return weighted F1; with `ties`, bound it if candidates are tied: all right, or all wrong."""
+    if ties is None or case.is_list:
+        return weighted_f1(case.best, case.ids)
     nan = case.scores.isnan()
     top = torch.where(nan.any(1)[:, None], nan, case.scores == case.scores.amax(1, keepdim=True))
     certain = top.sum(1) == 1

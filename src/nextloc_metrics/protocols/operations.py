@@ -6,6 +6,7 @@ machine. `find_blocks` returns the range of ranks that any implementation may gi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -15,28 +16,17 @@ Order = Literal[
     "topk", "sort", "reversed", "partition", "above", "numpy places", "torch places", "list"
 ]
 
-#: The names of the operations in a table.
-NAMES: dict[Order, str] = {
-    "topk": "topk",
-    "sort": "torch.sort",
-    "reversed": "argsort()[::-1]",
-    "partition": "argpartition",
-    "above": "strictly greater",
-    "numpy places": "argsort().argsort()",
-    "torch places": "argsort().argsort()",
-    "list": "list",
-}
-
-#: The position of NaN; "partition" keeps NaN among its ten, after the finite scores.
-NAN: dict[Order, str] = {
-    "topk": "first",
-    "sort": "first",
-    "reversed": "first",
-    "partition": "last of the ten",
-    "above": "never above",
-    "numpy places": "last",
-    "torch places": "last",
-    "list": "-",
+#: The name of each operation in a table, and the position that it gives NaN; "partition" keeps NaN
+#: among its ten, after the finite scores.
+NAMES: dict[Order, tuple[str, str]] = {
+    "topk": ("topk", "first"),
+    "sort": ("torch.sort", "first"),
+    "reversed": ("argsort()[::-1]", "first"),
+    "partition": ("argpartition", "last of the ten"),
+    "above": ("strictly greater", "never above"),
+    "numpy places": ("argsort().argsort()", "last"),
+    "torch places": ("argsort().argsort()", "last"),
+    "list": ("list", "-"),
 }
 
 # The number of candidates that `np.argpartition` keeps.
@@ -63,17 +53,9 @@ class Blocks(NamedTuple):
 def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
     """Rank the targets by calling the operation.
 
-    Args:
-        order: the operation.
-        scores: floating `[N, C]`.
-        target: int64 `[N]`, columns.
-        depth: the number of candidates that the operation returns; None for all.
-
-    Returns:
-        int64 `[N]`, from 1; 0 for a target that the operation does not return.
-
-    Raises:
-        ValueError: there are fewer candidates than the operation must return.
+    A rank counts from 1, and is 0 for a target that the operation does not return. `depth` is the
+    number of candidates that the operation returns, None for all. Raises a ValueError if there are
+    fewer candidates than that.
 
     Example:
         >>> find_ranks("above", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]), None)
@@ -83,21 +65,22 @@ def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) 
     needed = _TEN if order == "partition" else depth if order == "topk" else 1
     if needed is not None and needed > width:
         raise ValueError(
-            f"`preds` must have at least {needed} candidates for {NAMES[order]}, got {width}."
+            f"`preds` must have at least {needed} candidates for {NAMES[order][0]}, got {width}."
         )
-    step = max(1, _NUMBERS // max(1, width))
-    parts = [
-        _find(order, scores[at : at + step], target[at : at + step], depth)
-        for at in range(0, len(scores), step)
-    ]
-    return torch.cat(parts) if parts else target.new_zeros(0)
+    return torch.cat([_find(order, *part, depth) for part in chunks(scores, target)])
+
+
+def chunks(scores: Tensor, target: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Split the rows, so that few enough scores are sorted at once."""
+    step = max(1, _NUMBERS // max(1, scores.shape[1]))
+    return zip(torch.split(scores, step), torch.split(target, step), strict=True)
 
 
 def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
     if order == "topk":
-        return _rank_in(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
+        return rank_in(torch.topk(scores, depth or scores.shape[1], dim=1).indices, target)
     if order == "sort":
-        return _rank_in(torch.sort(scores, dim=1, descending=True).indices, target)
+        return rank_in(torch.sort(scores, dim=1, descending=True).indices, target)
     if order == "torch places":
         return (
             torch.argsort(torch.argsort(-scores, dim=1), dim=1).gather(1, target[:, None])[:, 0] + 1
@@ -109,10 +92,10 @@ def _find(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Te
         above = (-rows).argsort(axis=1).argsort(axis=1)
         return torch.from_numpy(above).gather(1, target[:, None])[:, 0] + 1
     if order == "reversed":
-        return _rank_in(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
+        return rank_in(torch.from_numpy(rows.argsort(axis=1)[:, ::-1].copy()), target)
     ten = torch.from_numpy(rows.argpartition(-_TEN, axis=1)[:, -_TEN:])
     own = _to_numpy(scores.gather(1, ten))
-    return _rank_in(ten.gather(1, torch.from_numpy((-own).argsort(axis=1))), target)
+    return rank_in(ten.gather(1, torch.from_numpy((-own).argsort(axis=1))), target)
 
 
 def _to_numpy(scores: Tensor) -> Any:
@@ -120,7 +103,7 @@ def _to_numpy(scores: Tensor) -> Any:
     return (scores.float() if scores.dtype == torch.bfloat16 else scores).numpy()
 
 
-def _rank_in(ids: Tensor, target: Tensor) -> Tensor:
+def rank_in(ids: Tensor, target: Tensor) -> Tensor:
     """Return the first rank of the target in `ids`, 0 if it is not there."""
     found = ids == target[:, None]
     return torch.where(found.any(1), found.byte().argmax(1) + 1, 0)
@@ -133,11 +116,7 @@ def find_blocks(order: Order, scores: Tensor, target: Tensor) -> Blocks:
         >>> find_blocks("topk", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]))
         Blocks(above=tensor([1]), tied=tensor([2]), last=None)
     """
-    step = max(1, _NUMBERS // max(1, scores.shape[1]))
-    parts = [
-        _count(order, scores[at : at + step], target[at : at + step])
-        for at in range(0, max(1, len(scores)), step)
-    ]
+    parts = [_count(order, *part) for part in chunks(scores, target)]
     above, tied, lasts = zip(*parts, strict=True)
     last = None if lasts[0] is None else torch.cat(lasts)
     return Blocks(torch.cat(above), torch.cat(tied), last)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 import nextloc_metrics.protocols.measures as measures
-import nextloc_metrics.protocols.queries as queries
+import nextloc_metrics.protocols.rows as rows
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.protocols.measures import Case, Metric
-from nextloc_metrics.protocols.operations import Blocks, Order
-from nextloc_metrics.protocols.queries import Given
+from nextloc_metrics.protocols.operations import Order
+from nextloc_metrics.protocols.rows import Given
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 
@@ -94,7 +93,7 @@ class Protocol:
         times: Array | None = None,
         **given: Array | None,
     ) -> dict[str, float]:
-        """Return the values that the code would print for these predictions, on this machine.
+        """Return the values that the code would print on this machine, by their names in the code.
 
         The code's own operation orders tied candidates and NaN. Lists have an order; metrics with
         ranks beyond the list length are left out.
@@ -110,9 +109,6 @@ class Protocol:
                 of each location; `negatives` `[N, M]`, ids that you draw; `answered` bool `[N]`,
                 False for an unreadable answer.
 
-        Returns:
-            The values, by their names in that code.
-
         Raises:
             TypeError: an argument has the wrong type or name.
             ValueError: shapes do not fit, an argument that the protocol needs is missing, or its
@@ -126,18 +122,9 @@ class Protocol:
             >>> protocols.libcity(k=1).evaluate(scores, target)["Recall@1"]  # 2 of 3
             0.6666666666666666
         """
-        case, metrics = self._read(preds, target, users, times, given)
-        ranks: dict[tuple[Order, int | None], Tensor] = {}
-        values = {}
-        for metric in metrics:
-            if metric.kind == "weighted f1":
-                values[metric.key] = metric.scale * measures.weighted_f1(case.best, case.ids)
-                continue
-            call = metric.order, case.depth_of(metric)
-            if call not in ranks:
-                ranks[call] = measures.ranks(case, *call)
-            scores = measures.score(metric, Ranking.from_ranks(ranks[call]), None)
-            values[metric.key] = measures.average(metric, scores, case)
+        read = Given.read(preds, target, users=users, times=times, **given)
+        case, metrics = self._read(read)
+        values = self._values(case, metrics, None)
         return {key: self._round(value) for key, value in values.items()}
 
     def bounds(
@@ -159,9 +146,10 @@ class Protocol:
             >>> protocols.libcity(k=1).bounds(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             (0.0, 1.0)
         """
-        case, metrics = self._read(preds, target, users, times, given)
-        low = self._over_orders(case, metrics, "pessimistic")
-        high = self._over_orders(case, metrics, "optimistic")
+        read = Given.read(preds, target, users=users, times=times, **given)
+        case, metrics = self._read(read)
+        low = self._values(case, metrics, "pessimistic")
+        high = self._values(case, metrics, "optimistic")
         return {key: (self._round(low[key]), self._round(high[key])) for key in low}
 
     def expected(
@@ -182,67 +170,52 @@ class Protocol:
             >>> protocols.libcity(k=1).expected(torch.tensor([[0.5, 0.5]]), [0])["Recall@1"]
             0.5
         """
-        case, metrics = self._read(preds, target, users, times, given)
-        return self._over_orders(case, metrics, "expected")
+        read = Given.read(preds, target, users=users, times=times, **given)
+        case, metrics = self._read(read)
+        return self._values(case, metrics, "expected")
 
-    def _over_orders(self, case: Case, metrics: tuple[Metric, ...], ties: Ties) -> dict[str, float]:
-        """Return all values, expected over the orders left open, or for the best or worst order."""
-        blocks: dict[Order, Blocks] = {}
+    def _values(
+        self, case: Case, metrics: tuple[Metric, ...], ties: Ties | None
+    ) -> dict[str, float]:
+        """Return all values, by the code's operations; with `ties`, over the orders left open."""
+        ranked: dict[tuple[Order, int | None], tuple[Ranking, Tensor | None]] = {}
         values = {}
         for metric in metrics:
             if metric.kind == "weighted f1":
-                values[metric.key] = metric.scale * measures.bound_f1(case, ties)
+                values[metric.key] = metric.scale * measures.find_f1(case, ties)
                 continue
-            if metric.order not in blocks:
-                blocks[metric.order] = measures.blocks(case, metric.order)
-            above, tied, last = blocks[metric.order]
-            missed = above < 0
-            ranking = Ranking.from_ranks((above + 1).masked_fill(missed, 0), tied=tied)
-            scores = measures.score(metric, ranking.break_ties(ties), last)
+            call = metric.order, case.depth_of(metric) if ties is None else None
+            if call not in ranked:
+                ranked[call] = measures.rank(case, *call, ties)
+            scores = measures.score(metric, *ranked[call])
             values[metric.key] = measures.average(metric, scores, case)
         return values
 
     def _round(self, value: float) -> float:
         return value if self.decimals is None else round(value, self.decimals)
 
-    def _read(
-        self,
-        preds: Array,
-        target: Array,
-        users: Array | None,
-        times: Array | None,
-        others: Mapping[str, Array | None],
-    ) -> tuple[Case, tuple[Metric, ...]]:
-        """Read the arguments, and choose queries, candidates, weights and metrics."""
-        given = Given.read(preds, target, users=users, times=times, **others)
+    def _read(self, given: Given) -> tuple[Case, tuple[Metric, ...]]:
+        """Choose queries, candidates, weights and metrics."""
         given = given.take(self.choose(given))
         metrics = self.metrics
+        scores, columns = given.preds, given.target
         if given.is_list:
-            self._check_lists()
-            width = given.preds.shape[1]
+            if self.num_negatives is not None or self.never or self.masks_seen != "no":
+                raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
             metrics = tuple(
                 one for one in metrics
-                if one.order == "list" or (one.k is not None and one.k <= width)
+                if one.order == "list" or (one.k is not None and one.k <= scores.shape[1])
                 or one.kind in ("count", "weighted f1")
             )  # fmt: skip
         elif self.reads_lists:
             raise ValueError(f"`preds` must be lists of ids for {self.name}, got scores.")
-        scores, columns = (given.preds, given.target)
-        if not given.is_list:
+        else:
             scores, columns = self._candidates(given)
-        answered = None
-        if any(one.over == "answered" for one in metrics) and given.answered is not None:
-            answered = given.answered.bool()
+        can_hit, weights = self._can_hit(given), self._weigh(given)
         case = Case(
-            scores,
-            given.is_list,
-            columns,
-            given.target,
-            self._can_hit(given),
-            self._weigh(given),
-            answered,
+            scores, given.is_list, columns, given.target, can_hit, weights, given.answered,
             self.clipped,
-        )
+        )  # fmt: skip
         return case, metrics
 
     @property
@@ -250,27 +223,22 @@ class Protocol:
         """Whether the code reads lists of ids, not scores."""
         return any(one.order == "list" for one in self.metrics)
 
-    def _check_lists(self) -> None:
-        if self.num_negatives is not None or self.never or self.masks_seen != "no":
-            raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
-
     def choose(self, given: Given) -> Tensor:
         """Return the rows that count, in the order of the code."""
         groups = {"last of each user": given.users, "last of each sequence": given.sequences}
         group = groups.get(self.queries)
         number = len(given.target)
-        rows = torch.arange(number)
-        if group is not None:
-            rows = queries.last_of_each(group, given.times)
+        kept = torch.arange(number) if group is None else rows.last_of_each(group, given.times)
         if self.drops_remainder:
-            size, seed = self._need_batch_size(), self._need_seed("shuffles the queries")
-            rows = queries.drop_remainder(given.users, number, size, seed)
-            if not len(rows):
+            size = self._need(self, "batch_size", "it uses batches")
+            seed = self._need(self, "seed", "it shuffles the queries at random")
+            kept = rows.drop_remainder(given.users, number, size, seed)
+            if not len(kept):
                 raise ValueError(
                     f"`target` must hold at least one batch of {size} queries for {self.name}, got "
                     f"{number}."
                 )
-        return rows[: self.first]
+        return kept[: self.first]
 
     def _candidates(self, given: Given) -> tuple[Tensor, Tensor]:
         """Return the scores of the candidates, and the columns of the targets."""
@@ -282,8 +250,8 @@ class Protocol:
             scores = scores.clone()
             scores[:, list(self.never)] = -torch.inf
         if self.masks_seen != "no":
-            seen = given.need("seen", self.name, "it leaves out the locations visited before")
-            queries.check_ids("seen", seen, scores.shape[1])
+            seen = self._need(given, "seen", "it leaves out the locations visited before")
+            rows.check_ids("seen", seen, scores.shape[1])
             kept = scores.gather(1, given.target[:, None])
             masked = torch.zeros_like(scores, dtype=torch.bool)
             masked.scatter_(1, seen.clamp(min=0), True)
@@ -298,16 +266,16 @@ class Protocol:
         assert self.num_negatives is not None
         number, width = given.preds.shape
         if given.negatives is not None:
-            queries.check_ids("negatives", given.negatives, width)
+            rows.check_ids("negatives", given.negatives, width)
             return given.negatives.long()
         if self.drawn == "uniform":
-            seed = self._need_seed("draws candidates")
-            return queries.draw_uniform(number, width, self.num_negatives, given.seen, seed)
-        counts = given.need("train_counts", self.name, "it draws candidates by their visits")
+            seed = self._need(self, "seed", "it draws candidates at random")
+            return rows.draw_uniform(number, width, self.num_negatives, given.seen, seed)
+        counts = self._need(given, "train_counts", "it draws candidates by their visits")
         if counts.shape != (width,):
             raise ValueError(f"`train_counts` must have {width} counts, got {len(counts)}.")
-        seed = self._need_seed("draws candidates")
-        return queries.draw_popular(number, counts, self.num_negatives, seed)
+        seed = self._need(self, "seed", "it draws candidates at random")
+        return rows.draw_popular(number, counts, self.num_negatives, seed)
 
     def _can_hit(self, given: Given) -> Tensor:
         """Mark the queries whose target can be a hit."""
@@ -316,26 +284,24 @@ class Protocol:
             return ~is_zero
         if self.zero == "ends its sequence" and bool(is_zero.any()):
             why = "a target 0 ends its sequence"
-            return ~queries.ended(given.target, given.need("sequences", self.name, why))
+            return ~rows.ended(given.target, self._need(given, "sequences", why))
         return torch.ones_like(is_zero)
 
     def _weigh(self, given: Given) -> Tensor:
         """Return the weights of the queries: a value is the weighted sum of their scores."""
         number = len(given.target)
         if self.average == "users":
-            users = given.need("users", self.name, "it averages over the users")
-            return queries.weigh_groups(users)
+            return rows.weigh_groups(self._need(given, "users", "it averages over the users"))
+        if self.average == "queries":
+            return torch.full((number,), 1 / number, dtype=torch.float64)
+        size = self._need(self, "batch_size", "it uses batches")
         if self.average == "batches":
-            return queries.weigh_batches(number, self._need_batch_size())
-        size = self._need_batch_size() if self.average == "full batches" else 1
-        return torch.full((number,), 1.0, dtype=torch.float64) / (size * -(-number // size))
+            return rows.weigh_groups(torch.arange(number) // size)
+        return torch.full((number,), 1 / (size * -(-number // size)), dtype=torch.float64)
 
-    def _need_batch_size(self) -> int:
-        if self.batch_size is None:
-            raise ValueError(f"`batch_size` must be given for {self.name}: it uses batches.")
-        return self.batch_size
-
-    def _need_seed(self, why: str) -> int:
-        if self.seed is None:
-            raise ValueError(f"`seed` must be given for {self.name}: it {why} at random.")
-        return self.seed
+    def _need(self, owner: Protocol | Given, name: str, why: str) -> Any:
+        """Return an argument or an attribute, or raise with the reason why it is needed."""
+        value = getattr(owner, name)
+        if value is None:
+            raise ValueError(f"`{name}` must be given for {self.name}: {why}.")
+        return value

@@ -69,7 +69,7 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
     """Find the ranks of the relevant candidates.
 
     Args:
-        scores: floating `[N, C]`, the scores of all candidates.
+        scores: floating `[N, C]`.
         relevant: the relevant candidates.
         depth: the number of first ranks that matter; None for all. Without grades, some relevant
             candidates beyond may be missing.
@@ -77,27 +77,24 @@ def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) 
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:
-        best = survey(scores, scores[:, :0], find_best=True)[2] if top else None
-        first = None if best is None else candidates_of_scores(highest(scores, best, top), top)
+        best = survey(scores, scores[:, :0], top)[2] if top else None
+        first = None if best is None else candidates_of_scores(best, top)
         return Found(*near, first)
     ids = relevant.ids
     own = scores.gather(1, ids.clamp(min=0)).masked_fill(ids < 0, torch.nan)
-    above, tied, best = survey(scores, own, find_best=top > 0)
-    found = None if best is None else highest(scores, best, top)
-    return Found.of_counts(ids, own, above, tied, found, top)
+    return Found.of_counts(ids, own, *survey(scores, own, top), top)
 
 
-def survey(
-    scores: Tensor, own: Tensor, find_best: bool
-) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
-    """Call a backend's `survey`, and add the score of the best candidate."""
-    above, tied, best = backends.choose(scores).survey(scores, own, find_best)
-    return above, tied, None if best is None else (scores.gather(1, best[:, None])[:, 0], best)
-
-
-def highest(scores: Tensor, best: tuple[Tensor, Tensor], top: int) -> Highest:
-    """Find the first `top` + 1 candidates of scores `[N, C]`, if `top` is above 1."""
-    return Highest(best, backends.choose(scores).first(scores, top + 1) if top > 1 else None)
+def survey(scores: Tensor, own: Tensor, top: int) -> tuple[Tensor, Tensor, Highest | None]:
+    """Count around the scores `own` `[N, M]`, and find the first `top` candidates, if any."""
+    backend = backends.choose(scores)
+    above, tied, best = backend.survey(scores, own, top > 0)
+    if best is None:
+        return above, tied, None
+    ids = best[:, None]
+    if top > 1:
+        ids = torch.cat([ids, backend.first(scores, top + 1)[1]], 1)
+    return above, tied, Highest(scores.gather(1, ids), ids)
 
 
 def _find_within(
@@ -157,11 +154,8 @@ def flat_lists(preds: Tensor) -> Tensor:
 def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor | None) -> Tensor:
     """Return the first rank minus 1 of ids `[N, M]` in lists `[N, K]`, UNRETRIEVED if absent.
 
-    Args:
-        lists: int64 `[N, K]`, -1 for padding.
-        ids: int64 `[N, M]`, -1 for padding.
-        depth: the number of first ranks that matter; None for all.
-        counted: bool `[N]`, the rows whose values are checked; None for no check.
+    Only the first `depth` ranks are searched; None for all. The values of `counted` rows, bool
+    `[N]`, are checked; None for no check.
     """
     near = lists[:, :depth]
     by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
@@ -204,42 +198,35 @@ def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
             )
 
 
-class Columns(NamedTuple):
-    """The columns of a `Ranking`, from the best rank to the worst."""
-
-    above: Tensor
-    tied: Tensor
-    relevant_above: Tensor
-    relevant_tied: Tensor
-    relevant: Tensor
-    grades: Tensor | None
-
-
-def order_columns(ids: Tensor, grades: Tensor | None, above: Tensor, tied: Tensor) -> Columns:
-    """Sort columns `[N, M]` by rank, equal ranks by descending grade."""
-    if above.shape[1] == 1:
-        return Columns(above, tied, torch.zeros_like(above), torch.ones_like(above), ids, grades)
-    ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
-    if grades is None:
-        order = backend.argsort(ranks + (ids < 0))  # padding after unretrieved locations
-    else:
-        by_grade = grades.argsort(dim=1, descending=True, stable=True)
-        order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
-        grades = grades.gather(1, order)
-    above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
-    return Columns(above, tied, *_among_relevant(above), ids, grades)
+def order_columns(found: Found, grades: Tensor | None) -> dict[str, Tensor | None]:
+    """Sort columns by rank, equal ranks by descending grade; return a `Ranking`'s attributes."""
+    ids, above, tied, _ = found
+    if above.shape[1] > 1:
+        ranks, backend = above.clamp(max=_BEYOND), backends.choose(above)
+        if grades is None:
+            order = backend.argsort(ranks + (ids < 0))  # padding after unretrieved locations
+        else:
+            by_grade = grades.argsort(dim=1, descending=True, stable=True)
+            order = by_grade.gather(1, backend.argsort(ranks.gather(1, by_grade)))
+            grades = grades.gather(1, order)
+        above, tied, ids = (x.gather(1, order) for x in (above, tied, ids))
+    own = {"above": above, "tied": tied, "relevant": ids, "grades": grades}
+    return {**own, **_among_relevant(above)}
 
 
-def _among_relevant(above: Tensor) -> tuple[Tensor, Tensor]:
+def _among_relevant(above: Tensor) -> dict[str, Tensor]:
     """Count the relevant locations of a row above, and tied with, each relevant location."""
-    retrieved = above < UNRETRIEVED
+    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
+    found = {"relevant_above": relevant_above, "relevant_tied": relevant_tied}
     most = above.shape[1]
+    if most == 1:
+        return found
+    retrieved = above < UNRETRIEVED
     if len(above) and not must_not_sync(above):
         most = int(retrieved.sum(1).max())
-    relevant_above, relevant_tied = torch.zeros_like(above), torch.ones_like(above)
     ranks = above[:, :most].contiguous()
     first = torch.searchsorted(ranks, ranks)
     behind = torch.searchsorted(ranks, ranks, right=True)
     relevant_above[:, :most] = first.masked_fill(~retrieved[:, :most], 0)
     relevant_tied[:, :most] = (behind - first).masked_fill(~retrieved[:, :most], 1)
-    return relevant_above, relevant_tied
+    return found

@@ -15,13 +15,7 @@ _COPIED_BYTES = 1 << 22
 
 
 def read_exclude(batch: Batch, relevant: Relevant, num_candidates: int | None) -> Tensor | None:
-    """Convert `exclude` to ids int64 `[N, E]`, -1 for padding; None remains None.
-
-    Args:
-        batch: the batch; its `exclude` is integer `[..., E]` or bool `[..., C]`.
-        relevant: the relevant locations.
-        num_candidates: C; None for ids without a bound.
-    """
+    """Convert `exclude` of a batch to ids int64 `[N, E]`, -1 for padding; None remains None."""
     if batch.exclude is None:
         return None
     exclude, queries, validate_args = batch.exclude, batch.preds.shape[:-1], batch.validate_args

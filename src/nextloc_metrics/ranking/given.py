@@ -7,20 +7,12 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_int, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.ranking.counting import Columns
 
 
 def read_ranks(
     ranks: Array, tied: Array | None, num_candidates: int | None, missing: int
 ) -> tuple[Tensor, Tensor]:
-    """Convert ranks `[N]` or `[N, M]` to `above` and `tied`, int64 `[N, M]`.
-
-    Args:
-        ranks: integer, from 1.
-        tied: integer of the same shape, the size of each tied block; None for 1.
-        num_candidates: the highest possible rank; None for no bound.
-        missing: the value for a location that was not retrieved.
-    """
+    """Convert the arguments of `Ranking.from_ranks` to `above` and `tied`, int64 `[N, M]`."""
     ranks = as_tensor("ranks", ranks)
     if not is_integer(ranks):
         raise TypeError(
@@ -78,11 +70,10 @@ def _check_range(
         )
 
 
-def check_blocks(ranking: Columns) -> None:
+def check_blocks(above: Tensor, tied: Tensor, relevant_tied: Tensor) -> None:
     """Raise if tied blocks of a query overlap, or one is too small for its relevant locations."""
-    above, tied = ranking.above, ranking.tied
     before, here = slice(None, -1), slice(1, None)
-    wrong_block = (tied[:, here] != tied[:, before]) | (ranking.relevant_tied > tied)[:, here]
+    wrong_block = (tied[:, here] != tied[:, before]) | (relevant_tied > tied)[:, here]
     overlaps = above[:, here] < (above + tied)[:, before]
     same = above[:, here] == above[:, before]
     wrong = (torch.where(same, wrong_block, overlaps) & (above[:, here] < UNRETRIEVED)).nonzero()

@@ -10,29 +10,17 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_int, check_candidates, is_integer
-from nextloc_metrics.arguments.messages import describe, got, short
+from nextloc_metrics.arguments.checks import as_int, is_integer
+from nextloc_metrics.arguments.messages import got, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
-from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
-from nextloc_metrics.ranking.counting import (
-    Found,
-    comparable,
-    find_in_lists,
-    find_ranks,
-    flat_lists,
-    order_columns,
-)
-from nextloc_metrics.ranking.exclude import (
-    find_ranks_without,
-    leave_out,
-    read_exclude,
-    remove_from_lists,
-)
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.ranking import forms
+from nextloc_metrics.ranking.counting import Found
 from nextloc_metrics.ranking.given import check_blocks, read_ranks
 from nextloc_metrics.ranking.needs import Needs
-from nextloc_metrics.ranking.sources import check_embeddings, survey_products, survey_shards
-from nextloc_metrics.ranking.target import Relevant, gain_dtype, read_target
-from nextloc_metrics.ranking.top import TopCandidates, candidates_of_lists, look_up
+from nextloc_metrics.ranking.sources import check_embeddings
+from nextloc_metrics.ranking.target import Relevant, gain_dtype
+from nextloc_metrics.ranking.top import TopCandidates, look_up
 
 Ties = Literal["expected", "optimistic", "pessimistic"]
 
@@ -138,7 +126,7 @@ class Ranking(Record):
         batch = Batch(
             preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        return cls._of_scores(batch, Needs(top, best, depth=depth))
+        return cls(**forms.of_scores(batch, Needs(top, best, depth=depth)))
 
     @classmethod
     def from_lists(
@@ -165,8 +153,7 @@ class Ranking(Record):
             target: as in `from_scores`; C of bool or floating relevance need not equal K.
 
         Raises:
-            TypeError: `preds` is not an integer tensor, or `target` is complex.
-            ValueError: shapes do not match, a value is out of range, or a list holds visit counts.
+            ValueError: a list holds visit counts.
 
         Example:
             >>> from torch import tensor
@@ -177,7 +164,7 @@ class Ranking(Record):
         batch = Batch(
             preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        return cls._of_lists(batch, Needs(top, best, depth=depth))
+        return cls(**forms.of_lists(batch, Needs(top, best, depth=depth)))
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
@@ -216,10 +203,6 @@ class Ranking(Record):
             chunk_size: the number of candidates scored at once; None chooses it. The memory needed
                 is that of the chunk's scores, plus 24 bytes per candidate.
 
-        Raises:
-            TypeError: `queries` or `table` is not floating, or `target` is complex.
-            ValueError: shapes or dtypes do not match, or a value of `target` is out of range.
-
         Example:
             >>> from torch import tensor
             >>> queries, table = tensor([[1.0, 0.0]]), tensor([[0.2, 1.0], [0.9, 0.0], [0.5, 0.5]])
@@ -228,27 +211,10 @@ class Ranking(Record):
         """
         needs = Needs(top, best)
         check_embeddings(queries, table, bias, chunk_size)
-        number = len(table)
         batch = Batch(
             queries, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        relevant = read_target(batch, number)
-        found = survey_products(
-            queries.detach().reshape(-1, table.shape[1]),
-            table.detach(),
-            None if bias is None else bias.detach(),
-            relevant.ids,
-            read_exclude(batch, relevant, number),
-            chunk_size,
-            needs.to_find,
-        )
-        return cls.of_found(
-            relevant,
-            found.cut(top),
-            batch.preds.shape[:-1],
-            num_candidates=number,
-            ignore_index=ignore_index,
-        )
+        return cls(**forms.of_embeddings(batch, table, bias, chunk_size, needs))
 
     @classmethod
     def from_sharded_scores(
@@ -280,9 +246,7 @@ class Ranking(Record):
             process_group: the processes that hold the candidates; None for the default group.
 
         Raises:
-            TypeError: `local_scores` is not floating, or `target` is not an integer tensor.
-            ValueError: shapes do not match, a value of `target` is out of range, or the shards of
-                the processes overlap or leave a gap.
+            ValueError: the shards of the processes overlap or leave a gap.
         """
         needs = Needs(top, best)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
@@ -296,26 +260,7 @@ class Ranking(Record):
         batch = Batch(
             local_scores, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        if not is_integer(batch.target):
-            raise TypeError(
-                f"`target` must be an integer tensor of ids, {got('target', batch.target)}."
-            )
-        relevant = read_target(batch, None)
-        scores = comparable(batch.preds).reshape(len(relevant.ids), batch.preds.shape[-1])
-        excluded = read_exclude(batch, relevant, None)
-        if excluded is not None:
-            is_here = (excluded >= offset) & (excluded < offset + scores.shape[1])
-            scores = leave_out(scores, (excluded - offset).where(is_here, -1))
-        number, found = survey_shards(
-            scores, relevant.ids, offset, needs.to_find, process_group, validate_args
-        )
-        return cls.of_found(
-            relevant,
-            found.cut(top),
-            batch.preds.shape[:-1],
-            num_candidates=number,
-            ignore_index=ignore_index,
-        )
+        return cls(**forms.of_shards(batch, offset, process_group, needs))
 
     @classmethod
     def from_ranks(
@@ -336,9 +281,8 @@ class Ranking(Record):
             missing: the number in `ranks` for an unretrieved location, at most 0: a miss.
 
         Raises:
-            TypeError: `ranks` are not integers.
-            ValueError: a rank is below 1 or, with its tied block, beyond `num_candidates`; or two
-                relevant locations of a query have one rank but their tied block is too small.
+            ValueError: a rank or its tied block is out of range, or the block is too small for the
+                relevant locations of its rank.
 
         Example:
             >>> from nextloc_metrics import MRR
@@ -350,104 +294,27 @@ class Ranking(Record):
             tensor(0.4167)
         """
         above, sizes = read_ranks(ranks, tied, num_candidates, missing)
-        unknown = torch.arange(above.shape[1], device=above.device).expand_as(above)
-        columns = order_columns(unknown, None, above, sizes)
-        check_blocks(columns)
-        number = torch.full_like(above[:, 0], above.shape[1])
-        counted = torch.ones_like(number, dtype=torch.bool)
-        queries = Queries(counted.shape, counted)
-        return cls(
-            **columns._asdict(),
-            num_relevant=number,
-            queries=queries,
-            num_candidates=num_candidates,
-            has_ids=False,
-        )
+        ids = torch.arange(above.shape[1], device=above.device).expand_as(above)
+        counted = torch.ones_like(above[:, 0], dtype=torch.bool)
+        relevant, found = Relevant(ids, None, counted), Found(ids, above, sizes, None)
+        ranking = cls.of_found(relevant, found, counted.shape)
+        ranking.num_candidates, ranking.has_ids = num_candidates, False
+        check_blocks(ranking.above, ranking.tied, ranking.relevant_tied)
+        return ranking
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Ranking:
         """Read scores or lists of ids, whichever `preds` is by its dtype."""
-        read = cls._of_lists if is_integer(batch.preds) else cls._of_scores
-        return read(batch, needs)
+        read = forms.of_lists if is_integer(batch.preds) else forms.of_scores
+        return cls(**read(batch, needs))
 
     @classmethod
-    def _of_scores(cls, batch: Batch, needs: Needs) -> Ranking:
-        if not batch.preds.is_floating_point():
-            raise TypeError(
-                "`preds` must be a floating tensor of scores, got "
-                f"{describe(batch.preds)}; pass integer scores as `.float()`, and lists of ids to "
-                "`Ranking.from_lists`."
-            )
-        check_candidates(batch.preds)
-        number = batch.preds.shape[-1]
-        relevant = read_target(batch, number)
-        scores = comparable(batch.preds).reshape(-1, number)
-        excluded = read_exclude(batch, relevant, number)
-        depth = needs.depth
-        if relevant.most == 1 or must_not_sync(scores) or excluded is not None:
-            depth = None  # counting all ranks is as fast here
-        if excluded is None:
-            found = find_ranks(scores, relevant, depth, needs.to_find)
-        else:
-            found = find_ranks_without(scores, relevant, excluded, needs.to_find)
-            scores = leave_out(scores, excluded) if needs.keeps_scores else scores
-        return cls.of_found(
-            relevant,
-            found.cut(needs.top),
-            batch.preds.shape[:-1],
-            num_candidates=number,
-            ignore_index=batch.ignore_index,
-            depth=depth,
-            scores=scores if needs.keeps_scores else None,
-        )
+    def of_found(cls, relevant: Relevant, found: Found, queries: torch.Size) -> Ranking:
+        """Make a ranking of what was found for queries of a shape; some locations may be left out.
 
-    @classmethod
-    def _of_lists(cls, batch: Batch, needs: Needs) -> Ranking:
-        if not is_integer(batch.preds):
-            raise TypeError(
-                f"`preds` must be an integer tensor of ids, got {describe(batch.preds)}."
-            )
-        check_candidates(batch.preds)
-        relevant = read_target(batch, None)
-        lists = flat_lists(batch.preds)
-        excluded = read_exclude(batch, relevant, None)
-        if excluded is not None:
-            lists = remove_from_lists(lists, excluded)
-        checked = relevant.counted if batch.validate_args else None
-        above = find_in_lists(lists, relevant.ids, needs.depth, checked)
-        top = needs.top or int(needs.best)
-        first = candidates_of_lists(lists, top) if top else None
-        found = Found(relevant.ids, above, torch.ones_like(above), first)
-        return cls.of_found(
-            relevant,
-            found,
-            batch.preds.shape[:-1],
-            ignore_index=batch.ignore_index,
-            depth=needs.depth,
-        )
-
-    @classmethod
-    def of_found(
-        cls, relevant: Relevant, found: Found, queries: torch.Size, **attributes: Any
-    ) -> Ranking:
-        """Make a ranking whose columns are sorted by rank; `found` may omit locations.
-
-        Args:
-            relevant: the relevant locations.
-            found: their ranks, and the first candidates.
-            queries: the shape of the queries.
-            attributes: further attributes of the ranking.
+        The columns are sorted by rank.
         """
-        columns = order_columns(found.ids, relevant.grades, found.above, found.tied)
-        most = relevant.most
-        return cls(
-            **columns._asdict(),
-            num_relevant=relevant.number,
-            queries=Queries(queries, relevant.counted),
-            first=found.first,
-            most_relevant=most if most > found.ids.shape[1] else None,
-            **attributes,
-        )
+        return cls(**forms.of_found(relevant, found, queries))
 
     def require(self, needs: Needs, reader: object) -> None:
         """Raise if the ranking lacks something that a metric, `reader`, needs."""
@@ -474,12 +341,8 @@ class Ranking(Record):
                 `"pessimistic"` last, by ascending gain; `"expected"` keeps the blocks: scores
                 are then expectations over a random order of the tied candidates.
 
-        Raises:
-            ValueError: `ties` has another value.
-
         Example:
             >>> from torch import tensor
-            >>> from nextloc_metrics import Ranking
             >>> Ranking.from_scores(tensor([[0.1, 0.7, 0.7, 0.9]]), tensor([2])).break_ties(
             ...     "pessimistic"
             ... )
@@ -513,14 +376,10 @@ class Ranking(Record):
         )
 
     def top_candidates(self, k: int) -> TopCandidates:
-        """Return the first k candidates; they do not depend on the ranking's `top`.
-
-        Raises:
-            ValueError: fewer than k candidates were kept.
+        """Return the first k candidates, of at least k that were kept.
 
         Example:
             >>> from torch import tensor
-            >>> from nextloc_metrics import Ranking
             >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
             >>> ranking = Ranking.from_scores(scores, tensor([1, 0]), top=2)
             >>> ranking.top_candidates(2).ids
@@ -546,9 +405,6 @@ class Ranking(Record):
         """The best candidate of every query, int64 `[N]`, the lowest id of tied ones.
 
         -1 where a row of scores has a NaN or nothing above -inf, or a list is empty.
-
-        Raises:
-            ValueError: the ranking was made without `top`.
         """
         self._check_ids()
         if self.first is None:
@@ -559,7 +415,7 @@ class Ranking(Record):
         return self.first.best
 
     def look_up(self, table: Tensor, fill: float) -> Tensor:
-        """Return the relevant locations' rows of a table.
+        """Return the relevant locations' rows of a table, `[N, M, ...]`.
 
         Indexing with `table[ranking.relevant]` is wrong: padding, -1, reads the last row.
 
@@ -567,16 +423,8 @@ class Ranking(Record):
             table: `[C, ...]`, one row per location.
             fill: the value for padding, and for an id of a list that is not in the table.
 
-        Returns:
-            `[N, M, ...]`.
-
-        Raises:
-            TypeError: `table` is not a tensor of at least one dimension.
-            ValueError: `table` has fewer rows than there are candidates.
-
         Example:
             >>> from torch import tensor
-            >>> from nextloc_metrics import Ranking
             >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])
             >>> ranking = Ranking.from_scores(scores, tensor([[2, -1], [1, 0]]))
             >>> ranking.look_up(tensor([5.0, 6.0, 7.0]), fill=0.0)  # best rank first

@@ -6,7 +6,7 @@ to every column with an equal row.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed
@@ -15,10 +15,10 @@ from torch.nn.functional import pad
 
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.backends import UNRETRIEVED
-from nextloc_metrics.ranking.counting import Found, find_in_lists, highest, survey
+from nextloc_metrics.ranking.counting import Found, find_in_lists, survey
 from nextloc_metrics.ranking.top import Highest, merge
 
 # Scores per chunk without `chunk_size`: enough for an efficient matrix product, and few enough for
@@ -40,10 +40,21 @@ _FACTOR = 0x5851F42D4C957F2D
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
+class Embeddings(NamedTuple):
+    """The embeddings of all candidates `[C, D]`, and their bias `[C]` or None."""
+
+    rows: Tensor
+    bias: Tensor | None
+
+    def scores(self, queries: Tensor, at: slice | Tensor, out: Tensor | None = None) -> Tensor:
+        """Return the scores of some candidates for queries `[N, D]`."""
+        scores = torch.mm(queries, self.rows[at].T, out=out)
+        return scores if self.bias is None else scores.add_(self.bias[at])
+
+
 def survey_products(
     queries: Tensor,
-    table: Tensor,
-    bias: Tensor | None,
+    table: Embeddings,
     ids: Tensor,
     excluded: Tensor | None,
     chunk_size: int | None,
@@ -53,42 +64,32 @@ def survey_products(
 
     Args:
         queries: floating `[N, D]`.
-        table: floating `[C, D]`.
-        bias: floating `[C]`, or None.
+        table: the candidates.
         ids: int64 `[N, M]`, -1 for padding.
         excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
         chunk_size: the number of candidates scored at once; None chooses it from N.
         top: the number of first ranks to keep; 0 for none.
     """
-    repeats = _find_repeats(table, bias)
-    step = min(len(table), chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries))))
+    repeats = _find_repeats(table)
+    step = chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries)))
+    step = min(len(table.rows), step)
     # the kept scores of repeated rows need no more memory than a chunk
     elements = step * len(queries)
     rows = min(elements // max(1, len(repeats[0])), math.isqrt(elements // max(1, ids.shape[1])))
     rows = max(1, rows)
-    blocks = [slice(start, start + rows) for start in range(0, max(1, len(queries)), rows)]
-    parts = [
-        _survey_block(
-            queries[block],
-            ids[block],
-            None if excluded is None else excluded[block],
-            table,
-            bias,
-            repeats,
-            step,
-            top,
-        )
-        for block in blocks
-    ]
+    parts = []
+    for start in range(0, max(1, len(queries)), rows):
+        block = slice(start, start + rows)
+        left_out = None if excluded is None else excluded[block]
+        parts.append(_survey_block(queries[block], table, ids[block], left_out, repeats, step, top))
     return Found.cat(parts)
 
 
 def _survey_block(
     queries: Tensor,
+    table: Embeddings,
     ids: Tensor,
     excluded: Tensor | None,
-    table: Tensor,
-    bias: Tensor | None,
     repeats: tuple[Tensor, Tensor],
     step: int,
     top: int,
@@ -98,57 +99,49 @@ def _survey_block(
     columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
     first_of_columns = _first_equal(columns, repeats)
     first = torch.unique(first_of_columns)
-    kept = _product(queries, table[first], None if bias is None else bias[first])
+    kept = table.scores(queries, first)
     own = kept.gather(1, torch.searchsorted(first, _first_equal(at, repeats)))
     own = own.masked_fill(ids < 0, torch.nan)
     if excluded is not None:
         own = own.masked_fill(find_in_lists(excluded, ids, None, None) < UNRETRIEVED, torch.nan)
     slot = torch.searchsorted(first, first_of_columns)
 
-    starts = range(0, len(table), step)
-    bounds = torch.tensor([*starts, len(table)], device=columns.device)
+    starts = range(0, len(table.rows), step)
+    bounds = torch.tensor([*starts, len(table.rows)], device=columns.device)
     ends = torch.searchsorted(columns, bounds).tolist()
     width = (step // _ALIGNMENT + 1) * _ALIGNMENT
     buffer = torch.empty(len(queries), width, dtype=own.dtype, device=own.device)
     above, tied = torch.zeros(2, *ids.shape, dtype=torch.int64, device=ids.device)
     found: list[Highest] = []
     for number, start in enumerate(starts):
-        chunk = slice(start, start + step)
-        rows, added = table[chunk], None if bias is None else bias[chunk]
-        scores = _product(queries, rows, added, out=buffer[:, : len(rows)])
+        size = min(step, len(table.rows) - start)
+        scores = table.scores(queries, slice(start, start + size), out=buffer[:, :size])
         here = slice(ends[number], ends[number + 1])
         scores.index_copy_(1, columns[here] - start, kept[:, slot[here]])
         if excluded is not None:  # ids outside this chunk are written to an unused column
-            is_here = (excluded >= start) & (excluded < start + len(rows))
-            buffer.scatter_(1, (excluded - start).where(is_here, len(rows)), -torch.inf)
-        more, equal, best = survey(scores, own, find_best=top > 0)
+            is_here = (excluded >= start) & (excluded < start + size)
+            buffer.scatter_(1, (excluded - start).where(is_here, size), -torch.inf)
+        more, equal, best = survey(scores, own, top)
         above += more
         tied += equal
         if best is not None:
-            found.append(highest(scores, best, top).numbered_from(start))
+            found.append(Highest(best.scores, best.ids + start))
         if _KEPT_SHARE * len(found) * (top + 1) > step:
-            found = [_best_of(found, top)]
-    return Found.of_counts(ids, own, above, tied, _best_of(found, top) if top else None, top)
+            found = [merge(found, top)]
+    return Found.of_counts(ids, own, above, tied, merge(found, top) if top else None, top)
 
 
-def _product(
-    queries: Tensor, rows: Tensor, bias: Tensor | None, out: Tensor | None = None
-) -> Tensor:
-    scores = torch.mm(queries, rows.T, out=out)
-    return scores if bias is None else scores.add_(bias)
-
-
-def _find_repeats(table: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
     """Find the rows that occur more than once, with equal bias.
 
     Returns:
         Their ids in ascending order, int64 `[R]`, and the lowest id of an equal row for each.
     """
-    few = max(1, _KEY_BYTES // table.element_size())
-    candidates = _with_equal_keys(_hash_rows(table[:, :few]))
-    rows = table[candidates]
-    if bias is not None:
-        rows = torch.cat([rows, bias[candidates, None]], 1)
+    few = max(1, _KEY_BYTES // table.rows.element_size())
+    candidates = _with_equal_keys(_hash_rows(table.rows[:, :few]))
+    rows = table.rows[candidates]
+    if table.bias is not None:
+        rows = torch.cat([rows, table.bias[candidates, None]], 1)
     key, order = _hash_rows(rows).sort(stable=True)
     begins = torch.ones_like(key, dtype=torch.bool)
     begins[1:] = key[1:] != key[:-1]
@@ -189,18 +182,6 @@ def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
     return torch.where(repeated[slot] == ids, lowest[slot], ids)
 
 
-def _best_of(found: list[Highest], top: int) -> Highest:
-    """Merge the best candidates of several chunks."""
-    if len(found) == 1:
-        return found[0]
-    best = torch.stack([x.best[0] for x in found], 1), torch.stack([x.best[1] for x in found], 1)
-    first = [x.first for x in found if x.first is not None]
-    if not first:
-        return merge(best, None, top)
-    values, numbers = (torch.cat(parts, 1) for parts in zip(*first, strict=True))
-    return merge(best, (values, numbers), top)
-
-
 def check_embeddings(
     queries: Tensor, table: Tensor, bias: Tensor | None, chunk_size: int | None
 ) -> None:
@@ -225,8 +206,8 @@ def check_embeddings(
         )
     if bias is not None and (not isinstance(bias, Tensor) or bias.shape != table.shape[:1]):
         raise ValueError(f"`bias` must have shape ({len(table)},), {got('bias', bias)}.")
-    if chunk_size is not None and (type(as_int(chunk_size)) is not int or chunk_size < 1):
-        raise ValueError(f"`chunk_size` must be a positive integer, got {short(chunk_size)}.")
+    if chunk_size is not None:
+        check_positive("chunk_size", chunk_size)
 
 
 def survey_shards(
@@ -234,13 +215,8 @@ def survey_shards(
 ) -> tuple[int, Found]:
     """Find the ranks of the relevant locations among the candidates of all processes.
 
-    Args:
-        scores: floating `[N, C_local]`, the scores of this process' candidates.
-        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
-        offset: the id of the first candidate of this process.
-        top: the number of first ranks to keep; 0 for none.
-        process_group: the processes.
-        validate_args: raise if no process has an id.
+    `scores` are floating `[N, C_local]`, of this process' candidates from `offset` on, and `ids`
+    int64 `[N, M]` among all candidates, -1 for padding.
 
     Returns:
         The number of all candidates, and what was found.
@@ -248,69 +224,38 @@ def survey_shards(
     num_local = scores.shape[-1]
     if num_local == 0:
         scores = scores.new_full((len(scores), 1), -torch.inf)  # adds 0 to all counts
-    own, known, num_candidates, best = _exchange_scores(
-        scores, num_local, ids, offset, top, process_group
-    )
-    if validate_args and bool(((ids >= 0) & ~known).any()):
-        raise ValueError(
-            f"`target` must hold ids below the {num_candidates} candidates of all processes, "
-            f"got {int(ids.masked_fill(known, -1).max())}."
-        )
-    own = own.masked_fill(~known, torch.nan)
-    above, tied, _ = survey(scores, own, find_best=False)
-    counts = torch.stack([above, tied])
-    if _is_distributed():
-        torch.distributed.all_reduce(counts, group=process_group)
-    return num_candidates, Found.of_counts(ids, own, counts[0], counts[1], best, top)
-
-
-def _exchange_scores(
-    scores: Tensor, num_local: int, ids: Tensor, offset: int, top: int, process_group: Any
-) -> tuple[Tensor, Tensor, int, Highest | None]:
-    """Gather the scores of the relevant locations, and the best candidates, in one collective.
-
-    Args:
-        scores: floating `[N, C_local]`, at least one column.
-        num_local: the number of columns that are candidates.
-        ids: int64 `[N, M]`, the relevant ids among all candidates, -1 for padding.
-        offset: the id of the first column.
-        top: the number of first ranks to keep; 0 for none.
-        process_group: the processes.
-
-    Returns:
-        The relevant locations' scores `[N, M]`, whether any process has them, bool `[N, M]`, the
-        number of all candidates, and the best of all candidates.
-    """
     local = ids - offset
     is_here = (local >= 0) & (local < num_local)
     own = scores.gather(1, local.clamp(0, scores.shape[1] - 1)).masked_fill(~is_here, 0)
     columns = [own, is_here]
     if top:
-        _, _, best_here = survey(scores, scores[:, :0], find_best=True)
-        assert best_here is not None  # `find_best` is True
-        best, first = highest(scores, best_here, top).numbered_from(offset)
-        columns += [part[:, None] for part in best]
-        if first is not None:
-            missing = (0, top + 1 - first[0].shape[1])
-            columns += [pad(first[0], missing, value=-torch.inf), pad(first[1], missing)]
+        _, _, found = survey(scores, scores[:, :0], top)
+        assert found is not None  # `top` is not 0
+        missing = (0, top + 2 - found.ids.shape[1]) if top > 1 else (0, 0)
+        columns.append(pad(found.scores, missing, value=-torch.inf))
+        columns.append(pad(found.ids + offset, missing))
     # float64 holds every score and id exactly, so that one message suffices; its last two rows are
     # the first id and the number of candidates
     message = pad(torch.cat([column.double() for column in columns], 1), (0, 0, 0, 2))
     message[-2], message[-1] = offset, num_local
     gathered = _all_gather(message, process_group)
-    num_candidates = _check_slices(gathered[:, -2:, 0].long().tolist())
+    number = _check_slices(gathered[:, -2:, 0].long().tolist())
     slices = torch.split(gathered[:, :-2], [column.shape[1] for column in columns], 2)
-    found = None
+    known, best = slices[1].sum(0) > 0, None
     if top:
-        # [S, N, T] -> [N, S * T]
-        side_by_side = [part.transpose(0, 1).flatten(1) for part in slices[2:]]
-        pairs = [
-            (values.to(scores.dtype), numbers.long())
-            for values, numbers in zip(side_by_side[::2], side_by_side[1::2], strict=True)
-        ]
-        first = pairs[1] if len(pairs) > 1 else None
-        found = merge(pairs[0], first, min(top, num_candidates - 1))
-    return slices[0].sum(0).to(scores.dtype), slices[1].sum(0) > 0, num_candidates, found
+        shards = zip(slices[2].to(scores.dtype), slices[3].long(), strict=True)
+        best = merge([Highest(*shard) for shard in shards], min(top, number - 1))
+    if validate_args and bool(((ids >= 0) & ~known).any()):
+        raise ValueError(
+            f"`target` must hold ids below the {number} candidates of all processes, "
+            f"got {int(ids.masked_fill(known, -1).max())}."
+        )
+    own = slices[0].sum(0).to(scores.dtype).masked_fill(~known, torch.nan)
+    above, tied, _ = survey(scores, own, top=0)
+    counts = torch.stack([above, tied])
+    if _is_distributed():
+        torch.distributed.all_reduce(counts, group=process_group)
+    return number, Found.of_counts(ids, own, counts[0], counts[1], best, top)
 
 
 def _check_slices(slices: list[list[int]]) -> int:
@@ -330,10 +275,8 @@ def _check_slices(slices: list[list[int]]) -> int:
 def _all_gather(message: Tensor, process_group: Any) -> Tensor:
     if not _is_distributed():
         return message[None]
-    slices = [
-        torch.empty_like(message)
-        for _ in range(torch.distributed.get_world_size(group=process_group))
-    ]
+    number = torch.distributed.get_world_size(group=process_group)
+    slices = [torch.empty_like(message) for _ in range(number)]
     torch.distributed.all_gather(slices, message, group=process_group)
     return torch.stack(slices)
 

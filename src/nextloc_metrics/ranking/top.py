@@ -48,17 +48,11 @@ class TopCandidates:
         return (self.ids >= 0) & ~is_nan
 
     def look_up(self, table: Tensor, fill: float) -> Tensor:
-        """Return the candidates' rows of a table, such as their coordinates.
+        """Return the candidates' rows of a table, `[N, T, ...]`, such as their coordinates.
 
         Args:
             table: `[C, ...]`, one row per location.
             fill: the value where the candidate is not `known`, or its id is not in the table.
-
-        Returns:
-            `[N, T, ...]`.
-
-        Raises:
-            TypeError: `table` is not a tensor of at least one dimension.
 
         Example:
             >>> from torch import tensor
@@ -103,42 +97,35 @@ def look_up(table: Tensor, ids: Tensor, known: Tensor, fill: float) -> Tensor:
 
 
 class Highest(NamedTuple):
-    """The best scores of every query and the ids of their candidates."""
+    """The first candidates of N queries: their scores and ids, `[N, 1 + T]`.
 
-    best: tuple[Tensor, Tensor]  #: the maximum `[N]`, and the lowest id with this score
-    first: tuple[Tensor, Tensor] | None  #: the first top + 1 scores and ids `[N, T]`, if top > 1
-
-    def numbered_from(self, start: int) -> Highest:
-        """Add `start` to all ids."""
-        (maximum, best), first = self
-        return Highest((maximum, best + start), first and (first[0], first[1] + start))
-
-
-def merge(best: tuple[Tensor, Tensor], first: tuple[Tensor, Tensor] | None, top: int) -> Highest:
-    """Merge the best candidates of S slices.
-
-    Args:
-        best: maxima `[N, S]` and ids `[N, S]`.
-        first: scores `[N, S * T]` and ids `[N, S * T]`, for `top` above 1.
-        top: the number of first ranks to keep.
+    Column 0 is the best candidate, of tied ones the lowest id. For `top` above 1, the first
+    T = top + 1 candidates follow in columns of their own, tied ones in any order.
     """
-    maxima, ids = best
+
+    scores: Tensor
+    ids: Tensor
+
+
+def merge(slices: Sequence[Highest], top: int) -> Highest:
+    """Merge what was found in slices of the candidates, for the first `top` ranks."""
+    maxima = torch.stack([x.scores[:, 0] for x in slices], 1)
+    lowest = torch.stack([x.ids[:, 0] for x in slices], 1)
     maximum = maxima.amax(1, keepdim=True)
-    lowest = ids.masked_fill(maxima != maximum, _NO_ID).amin(1)
-    if first is None:
-        return Highest((maximum[:, 0], lowest), None)
-    values, order = first[0].topk(min(top + 1, first[0].shape[1]), dim=1)
-    return Highest((maximum[:, 0], lowest), (values, first[1].gather(1, order)))
+    best = lowest.masked_fill(maxima != maximum, _NO_ID).amin(1, keepdim=True)
+    scores = torch.cat([x.scores[:, 1:] for x in slices], 1)
+    ids = torch.cat([x.ids[:, 1:] for x in slices], 1)
+    scores, order = scores.topk(min(top + 1, scores.shape[1]), dim=1)
+    return Highest(torch.cat([maximum, scores], 1), torch.cat([best, ids.gather(1, order)], 1))
 
 
 def candidates_of_scores(found: Highest, top: int) -> TopCandidates:
     """Sort the candidates by rank, tied ones by id."""
-    maximum, best = found.best
+    maximum, best = found.scores[:, 0], found.ids[:, 0]
     best = best.masked_fill(~(maximum > -torch.inf), -1)  # a NaN compares false
-    if found.first is None:
-        none = best.new_empty(len(best), 0)
-        return TopCandidates(0, (maximum != -torch.inf).long(), best, none, none)
-    values, ids = found.first  # NaN first, because it counts as above
+    values, ids = found.scores[:, 1:], found.ids[:, 1:]  # NaN first, because it counts as above
+    if not values.shape[1]:
+        return TopCandidates(0, (maximum != -torch.inf).long(), best, ids, ids)
     present = values != -torch.inf
     retrieved = present[:, :top].sum(1)
     if values.shape[1] > top:

@@ -70,21 +70,15 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
-        target: as for `evaluate`.
-        k: as for `evaluate`.
-        mask: as for `evaluate`.
-        groups: as for `evaluate`; only those of `cluster` matter.
+        groups: as for `evaluate`, as are `target`, `k`, `mask`, `exclude`, `exempt_target` and
+            `num_locations`; only those of `cluster` matter.
         cluster: the key of the groups whose queries are not independent; test and intervals then
             take groups, not queries, as independent.
-        exclude: as for `evaluate`.
-        exempt_target: as for `evaluate`.
-        num_locations: as for `evaluate`.
         confidence: the confidence level of the intervals.
         test: as for `analysis.compare`.
         seed: the seed of the random numbers.
 
     Raises:
-        TypeError: an argument has the wrong type.
         ValueError: there are fewer than two models, shapes do not fit, or `cluster` is not a key
             of `groups`.
 
@@ -135,30 +129,16 @@ def compare(
     values = {
         name: {key: float(x) for key, x in c.compute().items()} for name, c in collections.items()
     }
-    corrected = _correct(comparisons)
+    p_values = [one.p_value for of_metrics in comparisons.values() for one in of_metrics.values()]
+    in_order = iter(holm(p_values))
+    corrected = {name: {key: next(in_order) for key in of} for name, of in comparisons.items()}
     counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
     units = f"{int(counted.sum()):,} queries, {test} test"
     if clusters is not None:
         units += f" clustered by {cluster} ({len(torch.unique(clusters[counted])):,} groups)"
-    notes = [
-        units,
-        f"corrected p: Holm's method for {sum(map(len, comparisons.values()))} tests",
-    ]
-    return Comparisons(
-        values, comparisons, corrected, _tabulate(values, comparisons, corrected, confidence, notes)
-    )
-
-
-def _correct(comparisons: Mapping[str, Mapping[str, Comparison]]) -> dict[str, dict[str, float]]:
-    """Correct the p-values of all comparisons together."""
-    p_values = [
-        found.p_value for of_metrics in comparisons.values() for found in of_metrics.values()
-    ]
-    corrected = iter(holm(p_values))
-    return {
-        name: {key: next(corrected) for key in of_metrics}
-        for name, of_metrics in comparisons.items()
-    }
+    notes = [units, f"corrected p: Holm's method for {len(p_values)} tests"]
+    table = _tabulate(values, comparisons, corrected, confidence, notes)
+    return Comparisons(values, comparisons, corrected, table)
 
 
 def _tabulate(
@@ -177,18 +157,17 @@ def _tabulate(
     for key, base in values[first].items():
         for name, of_metrics in comparisons.items():
             value = values[name][key]
-            change, *tested = value - base, math.nan, math.nan, math.nan, math.nan
+            change, tested = value - base, [math.nan] * 4
             if key in of_metrics:
                 one = of_metrics[key]
-                change, *tested = one.difference, one.low, one.high, one.p_value
-                tested.append(corrected[name][key])
+                change = one.difference
+                tested = [one.low, one.high, one.p_value, corrected[name][key]]
             low, high, *p_values = tested
             title = f"{key}, {name}"
             ends = "-" if math.isnan(low) else f"{_points(low)} to {_points(high)}"
             texts = [_points(base, ""), _points(value, ""), _points(change), ends]
             rows.append([title, *texts, *map(_p_value, p_values)])
-            numbers = [base, value, change, *tested]
-            records.append(dict(zip(names, [title, *numbers], strict=True)))
+            records.append(dict(zip(names, [title, base, value, change, *tested], strict=True)))
     return Table(header, rows, notes, records)
 
 
@@ -198,9 +177,7 @@ def _points(fraction: float, sign: str = "+") -> str:
 
 
 def _p_value(p: float) -> str:
-    if math.isnan(p):
-        return "-"
-    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+    return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
 def _score_queries(

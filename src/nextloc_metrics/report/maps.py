@@ -11,17 +11,9 @@ from torch import Tensor
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.readings import read
-from nextloc_metrics.display.lines import draw_bands
+from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.style import (
-    Scale,
-    add_grid,
-    add_legend,
-    add_note,
-    looks,
-    make_axes,
-    styled,
-)
+from nextloc_metrics.display.style import Scale, add_grid, add_legend, add_note, make_axes, style
 from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
 from nextloc_metrics.metrics.grouped import Grouped
 
@@ -34,7 +26,7 @@ _COLORS = "viridis"
 Models = Mapping[str, RankingCollection] | RankingCollection
 
 
-@styled
+@style()
 def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> Any:
     """Draw where a model is right: the value and the number of queries at each target location.
 
@@ -45,13 +37,8 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
         by_location: the metric grouped by the target's location, such as
             `Grouped(AccuracyAtK(1), num_locations)` with the targets as `groups`.
         locations: the coordinates.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
         ValueError: the numbers of groups and of locations differ, there is no query, or a
             location with a query has NaN as coordinates.
 
@@ -82,7 +69,8 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     values = by_location.compute().double().cpu()
     points = locations.project().cpu()[seen]
     figure, axes = make_axes(ax, 5.2, 4.4)
-    scale = Scale(by_location.metric.plot_label, *_bounds(by_location))
+    metric = by_location.metric
+    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
     if int(seen.sum()) > MOST_DOTS:
         drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
         add_note(axes, "a hexagon is the mean over its queries")
@@ -107,10 +95,6 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     bar.outline.set_linewidth(0.7)
     scale.label(bar.ax.yaxis)
     return figure, axes
-
-
-def _bounds(metric: Grouped) -> tuple[float | None, float | None]:
-    return metric.metric.plot_lower_bound, metric.metric.plot_upper_bound
 
 
 def _draw_hexagons(axes: Any, points: Tensor, values: Tensor, numbers: Tensor) -> Any:
@@ -153,19 +137,14 @@ def _draw_scale_bar(axes: Any) -> None:
     axes.annotate(text, at, (0, 4), textcoords="offset points", ha="center", fontsize=8)
 
 
-@styled
+@style()
 def distance_errors(models: Models, *, ax: Any = None) -> Any:
     """Draw the share of queries whose decision is within a distance of the target, over distance.
 
     Args:
         models: a collection with a `DistanceError`, or several by the names of the models.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
         ValueError: a collection has no `DistanceError`.
 
     Example:
@@ -181,26 +160,13 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _shares(name, model) for name, model in named.items()}
     figure, axes = make_axes(ax)
-    for number, (name, look) in enumerate(zip(curves, looks(len(curves)), strict=True)):
-        km, share = curves[name]
-        every = max(1, len(km) // 8)
-        axes.plot(
-            km,
-            share,
-            color=look.color,
-            linestyle=look.dash,
-            marker=look.marker,
-            markevery=(number * every // len(curves), every),
-            label=name or None,
-            drawstyle="steps-post",
-        )
+    draw_lines(curves, axes, clip_on=True, drawstyle="steps-post")
     # shorter distances are zero, and have no room on the axis
     rising = [km[share > share[0]] for km, share in curves.values()]
     first = min((float(km[0]) for km in rising if len(km)), default=0.1)
     axes.set_xscale("log")
-    axes.xaxis.set_minor_formatter(lambda _value, _place: "")
     axes.set_xlim(left=first / 2)
-    axes.xaxis.set_major_formatter(_write_km)
+    _write_distances(axes)
     axes.set_xlabel("distance between decision and target (km)")
     axes.set_ylim(0, 1)
     Scale("share of queries within", 0, 1).label(axes.yaxis)
@@ -210,8 +176,10 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
     return figure, axes
 
 
-def _write_km(value: float, _place: int) -> str:
-    return f"{value:g}"
+def _write_distances(axes: Any) -> None:
+    """Write distances as they are, not as powers of ten."""
+    axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
+    axes.xaxis.set_minor_formatter(lambda _value, _place: "")
 
 
 def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
@@ -225,7 +193,7 @@ def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
     )
 
 
-@styled
+@style()
 def accuracy_within_km(
     models: Models, k: int = 1, *, confidence: float = 0.95, ax: Any = None
 ) -> Any:
@@ -235,15 +203,9 @@ def accuracy_within_km(
         models: a collection with an `AccuracyWithin` of this k for every distance, or several by
             the names of the models.
         k: how many ranks count.
-        confidence: how often an interval contains the true accuracy.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        ValueError: a collection has no such metric, or `confidence` is not between 0 and 1.
+        ValueError: a collection has no such metric.
 
     Example:
         >>> from torch import tensor
@@ -259,18 +221,12 @@ def accuracy_within_km(
     """
     named = {"": models} if isinstance(models, RankingCollection) else models
     curves = {name: _within(name, model, k, confidence) for name, model in named.items()}
-    figure, axes = make_axes(ax)
-    order = draw_bands(curves, axes)
+    scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
+    figure, axes = draw_bands(curves, scale, confidence, ax, grid="both")
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(_write_km)
-    axes.xaxis.set_minor_formatter(lambda _value, _place: "")
-    scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
-    scale.label(axes.yaxis)
-    add_note(axes, f"bands: {100 * confidence:g} % intervals", scale.fit(axes))
-    add_grid(axes, "both")
-    add_legend(axes, order=order)
+    _write_distances(axes)
     return figure, axes
 
 

@@ -1,6 +1,9 @@
 """Pictures: of a metric's value, of groups, of models side by side, of accuracy within every k.
 
-They need matplotlib, which the extra `plot` installs.
+They need matplotlib, which the extra `plot` installs; without it they raise a ModuleNotFoundError.
+Each draws on the axes `ax`, or makes a figure for None, and returns the figure and its axes.
+Intervals have the confidence level `confidence`; one that is not between 0 and 1 is a ValueError.
+Values are summed over processes, as by `compute`: call a function on all of them.
 """
 
 from __future__ import annotations
@@ -13,18 +16,7 @@ from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.base.readings import read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
-from nextloc_metrics.display.style import (
-    Scale,
-    add_grid,
-    add_legend,
-    add_note,
-    import_pyplot,
-    make_axes,
-    number_by_integers,
-    save,
-    style,
-    styled,
-)
+from nextloc_metrics.display.style import Scale, import_pyplot, number_by_integers, save, style
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
 
@@ -50,20 +42,12 @@ def side_by_side(
     queries has no interval, and the note below the picture names it. A value that is not a fraction
     is written in its row.
 
-    Values are summed over processes, as by `compute`: call it on all of them.
-
     Args:
         models: one collection per model, by the name of the model. Members with the same name,
             without the prefix, share a row.
-        confidence: the confidence level of the intervals.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        ValueError: `confidence` is not between 0 and 1, or there is no model.
+        ValueError: there is no model.
 
     Example:
         >>> from torch import tensor
@@ -99,23 +83,14 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
     of queries is written above every group. More than thirty groups are drawn as a histogram of
     their values.
 
-    Values are summed over processes, as by `compute`: call it on all of them.
-
     Args:
         models: one metric per model, by the name of the model, such as
             `Grouped(AccuracyAtK(1), 24, by="hour")` or `DecileNDCG(bins, k=5)`; or one metric
             without a name. All must have the same groups.
-        confidence: the confidence level of the interval of each group.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
         TypeError: `models` holds a collection.
-        ValueError: `confidence` is not between 0 and 1, there is no model, a metric has one value
-            only, or the groups differ.
+        ValueError: there is no model, a metric has one value only, or the groups differ.
 
     Example:
         >>> from torch import tensor
@@ -132,7 +107,7 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
     return plot_groups(models, confidence, ax)
 
 
-@styled
+@style()
 def accuracy_within_k(
     models: Mapping[str, SummedCollection] | SummedCollection,
     *,
@@ -144,23 +119,14 @@ def accuracy_within_k(
     The band joins the confidence intervals of every k. The confidence level holds for each
     interval alone; the probability that all intervals contain the true accuracy is lower.
 
-    Values are summed over processes, as by `compute`: call it on all of them.
-
     Args:
         models: a collection with an `AccuracyAtK` for every k, such as
             `next_location_metrics(num_locations, k=range(1, 51))`; or one collection per model, by
             the name of the model. A member `Grouped(AccuracyAtK(k), ..., average="queries")` has
             its clustered interval. Other members are not drawn.
-        confidence: the confidence level of each interval.
-        ax: the matplotlib axes to draw on; None makes a figure.
-
-    Returns:
-        The figure and its axes.
 
     Raises:
-        ModuleNotFoundError: matplotlib is not installed.
-        ValueError: a collection has no `AccuracyAtK`, or several of one k; or `confidence` is not
-            between 0 and 1.
+        ValueError: a collection has no `AccuracyAtK`, or several of one k.
 
     Example:
         >>> from torch import tensor
@@ -174,20 +140,14 @@ def accuracy_within_k(
     named = {"": models} if isinstance(models, SummedCollection) else models
     found = {name: _accuracies(name, model, confidence) for name, model in named.items()}
     curves = {name: curve for name, (curve, _) in found.items()}
-    figure, axes = make_axes(ax)
-    order = draw_bands(curves, axes)
+    queries = _join_counts({name: number for name, (_, number) in found.items()})
+    scale = Scale("accuracy within k", 0, 1)
+    figure, axes = draw_bands(curves, scale, confidence, ax, queries, from_lowest=True)
     ks = sorted({k for curve in curves.values() for k in curve})
     axes.set_xlabel("k (number of ranks that count)")
     number_by_integers(axes.xaxis, ks if len(ks) <= MOST_LINES else [])
     if len(ks) > MOST_LINES:
         axes.set_xlim(ks[0], ks[-1])
-    scale = Scale("accuracy within k", 0, 1)
-    scale.label(axes.yaxis)
-    note = scale.fit(axes, from_lowest=True)
-    queries = _join_counts({name: number for name, (_, number) in found.items()})
-    add_note(axes, f"bands: {100 * confidence:g} % intervals", queries, note)
-    add_grid(axes, "y")
-    add_legend(axes, order=order)
     return figure, axes
 
 

@@ -32,8 +32,8 @@ def side_by_side(
     Args:
         models: collections by model name; members with equal names, without prefix, share a row.
         percent: whether to write fractions as percent.
-        intervals: whether to add a column with the interval of each mean of scores.
-        confidence: the confidence level of the intervals.
+        intervals: whether to add a column with the interval of each mean of scores, at the level
+            `confidence`.
         comparisons: for two models, results of `analysis.compare` by the names of rows; they mark
             the values of the last model by significance.
 

@@ -28,24 +28,12 @@ def between(weight: Weight, start: Tensor, end: Tensor, last: int) -> Tensor:
     """Sum the weights of the ranks from `start` + 1 to `end`; `last` is the largest end."""
     if weight == "count":
         return end - start
-    return (_harmonic_between if weight == "harmonic" else _discount_between)(start, end, last)
-
-
-def _harmonic_between(start: Tensor, end: Tensor, last: int) -> Tensor:
-    """Return H(end) - H(start); `last` is the largest end."""
     if last <= TABLE_LENGTH:
-        return _tabled_between("harmonic", start, end)
-    tabled, x, y = _split_at_table("harmonic", start, end)
-    # Euler-Maclaurin formula; `log1p` of the relative difference is accurate for any x
-    return tabled + torch.log1p((y - x) / x) + (1 / y - 1 / x) / 2 - (1 / y**2 - 1 / x**2) / 12
-
-
-def _discount_between(start: Tensor, end: Tensor, last: int) -> Tensor:
-    """Return L(end) - L(start); `last` is the largest end."""
-    if last <= TABLE_LENGTH:
-        return _tabled_between("discount", start, end)
-    tabled, x, y = _split_at_table("discount", start, end)
-    return tabled + _discount_beyond_table(x, y)
+        return _tabled_between(weight, start, end)
+    tabled = _tabled_between(weight, start.clamp(max=TABLE_LENGTH), end.clamp(max=TABLE_LENGTH))
+    x, y = start.clamp(min=TABLE_LENGTH).double(), end.clamp(min=TABLE_LENGTH).double()
+    beyond = _harmonic_beyond_table if weight == "harmonic" else _discount_beyond_table
+    return tabled + beyond(x, y)
 
 
 def discounts(ranks: int, device: torch.device) -> Tensor:
@@ -54,7 +42,7 @@ def discounts(ranks: int, device: torch.device) -> Tensor:
         table = _row("discount", device)
         return table[1 : ranks + 1] - table[:ranks]
     rank = torch.arange(ranks + 1, device=device)
-    return _discount_between(rank[:-1], rank[1:], ranks)
+    return between("discount", rank[:-1], rank[1:], ranks)
 
 
 def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
@@ -62,10 +50,9 @@ def _tabled_between(weight: Weight, start: Tensor, end: Tensor) -> Tensor:
     return table.take(end) - table.take(start)
 
 
-def _split_at_table(weight: Weight, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sum of the part within the table, and the ends of the part beyond it."""
-    tabled = _tabled_between(weight, start.clamp(max=TABLE_LENGTH), end.clamp(max=TABLE_LENGTH))
-    return tabled, start.clamp(min=TABLE_LENGTH).double(), end.clamp(min=TABLE_LENGTH).double()
+def _harmonic_beyond_table(x: Tensor, y: Tensor) -> Tensor:
+    """Return H(y) - H(x) by Euler-Maclaurin; `log1p` of the relative difference is accurate."""
+    return torch.log1p((y - x) / x) + (1 / y - 1 / x) / 2 - (1 / y**2 - 1 / x**2) / 12
 
 
 def _discount_beyond_table(x: Tensor, y: Tensor) -> Tensor:
@@ -91,13 +78,7 @@ def first_of_several(
     Gauss-Legendre over intervals of doubling length, corrected by f' at both ends
     (Euler-Maclaurin); the error is below 10^-13. The memory of a row is constant.
 
-    Args:
-        above: float64 `[N]`.
-        tied: float64 `[N]`.
-        relevant: float64 `[N]`, the number of relevant ones among the tied.
-        within: float64 `[N]`, the number of ranks of the block that count.
-        longest: a bound on q.
-        weight: w, `"harmonic"` or `"discount"`.
+    The tensors are float64 `[N]`; `longest` is a bound on q, and `weight`, w, is not `"count"`.
     """
 
     def inverse(rank: Tensor) -> Tensor:

@@ -54,27 +54,16 @@ class Given:
                         f"{describe(value)}."
                     )
                 setattr(given, name, found)
-        given._check_target()
-        return given
-
-    def _check_target(self) -> None:
-        """Raise if a target is no candidate."""
-        low, high = int(self.target.min()), int(self.target.max())
-        if low < 0 or (high >= self.preds.shape[1] and not self.is_list):
-            of = "" if self.is_list else f" of the {self.preds.shape[1]} candidates"
+        low, high = int(given.target.min()), int(given.target.max())
+        if low < 0 or (high >= given.preds.shape[1] and not given.is_list):
+            of = "" if given.is_list else f" of the {given.preds.shape[1]} candidates"
             raise ValueError(f"`target` must be ids{of}, got {low if low < 0 else high}.")
+        return given
 
     @property
     def is_list(self) -> bool:
         """Whether `preds` holds lists of ids."""
         return is_integer(self.preds)
-
-    def need(self, name: str, who: str, why: str) -> Tensor:
-        """Return an argument, or raise with the reason why the protocol `who` needs it."""
-        value: Tensor | None = getattr(self, name)
-        if value is None:
-            raise ValueError(f"`{name}` must be given for {who}: {why}.")
-        return value
 
     def take(self, rows: Tensor) -> Given:
         """Return the given rows of all arguments."""
@@ -147,10 +136,7 @@ def ended(target: Tensor, sequences: Tensor) -> Tensor:
 
 
 def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed: int) -> Tensor:
-    """Draw ids from 1 on uniformly by NumPy, with replacement; draw again if an id is in `seen`.
-
-    The target may be drawn, too.
-    """
+    """Draw ids from 1 on uniformly by NumPy, with replacement, and again if an id is in `seen`."""
     draw = np.random.RandomState(seed)
     drawn = np.empty((number, count), np.int64)
     for row in range(number):
@@ -179,17 +165,6 @@ def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:
     return torch.from_numpy(np.stack(rows))
 
 
-def weigh_batches(number: int, batch_size: int) -> Tensor:
-    """Return the weights of queries whose weighted sum is the mean of the batch means.
-
-    Example:
-        >>> weigh_batches(3, 2)  # batches of 2 and 1
-        tensor([0.2500, 0.2500, 0.5000], dtype=torch.float64)
-    """
-    batches = torch.arange(number) // batch_size
-    return weigh_groups(batches)
-
-
 def weigh_groups(groups: Tensor) -> Tensor:
     """Return the weights of queries whose weighted sum is the mean of the group means.
 
@@ -198,5 +173,4 @@ def weigh_groups(groups: Tensor) -> Tensor:
         tensor([0.2500, 0.2500, 0.5000], dtype=torch.float64)
     """
     _, numbers, sizes = torch.unique(groups, return_inverse=True, return_counts=True)
-    weights: Tensor = 1 / (sizes.double()[numbers] * len(sizes))
-    return weights
+    return torch.as_tensor(1 / (sizes.double()[numbers] * len(sizes)))

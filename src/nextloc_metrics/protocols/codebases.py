@@ -1,0 +1,532 @@
+"""The protocols of published codebases, at the commits in their sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from nextloc_metrics.arguments.checks import cut_offs
+from nextloc_metrics.protocols.measures import Kind, Metric
+from nextloc_metrics.protocols.operations import Order
+from nextloc_metrics.protocols.protocol import Protocol, Source
+
+__all__ = [
+    "agentmove",
+    "cslsl",
+    "dchl",
+    "deepmove",
+    "flashback",
+    "getnext",
+    "graph_flashback",
+    "hstu",
+    "libcity",
+    "llm_mob",
+    "lstpm",
+    "massive_steps",
+    "mie_lab",
+    "recbole",
+    "rotan",
+    "sasrec",
+    "stan",
+    "sthgcn",
+]
+
+CUTS = (1, 5, 10, 20)
+
+# What the names of metrics mean in LibCity, RecBole and AgentMove.
+_KINDS: dict[str, Kind] = {
+    "f1": "f1",
+    "hit": "hit",
+    "map": "reciprocal",
+    "mrr": "reciprocal",
+    "ndcg": "ndcg",
+    "precision": "precision",
+    "recall": "hit",
+}
+
+
+def at(
+    keys: str, kind: Kind, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
+) -> tuple[Metric, ...]:
+    """Make one metric per cut-off; `{k}` in the key is the cut-off."""
+    return tuple(Metric(keys.format(k=k), kind, k, order, depth) for k in cuts)
+
+
+def libcity(
+    k: int | Sequence[int] = 5, sampled: bool = False, batch_size: int = 10, seed: int | None = None
+) -> Protocol:
+    """LibCity: all queries, `torch.topk` for each k, sums over all queries.
+
+    MAP@k equals MRR@k in LibCity, and F1@k is computed from the averages of precision and recall.
+    With `sampled`, the target is ranked among 100 locations drawn by their visits; the target may
+    be drawn, too. The divisor is then the number of batches times `batch_size`, and NumPy's draws
+    need a `seed` if `evaluate` gets no `negatives`.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])
+        >>> found = libcity(k=2).evaluate(scores, torch.tensor([1, 1]))  # ranks 1 and 2
+        >>> found["Recall@2"], found["Precision@2"], found["MRR@2"]
+        (1.0, 0.5, 0.75)
+    """
+    names = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
+    metrics = [
+        Metric(f"{name}@{cut}", _KINDS[name.lower()], cut) for cut in cut_offs(k) for name in names
+    ]
+    protocol = Protocol(
+        "libcity",
+        Source(
+            "Wang et al., LibCity, SIGSPATIAL 2021",
+            "LibCity/Bigscity-LibCity",
+            "5a6391d41944e937f2c15e9be85ab7f40ac8b23e",
+            "libcity/evaluator/eval_funcs.py L53-86, "
+            "libcity/evaluator/traj_loc_pred_evaluator.py L42-123, "
+            "libcity/executor/traj_loc_pred_executor.py L104, L157",
+        ),
+        tuple(metrics),
+        single=True,
+    )
+    if not sampled:
+        return protocol
+    protocol = replace(protocol, name="libcity_sampled", num_negatives=100, drawn="by visits")
+    return replace(protocol, average="full batches", batch_size=batch_size, seed=seed)
+
+
+def mie_lab() -> Protocol:
+    """mie-lab/location-prediction: all queries, two orders of ties, values in percent.
+
+    Accuracy uses `torch.topk` for each k; MRR (no cut-off) and NDCG@10 use `torch.argsort`. The
+    code sums in float32, so the last digits differ. `f1` is a fraction.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2]])
+        >>> mie_lab().evaluate(scores, torch.tensor([1, 1]))["mrr"]  # of 1 and 1/2, in percent
+        75.0
+    """
+    counts = [replace(one, summed=True) for one in at("correct@{k}", "hit", (1, 3, 5, 10))]
+    accuracies = [replace(one, scale=100.0) for one in at("acc@{k}", "hit", (1, 5, 10))]
+    mrr = Metric("mrr", "reciprocal", None, "sort", scale=100.0)
+    metrics = (
+        *counts,
+        replace(mrr, key="rr", scale=1.0, summed=True),
+        Metric("ndcg", "ndcg", 10, "sort", scale=100.0),
+        Metric("f1", "weighted f1"),
+        Metric("total", "count", summed=True),
+        *accuracies,
+        mrr,
+    )
+    return Protocol(
+        "mie_lab",
+        Source(
+            "Hong et al., Context-aware multi-head self-attentional neural network model for next "
+            "location prediction, TR-C 2023",
+            "mie-lab/location-prediction",
+            "3417149da1e1e47ac9c5dfe5b557b19e33e96c96",
+            "utils/train.py L18-125, L382-448",
+        ),
+        metrics,
+        clipped=True,
+    )
+
+
+def getnext(batch_size: int | None = 20) -> Protocol:
+    """GETNext and ROTAN: the last step of each trajectory, means of batch means.
+
+    The order is NumPy's `argsort()[::-1]`. The code names these values val_top1_acc, val_mAP20 and
+    val_mrr. mAP@20 is the reciprocal rank cut at 20. Pass the trajectories as `sequences` to keep
+    their last steps; without `sequences` every row is a last step.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.5, 0.3, 0.2]])
+        >>> target = torch.tensor([1, 0, 1])  # hits in batches of 2 and 1: 2 of 2 and 0 of 1
+        >>> getnext(batch_size=2).evaluate(scores, target)["acc@1"]
+        0.5
+    """
+    metrics = (
+        *at("acc@{k}", "hit", CUTS, "reversed"),
+        Metric("mAP@20", "reciprocal", 20, "reversed"),
+        Metric("mrr", "reciprocal", None, "reversed"),
+    )
+    return Protocol(
+        "getnext",
+        Source(
+            "Yang et al., GETNext, SIGIR 2022",
+            "songyangme/GETNext",
+            "2714a57b5c009db2605dbb8af2eee7f424da09cc",
+            "utils.py L133-167, train.py L577-651",
+            ("ruiwenfan/ROTAN",),
+        ),
+        metrics,
+        queries="last of each sequence",
+        average="batches",
+        batch_size=batch_size,
+    )
+
+
+def rotan(batch_size: int | None = 128) -> Protocol:
+    """ROTAN: the protocol of GETNext, with batches of 128 in its scripts."""
+    return replace(
+        getnext(batch_size),
+        name="rotan",
+        source=Source(
+            "Feng et al., ROTAN, KDD 2024",
+            "ruiwenfan/ROTAN",
+            "41d3b5708059b563aaffa8e013ec1047cee9848c",
+            "utils.py L339-348, L377-399, old_train.py L777-841",
+        ),
+    )
+
+
+def dchl(batch_size: int | None = 200) -> Protocol:
+    """DCHL: one query per user, `torch.topk` for each k, means of batch means.
+
+    The code shuffles the queries, so the short last batch differs between epochs, and reports the
+    maximum over epochs of each metric. This protocol does neither.
+    """
+    return Protocol(
+        "dchl",
+        Source(
+            "Lai et al., DCHL, SIGIR 2024",
+            "icmpnorequest/SIGIR2024_DCHL",
+            "307cadf4fca7d49d71c14ebcb535da7953a51439",
+            "metrics.py L10-63, run.py L190-263, dataset.py L77-94",
+        ),
+        (*at("Recall@{k}", "hit", CUTS), *at("NDCG@{k}", "ndcg", CUTS)),
+        queries="last of each user",
+        average="batches",
+        batch_size=batch_size,
+        decimals=4,
+    )
+
+
+def flashback() -> Protocol:
+    """Flashback, Graph-Flashback and LoTNext: all queries, two operations for the order.
+
+    Recall uses `np.argpartition` of ten candidates. MAP, the reciprocal rank without a cut-off,
+    uses `scores > own`: tied candidates and NaN are never above, so the MAP of a constant model is
+    1.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.zeros(2, 12)  # a constant model
+        >>> flashback().evaluate(scores, torch.tensor([3, 8]))["MAP"]
+        1.0
+    """
+    recall = at("recall@{k}", "hit", (1, 5, 10), "partition")
+    metrics = (*recall, Metric("MAP", "reciprocal", None, "above"))
+    return Protocol(
+        "flashback",
+        Source(
+            "Yang et al., Flashback, IJCAI 2020",
+            "eXascaleInfolab/Flashback_code",
+            "519a4461e88b4a28277f99c6786a01033623070c",
+            "evaluation.py L72-121",
+            ("kevin-xuan/Graph-Flashback", "Yukayo/LoTNext"),
+        ),
+        metrics,
+        decimals=8,
+    )
+
+
+def graph_flashback() -> Protocol:
+    """Graph-Flashback: the protocol of Flashback."""
+    return replace(
+        flashback(),
+        name="graph_flashback",
+        source=Source(
+            "Rao et al., Graph-Flashback, KDD 2022",
+            "kevin-xuan/Graph-Flashback",
+            "3489e9a52bf22c36efc54b1eb1e1dabc94d8a596",
+            "evaluation.py L76-132",
+        ),
+    )
+
+
+def deepmove() -> Protocol:
+    """DeepMove: all queries, `torch.topk` of ten candidates, the mean over users of their means.
+
+    A target 0 is never a hit and stays in the divisor. The code reports acc@1. It also counts hits
+    within 5 and 10 but does not use them; this protocol averages them as acc@1.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.eye(12)[[3, 3, 3]]  # the best location is 3
+        >>> target, users = torch.tensor([3, 4, 3]), [1, 1, 2]  # 1/2 and 1
+        >>> deepmove().evaluate(scores, target, users=users)["acc@1"]
+        0.75
+    """
+    metrics = at("acc@{k}", "hit", (1, 5, 10), depth=10)
+    return Protocol(
+        "deepmove",
+        Source(
+            "Feng et al., DeepMove, WWW 2018",
+            "vonfeng/DeepMove",
+            "6a969a430e177e87004ca39bea4adba93072bcad",
+            "codes/train.py L245-259, L338-353",
+        ),
+        metrics,
+        zero="never a hit",
+        average="users",
+    )
+
+
+def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
+    """SASRec: the last query of each user, ranked among 100 locations drawn with replacement.
+
+    Locations are drawn uniformly from id 1 on, and drawn again if they are in `seen`, the user's
+    training locations. A target that is drawn ties with itself. The code sets no seed.
+
+    Args:
+        seed: the seed of NumPy's draws, users in rising order.
+        torch: whether to order by PyTorch, as pmixer/SASRec.pytorch, or by NumPy, as
+            kang205/SASRec.
+    """
+    order: Order = "torch places"
+    code = (
+        "pmixer/SASRec.pytorch",
+        "fde8a9c08febc2c898dc269b1d98ab762c50d2be",
+        "python/utils.py L129-174",
+    )
+    if not torch:
+        order = "numpy places"
+        code = ("kang205/SASRec", "e3738967fddab206d6eeb4fda433e7a7034dd8b1", "util.py L40-85")
+    return Protocol(
+        "sasrec",
+        Source("Kang and McAuley, SASRec, ICDM 2018", *code),
+        (Metric("NDCG@10", "ndcg", 10, order), Metric("HR@10", "hit", 10, order)),
+        queries="last of each user",
+        num_negatives=100,
+        seed=seed,
+    )
+
+
+def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
+    """RecBole: all queries, `torch.topk` of max(k) candidates, rounded to four decimals.
+
+    Id 0, the padding, is no candidate. Sequential models rank all other locations. General models
+    leave out the visited locations of the user, `seen`, except the target: set `masks_seen`.
+    """
+    cuts = cut_offs(k)
+    names = ("recall", "mrr", "ndcg", "hit", "precision", "map")
+    metrics = [at(f"{name}@{{k}}", _KINDS[name], cuts, depth=max(cuts)) for name in names]
+    return Protocol(
+        "recbole",
+        Source(
+            "Zhao et al., RecBole, CIKM 2021",
+            "RUCAIBox/RecBole",
+            "7b02be5ec80a88310f2d04a27a82adfcbb5dc211",
+            "recbole/trainer/trainer.py L521-630, recbole/evaluator/collector.py L159-169, "
+            "recbole/evaluator/metrics.py L39-227",
+        ),
+        tuple(chain.from_iterable(metrics)),
+        never=(0,),
+        masks_seen="not the target" if masks_seen else "no",
+        decimals=4,
+    )
+
+
+def stan(first: int | None = 100) -> Protocol:
+    """STAN: the first 100 users, one query per user, `torch.topk` for each k.
+
+    Its loader sorts the users by length, longest first, and its test target is the third location
+    from the end. Pass the rows in that order.
+    """
+    return Protocol(
+        "stan",
+        Source(
+            "Luo et al., STAN, WWW 2021",
+            "yingtaoluo/Spatial-Temporal-Attention-Network-for-POI-Recommendation",
+            "8b82f2840e7f435a25398e1d42a835fc4129a4e2",
+            "train.py L10-21, L134-147, L220, load.py L76-109",
+        ),
+        at("Recall@{k}", "hit", CUTS),
+        first=first,
+    )
+
+
+def lstpm() -> Protocol:
+    """LSTPM: all queries, `torch.topk` of ten candidates; a target 0 ends its session.
+
+    This query and the later ones of its session are no hits and stay in the divisor. The code
+    prints the six values in this order, without names.
+    """
+    cuts = (1, 5, 10)
+    metrics = (*at("Acc@{k}", "hit", cuts, depth=10), *at("NDCG@{k}", "ndcg", cuts, depth=10))
+    return Protocol(
+        "lstpm",
+        Source(
+            "Sun et al., LSTPM, AAAI 2020",
+            "NLPWM-WHU/LSTPM",
+            "bce2384f33ec3efe08c106033632987d14738abe",
+            "train/train.py L409-482",
+        ),
+        metrics,
+        zero="ends its sequence",
+    )
+
+
+def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
+    """CSLSL: shuffled queries, full batches only; `torch.topk` of twenty candidates.
+
+    Each evaluation leaves out the rows of the last, partial batch. A target 0 is never a hit and
+    stays in the divisor.
+
+    Args:
+        batch_size: the queries per batch: 64 in evaluate.py, 128 in train_test.py.
+        seed: of Python's `random.shuffle`.
+    """
+    return Protocol(
+        "cslsl",
+        Source(
+            "Huang et al., CSLSL, EPJ Data Science 2024",
+            "urbanmobility/CSLSL",
+            "d59c882b1feb329d0d3f72067bb111e72a57cbe3",
+            "utils.py L8-156, train_test.py L173-198, evaluate.py L122-143",
+        ),
+        at("Rec-l@{k}", "hit", (1, 5, 10), depth=20),
+        drops_remainder=True,
+        zero="never a hit",
+        batch_size=batch_size,
+        seed=seed,
+    )
+
+
+def sthgcn() -> Protocol:
+    """STHGCN: the last step of each trajectory, one `torch.sort` for all metrics.
+
+    MAP@k is the reciprocal rank cut at k. The code sums in float32, so the last digits differ.
+    """
+    metrics = (
+        *at("Recall@{k}", "hit", CUTS, "sort"),
+        *at("NDCG@{k}", "ndcg", CUTS, "sort"),
+        *at("MAP@{k}", "reciprocal", CUTS, "sort"),
+        Metric("MRR", "reciprocal", None, "sort"),
+    )
+    return Protocol(
+        "sthgcn",
+        Source(
+            "Yan et al., STHGCN, SIGIR 2023",
+            "ant-research/Spatio-Temporal-Hypergraph-Model",
+            "27b595846d29019799485985bff49f9ed02c4ade",
+            "metric/rank_metric.py L4-23, utils/pipeline_util.py L38-74",
+        ),
+        metrics,
+        queries="last of each sequence",
+    )
+
+
+def hstu(masks_seen: bool = False) -> Protocol:
+    """HSTU: the last query of each user; a target beyond rank 2,500 counts as rank 2,501.
+
+    The code leaves out the visited locations of the user, also if the target is one of them: set
+    `masks_seen`. It removes them after `torch.topk`; this protocol masks them before it, so the
+    order of ties may differ, within the bounds. The code sums in float32, so the last digits
+    differ.
+    """
+    cuts, longer = (1, 10, 50, 100, 200), (1, 10, 50, 100, 200, 500, 1000)
+    metrics = (
+        *at("ndcg@{k}", "ndcg", cuts, depth=2500),
+        *at("hr@{k}", "hit", longer, depth=2500),
+        Metric("mrr", "reciprocal", None, depth=2500, missed=2501),
+    )
+    return Protocol(
+        "hstu",
+        Source(
+            "Zhai et al., HSTU, ICML 2024",
+            "meta-recsys/generative-recommenders",
+            "db1bf8f2e8f6a92a738dafd52a245eafb25a222b",
+            "generative_recommenders/research/data/eval.py L73-257",
+        ),
+        metrics,
+        queries="last of each user",
+        masks_seen="also the target" if masks_seen else "no",
+        clipped=True,
+    )
+
+
+def llm_mob() -> Protocol:
+    """LLM-Mob: all rows, lists of ten ids; an answer without an id is a miss."""
+    return Protocol(
+        "llm_mob",
+        Source(
+            "Wang et al., Where would I go next?, 2023",
+            "xlwang233/LLM-Mob",
+            "9ace25f7ca08971bd0b81f6d06f52d557a12aed3",
+            "metrics.ipynb cells 2, 4",
+        ),
+        (
+            Metric("number of samples", "count", order="list", summed=True),
+            *at("Acc@{k}", "hit", (1, 5, 10), "list"),
+            Metric("Weighted F1", "weighted f1", order="list"),
+            Metric("NDCG@10", "ndcg", 10, "list"),
+        ),
+    )
+
+
+def agentmove() -> Protocol:
+    """AgentMove: lists of any length, values in percent, two divisors.
+
+    Accuracies are divided by the number of readable answers (`answered`); MRR, MAP and NDCG by the
+    number of rows. MAP equals MRR, and none of the three has a cut-off.
+    """
+    accuracies = [
+        replace(one, over="answered") for one in at("Top-{k} Accuracy", "hit", (1, 3, 5), "list")
+    ]
+    others = [
+        Metric(f"{name} Accuracy", _KINDS[name.lower()], None, "list")
+        for name in ("MRR", "MAP", "NDCG")
+    ]
+    return Protocol(
+        "agentmove",
+        Source(
+            "Feng et al., AgentMove, NAACL 2025",
+            "tsinghua-fib-lab/AgentMove",
+            "61a3e47667f2862c81478bfa442595b766f2f4d6",
+            "evaluate/evaluations.py L71-83, L149-207",
+        ),
+        tuple(replace(one, scale=100.0) for one in (*accuracies, *others)),
+        decimals=2,
+    )
+
+
+def massive_steps() -> Protocol:
+    """Massive-STEPS: lists of five ids, for one trajectory of each of 200 users.
+
+    The code draws the users and their trajectories; pass the rows that it draws.
+    """
+    metrics = (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
+    return Protocol(
+        "massive_steps",
+        Source(
+            "Wongso et al., Massive-STEPS, 2025",
+            "cruiseresearchgroup/Massive-STEPS",
+            "aeb73058f267a50e28e31f3836820e3b9ba4546d",
+            "src/run_next_poi_llm.py L32-99",
+        ),
+        metrics,
+    )
+
+
+def every_protocol(k: Sequence[int], seed: int | None) -> list[Protocol]:
+    """Return the protocols that differ from each other, except STAN, which needs sorted rows."""
+    return [
+        libcity(k),
+        mie_lab(),
+        getnext(),
+        dchl(),
+        flashback(),
+        deepmove(),
+        recbole(k),
+        lstpm(),
+        cslsl(seed=seed),
+        sthgcn(),
+        hstu(),
+        llm_mob(),
+        agentmove(),
+        massive_steps(),
+        sasrec(seed),
+        libcity(k, sampled=True, seed=seed),
+    ]
