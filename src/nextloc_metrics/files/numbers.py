@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from hashlib import blake2b
 from typing import Any
 
@@ -106,6 +107,7 @@ class Numbers:
     ) -> None:
         self.kind, self.size = kind, None if vocabulary is None else len(vocabulary)
         self.others: dict[Any, int] = {}
+        self._most = _KNOWN
         pads = {-1, *padding}
         self._pads: Any = np.array(sorted(pads))
         self._has_more = len(pads) > 1
@@ -128,6 +130,12 @@ class Numbers:
             ids = np.array(vocabulary, np.int64)
             self._order = np.argsort(ids, kind="stable")
             self._ids = ids[self._order]
+
+    def hashed(self) -> Numbers:
+        """Return numbers that do not depend on the order of ids: of unknown ids, their hashes."""
+        numbers = copy(self)
+        numbers.others, numbers._most = {}, 0
+        return numbers
 
     def answers(self, values: Any) -> tuple[Any, Any]:
         """Return the number of each id, and which of them are wrong, or None."""
@@ -178,7 +186,7 @@ class Numbers:
     def _other(self, value: Any) -> int:
         """Return the number of an id that is not in the vocabulary: the next, or its hash."""
         assert self.size is not None
-        if value in self.others or len(self.others) < _KNOWN:
+        if value in self.others or len(self.others) < self._most:
             return self.others.setdefault(value, self.size + len(self.others))
         digest = blake2b(str(value).encode(errors="surrogatepass"), digest_size=5).digest()
         return self.size + _KNOWN + int.from_bytes(digest, "big")

@@ -134,11 +134,13 @@ class TableRows:
         return self.of_source(source)
 
     def of_source(self, source: Source) -> TableRows:
-        """Return the rows of another source of the same columns, with the same numbers of ids."""
+        """Return the rows of another source of the same columns, with the same numbers of ids.
+
+        An answer that is not in the vocabulary has the same number in every source.
+        """
         rows = copy.copy(self)
         rows.source, rows.num_rows, rows.missed = source, source.num_rows, 0
-        rows._numbers = copy.copy(self._numbers)
-        rows._numbers.others = dict(self._numbers.others)  # sources may be read at the same time
+        rows._numbers = self._numbers.hashed()
         return rows
 
     def _peek(self) -> Part:

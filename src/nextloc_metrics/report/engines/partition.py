@@ -87,7 +87,7 @@ def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
 
 def source_of(table: Any, name: str) -> Stream:
     """Return a table as rows with this name in messages."""
-    source = Stream(table)
+    source = Stream(table, table.column_names)
     source.files = [name]
     return source
 
