@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dask import delayed
+from dask.delayed import delayed
 
 from nextloc_metrics.report.engines.partition import FAN_IN, Count, Merge, as_table
 
