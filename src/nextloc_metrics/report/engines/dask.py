@@ -17,9 +17,8 @@ def names(rows: Any) -> list[str]:
 
 def peek(rows: Any, columns: Sequence[str]) -> Any:
     """Return the first rows, at most 1,000, as a `pyarrow.Table`."""
-    found = rows[list(columns)]
-    for number in range(found.npartitions):
-        first = found.partitions[number].head(1000, npartitions=1)
+    for part in rows[list(columns)].to_delayed():
+        first = delayed(_head)(part).compute()
         if len(first):
             break
     return as_table(first)
@@ -41,3 +40,7 @@ def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes
 def _call(function: Any, of: Any) -> bytes:
     found: bytes = function(of)
     return found
+
+
+def _head(frame: Any) -> Any:
+    return frame.head(1000)
