@@ -337,7 +337,7 @@ def test_excluded_ids_may_be_text(tmp_path: Path) -> None:
     assert json.loads(run(*options, "--vocabulary", str(words)).output)["mrr"] == {"value": 1 / 2}
     refused = run(*options, "--train-counts", str(counts))
     assert refused.exit_code == 1
-    assert "`--vocabulary` must list the ids" in refused.output
+    assert "`vocabulary` must list the ids" in refused.output
     options += ["--vocabulary", str(words), "--train-counts", str(counts)]
     assert run(*options).exit_code == 0
 

@@ -7,6 +7,7 @@ from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.report.comparing import Comparisons, compare
 from nextloc_metrics.report.evaluation import Evaluation, merge
 from nextloc_metrics.report.evaluator import Evaluator, evaluate
+from nextloc_metrics.report.table_evaluation import evaluate_table
 
 __all__ = [
     "Comparisons",
@@ -15,6 +16,7 @@ __all__ = [
     "Predictions",
     "compare",
     "evaluate",
+    "evaluate_table",
     "merge",
     "read",
 ]

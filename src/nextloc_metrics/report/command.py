@@ -25,6 +25,7 @@ from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.evaluator import evaluate
+from nextloc_metrics.report.table_evaluation import evaluate_table
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -329,32 +330,31 @@ def _read(
 
 def _evaluate(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
-    found = _read(path, **reading)
-    words, size = reading["vocabulary"], reading["num_locations"]
-    counts, coordinates = reading["train_counts"], reading["coordinates"]
-    if found.vocabulary is not None and words is None and (counts or coordinates):
-        raise ValueError(
-            "`--vocabulary` must list the ids if they are text, in the order of `--train-counts` "
-            "and `--coordinates`, got no vocabulary."
-        )
-    known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
-    return evaluate(
-        found.preds,
-        found.target,
-        k=reading["cuts"] or (1, 5, 10),
-        mask=found.mask,
-        groups=found.groups,
-        cluster=reading["cluster"],
-        train_counts=None if counts is None else _read_counts(counts),
-        exclude=found.exclude,
-        exempt_target=reading["exempt_target"],
-        num_locations=len(words) if size is None and words is not None else size,
-        vocabulary=words or known,
-        locations=None if coordinates is None else _read_coordinates(coordinates),
-        km=reading["km"],
-        missed=found.missed if reading["on_error"] == "miss" else None,
-        confidence=reading["confidence"],
+    words, counts, coordinates = (
+        reading[name] for name in ("vocabulary", "train_counts", "coordinates")
     )
+    options: dict[str, Any] = {
+        "k": reading["cuts"] or (1, 5, 10),
+        "cluster": reading["cluster"],
+        "train_counts": None if counts is None else _read_counts(counts),
+        "exempt_target": reading["exempt_target"],
+        "num_locations": reading["num_locations"],
+        "locations": None if coordinates is None else _read_coordinates(coordinates),
+        "km": reading["km"],
+        "confidence": reading["confidence"],
+    }
+    if suffix_of(Path(path)) not in (".run", ".trec"):
+        return evaluate_table(
+            path,
+            **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
+            **{name: reading[name] for name in ("padding", "on_error")},
+            vocabulary=words,
+            **options,
+        )
+    found = _read(path, **reading)
+    missed = found.missed if reading["on_error"] == "miss" else None
+    known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
+    return evaluate(found.preds, found.target, vocabulary=words or known, missed=missed, **options)
 
 
 def _read_counts(path: Path) -> Any:

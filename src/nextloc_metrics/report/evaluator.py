@@ -147,7 +147,9 @@ class Evaluator:
             counted.names[kind] = names.names
         self._counted, self._names = counted, named
         hashes = [named[kind].hashes[of] for kind, of in numbers.items()]
-        self._fingerprint = _add_fingerprint(self._fingerprint, given, ranking, hashes)
+        self._fingerprint = _add_fingerprint(
+            self._fingerprint, given, ranking, hashes, counted.setting.num_locations
+        )
 
     def merge(self, other: Evaluator) -> Evaluator:
         """Add the counts of another evaluator, with equal options, and return this one."""
@@ -344,7 +346,13 @@ class _Names:
         return table.long()[kind.numbers], new
 
 
-def _add_fingerprint(total: int, batch: Batch, ranking: Ranking, hashes: Sequence[Tensor]) -> int:
+def _add_fingerprint(
+    total: int,
+    batch: Batch,
+    ranking: Ranking,
+    hashes: Sequence[Tensor],
+    num_locations: int | None,
+) -> int:
     """Add the hashes of queries, of groups, targets, ranks and answers, in any order.
 
     Padding adds nothing, so the width of lists does not matter.
@@ -354,6 +362,8 @@ def _add_fingerprint(total: int, batch: Batch, ranking: Ranking, hashes: Sequenc
     columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
     if ranking.num_candidates is None:
         answers = batch.preds.long()
+        if num_locations is not None:  # all ids that are no location are alike
+            answers = answers.clamp(max=num_locations)
     else:  # the targets' scores, bit by bit
         answers = batch.preds.gather(1, target.clamp(min=0)).double().view(torch.int64)
     blocks = [torch.cat(columns, 1), target.long(), answers]

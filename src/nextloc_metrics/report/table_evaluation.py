@@ -1,0 +1,151 @@
+"""The evaluation of a table of any size: in one pass, with memory for locations and groups only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial, reduce
+from multiprocessing import get_context
+from typing import Any
+
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.files.ids import OnError
+from nextloc_metrics.files.tables import TableRows, open_rows
+from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.evaluator import Evaluator
+
+
+def evaluate_table(
+    rows: Any,
+    *,
+    preds: str = "preds",
+    target: str = "target",
+    groups: Sequence[str] = (),
+    mask: str | None = None,
+    exclude: str | None = None,
+    cluster: str | None = None,
+    num_locations: int | None = None,
+    vocabulary: Sequence[str | int] | None = None,
+    padding: int | Sequence[int] = -1,
+    separator: str | None = None,
+    on_error: OnError = "raise",
+    workers: int = 1,
+    **options: Any,
+) -> Evaluation:
+    r"""Evaluate the predictions of a table, which is read in parts.
+
+    Memory grows with locations and groups, not with rows. The values are those of `evaluate`, bit
+    for bit, for any number of files, parts and workers. For lists of ids, the column of targets is
+    read first, to learn how many locations there are.
+
+    Args:
+        rows: a path, a pattern, a folder or a list of them, a table that exports an Arrow stream
+            (polars, pandas, pyarrow, DuckDB), or an Arrow stream; `files.tables.open_rows` says
+            what each cell may hold.
+        preds: the column of scores, or of lists of ids.
+        target: the column of relevant ids.
+        groups: the columns of groups.
+        mask: the column of true and false.
+        exclude: the column of lists of ids that are not ranked.
+        cluster: the column of groups whose queries are not independent.
+        num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
+        vocabulary: the id of each number, for ids that are text.
+        padding: negative numbers that pad lists, in addition to -1.
+        separator: what separates the ids of a cell of text without brackets.
+        on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
+        workers: the number of processes, which share the files.
+        options: the other options of `Evaluator`, such as `k` and `train_counts`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ImportError: pyarrow is not installed.
+        ValueError: an option, a column or a row is wrong; the message names file and row.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from nextloc_metrics import report
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
+        >>> _ = path.write_text('preds,target,user\n"[7, 3]",3,ann\n"[5, 7]",5,bob\n')
+        >>> found = report.evaluate_table(path, groups=["user"], k=1)
+        >>> found.values["acc_at_1"], found.values["mrr"]
+        (0.5, 0.75)
+    """
+    check_positive("workers", workers)
+    kinds = list(dict.fromkeys([*groups, *([cluster] if cluster is not None else [])]))
+    source = open_rows(
+        rows,
+        preds=preds,
+        target=target,
+        groups=kinds,
+        mask=mask,
+        exclude=exclude,
+        padding=padding,
+        vocabulary=vocabulary,
+        separator=separator,
+        on_error=on_error,
+    )
+    by_id = [name for name in ("train_counts", "locations") if options.get(name) is not None]
+    if by_id and source.vocabulary is not None and vocabulary is None:
+        raise ValueError(
+            f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
+            "None."
+        )
+    make = _maker(source, num_locations, vocabulary, {"cluster": cluster, **options})
+    if workers > 1 and len(source.files) > 1:
+        parts = _count_in_processes(source, make, workers)
+    else:
+        parts = [count_rows(source, make, show=True)]
+    evaluator = reduce(Evaluator.merge, (Evaluator.from_bytes(data) for data, _ in parts))
+    missed = sum(number for _, number in parts)
+    return evaluator.result(missed if on_error == "miss" else None)
+
+
+def _maker(
+    source: TableRows,
+    num_locations: int | None,
+    vocabulary: Sequence[str | int] | None,
+    options: dict[str, Any],
+) -> Any:
+    """Return a function that makes an evaluator for rows of the source."""
+    known = len(vocabulary) if num_locations is None and vocabulary is not None else num_locations
+    counts = options.get("train_counts")
+    sizes = [source.num_locations or 1, 0 if counts is None else len(counts)]
+    words = None if source.vocabulary is None else tuple(map(str, source.vocabulary))
+    inferred = known if source.num_candidates is not None or known is not None else max(sizes)
+    return partial(_make, known, inferred, vocabulary=words, **options)
+
+
+def _make(known: int | None, inferred: int | None, **options: Any) -> Evaluator:
+    evaluator = Evaluator(num_locations=known, **options)
+    evaluator.num_locations = inferred
+    return evaluator
+
+
+def count_rows(source: TableRows, make: Any, show: bool = False) -> tuple[bytes, int]:
+    """Count all rows; return the counts as bytes, and the number of unreadable answers."""
+    evaluator = make()
+    for batch in _track(source) if show else source.chunks():
+        evaluator.add(batch)
+    return evaluator.to_bytes(), source.missed
+
+
+def _count_in_processes(source: TableRows, make: Any, workers: int) -> list[tuple[bytes, int]]:
+    """Share the files among processes, which start afresh: threads do not survive a fork."""
+    shares = [source.files[start::workers] for start in range(min(workers, len(source.files)))]
+    parts = [source.of_files(share) for share in shares]
+    with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
+        return list(pool.map(partial(count_rows, make=make), parts))
+
+
+def _track(source: TableRows) -> Iterator[Batch]:
+    """Yield the chunks; show rows per second, on a terminal and with tqdm installed."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        yield from source.chunks()
+        return
+    with tqdm(total=source.num_rows, delay=2, disable=None, leave=False, unit="row") as bar:
+        for batch in source.chunks():
+            yield batch
+            bar.update(len(batch.target))
