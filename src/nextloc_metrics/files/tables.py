@@ -134,12 +134,18 @@ class TableRows:
         return self.of_source(source)
 
     def of_source(self, source: Source) -> TableRows:
-        """Return the rows of another source of the same columns, with the same numbers of ids.
+        """Return the rows of another source of the same columns, with the same numbers of ids."""
+        rows = self.hashed()
+        rows.source, rows.num_rows, rows.missed = source, source.num_rows, 0
+        return rows
 
-        An answer that is not in the vocabulary has the same number in every source.
+    def hashed(self) -> TableRows:
+        """Return these rows, with numbers of unknown ids that do not depend on the order of rows.
+
+        Counts of the same rows are then equal byte for byte, however the rows are divided; `others`
+        is empty.
         """
         rows = copy.copy(self)
-        rows.source, rows.num_rows, rows.missed = source, source.num_rows, 0
         rows._numbers = self._numbers.hashed()
         return rows
 

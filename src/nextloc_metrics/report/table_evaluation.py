@@ -12,6 +12,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
+from nextloc_metrics.report import engines
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
 
@@ -42,7 +43,8 @@ def evaluate_table(
     Args:
         rows: a path, a pattern, a folder or a list of them, a table that exports an Arrow stream
             (polars, pandas, pyarrow, DuckDB), or an Arrow stream; `files.tables.open_rows` says
-            what each cell may hold.
+            what each cell may hold. A `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a
+            `pyspark.sql.DataFrame` is counted on its cluster.
         preds: the column of scores, or of lists of ids.
         target: the column of relevant ids.
         groups: the columns of groups.
@@ -54,7 +56,7 @@ def evaluate_table(
         padding: negative numbers that pad lists, in addition to -1.
         separator: what separates the ids of a cell of text without brackets.
         on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
-        workers: the number of processes, which share the files.
+        workers: the number of processes, which share the files; a cluster has its own.
         options: the other options of `Evaluator`, such as `k` and `train_counts`.
 
     Raises:
@@ -73,7 +75,8 @@ def evaluate_table(
     """
     check_positive("workers", workers)
     kinds = list(dict.fromkeys([*groups, *([cluster] if cluster is not None else [])]))
-    source = open_rows(
+    engine = engines.engine_of(rows)
+    source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
         preds=preds,
         target=target,
@@ -84,7 +87,7 @@ def evaluate_table(
         vocabulary=vocabulary,
         separator=separator,
         on_error=on_error,
-    )
+    ).hashed()
     by_id = [name for name in ("train_counts", "locations") if options.get(name) is not None]
     if by_id and source.vocabulary is not None and vocabulary is None:
         raise ValueError(
@@ -92,7 +95,9 @@ def evaluate_table(
             "None."
         )
     make = _maker(source, num_locations, vocabulary, {"cluster": cluster, **options})
-    if workers > 1 and len(source.files) > 1:
+    if engine is not None:
+        parts = [engines.count(rows, source, make)]
+    elif workers > 1 and len(source.files) > 1:
         parts = _count_in_processes(source, make, workers)
     else:
         parts = [count_rows(source, make, show=True)]

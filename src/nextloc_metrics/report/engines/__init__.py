@@ -2,7 +2,7 @@
 
 Each partition becomes counts where it lies, the workers merge these, and the driver gets the counts
 of all rows. A file per engine has `names` and `fold`; it is imported when rows are of its type. It
-imports `files`. Begin with `evaluate`.
+imports `files` and `report.evaluator`. Begin with `count`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from nextloc_metrics.files.ids import is_list, is_text
 from nextloc_metrics.files.parts import check_columns
 from nextloc_metrics.files.tables import Names, TableRows, open_rows
 from nextloc_metrics.report.engines import partition
+from nextloc_metrics.report.evaluator import Evaluator
 
 #: By the start of the module of a type, and its name: the engine.
 _ENGINES = {
@@ -36,36 +37,17 @@ def engine_of(rows: Any) -> ModuleType | None:
     return None
 
 
-def evaluate(rows: Any, make: Callable[[TableRows], Any], **reading: Any) -> Any:
-    """Evaluate rows on the engine that holds them, in one or two passes.
+def open_rows_of(rows: Any, **reading: Any) -> TableRows:
+    """Open a table without rows that tells how all partitions are read.
+
+    It is opened as a table that has the types of the rows, the first of them, and, where targets
+    number the ids, all distinct targets, which one pass finds on the workers.
 
     Args:
         rows: rows of which `engine_of` knows the engine.
-        make: returns an `Evaluator` without counts for rows that `open_rows` returned.
-        reading: the arguments of `open_rows`, by name.
-
-    Returns:
-        the `Evaluation`, which does not depend on the partitions.
+        reading: the arguments of `files.tables.open_rows`, by name.
     """
     engine: Any = engine_of(rows)
-    opened = _open(engine, rows, reading)
-    evaluator = make(opened)
-    part = _fold(
-        engine,
-        rows,
-        opened.names.all,
-        partial(partition.count_partition, rows=opened, evaluator=evaluator),
-        partial(partition.merge_counts, evaluator=evaluator),
-    )
-    missed, counts = partition.unpack(part or partition.count_rows(opened, evaluator), evaluator)
-    return counts.result(missed if reading.get("on_error") == "miss" else None)
-
-
-def _open(engine: Any, rows: Any, reading: dict[str, Any]) -> TableRows:
-    """Open a small table that has what all partitions must agree on.
-
-    These are its types, its first rows, and, where they number the ids, the distinct targets.
-    """
     names = Names(**{name: reading[name] for name in Names._fields if name in reading})
     check_columns(type(rows).__name__, engine.names(rows), names.all)
     table = engine.peek(rows, names.all)
@@ -79,6 +61,22 @@ def _open(engine: Any, rows: Any, reading: dict[str, Any]) -> TableRows:
             opened = open_rows(partition.join(table, targets), **reading)
     empty = partition.source_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
+
+
+def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[bytes, int]:
+    """Count all rows on the engine that holds them.
+
+    Args:
+        rows: rows of which `engine_of` knows the engine.
+        opened: what `open_rows_of` returned for them.
+        make: returns an evaluator without counts.
+
+    Returns:
+        the counts as bytes, and the number of unreadable answers, for any partitions.
+    """
+    each = partial(partition.count_partition, rows=opened, make=make)
+    part = _fold(engine_of(rows), rows, opened.names.all, each, partition.merge_counts)
+    return partition.unpack(part or partition.count_rows(opened, make))
 
 
 def _fold(engine: Any, rows: Any, columns: list[str], count: Any, merge: Any) -> bytes:

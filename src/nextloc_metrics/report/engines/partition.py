@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from copy import copy
+from functools import reduce
 from typing import Any, TypeAlias
 
 from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream
 from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.files.tables import TableRows
+from nextloc_metrics.report.evaluator import Evaluator
 
 #: Parts that one task merges.
 FAN_IN = 8
@@ -92,37 +93,33 @@ def source_of(table: Any, name: str) -> Stream:
     return source
 
 
-def count_partition(table: Any, rows: TableRows, evaluator: Any) -> bytes:
-    """Return the counts of a table, read as other rows, and its number of unreadable answers."""
-    return count_rows(rows.of_source(source_of(table, "a partition")), evaluator)
+def count_partition(table: Any, rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
+    """Return the part of a `pyarrow.Table`, which is read as other rows."""
+    return count_rows(rows.of_source(source_of(table, "a partition")), make)
 
 
-def count_rows(rows: TableRows, evaluator: Any) -> bytes:
-    """Return the counts of rows, in a copy of an `Evaluator` that has none."""
-    counts = copy(evaluator)
+def count_rows(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
+    """Return the counts of rows, and the number of unreadable answers."""
+    counts = make()
     for batch in rows.chunks():
         counts.add(batch)
-    return pack(rows.missed, counts)
+    return _pack(rows.missed, counts)
 
 
-def merge_counts(parts: Sequence[bytes], evaluator: Any) -> bytes:
+def merge_counts(parts: Sequence[bytes]) -> bytes:
     """Merge what `count_rows` returned."""
-    total, counts = 0, copy(evaluator)
-    for part in parts:
-        missed, found = unpack(part, evaluator)
-        total, counts = total + missed, counts.merge(found)
-    return pack(total, counts)
+    found = [unpack(part) for part in parts]
+    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(data) for data, _ in found))
+    return _pack(sum(missed for _, missed in found), counts)
 
 
-def pack(missed: int, counts: Any) -> bytes:
-    """Return a number and an `Evaluator` as bytes."""
-    data: bytes = counts.to_bytes()
-    return missed.to_bytes(_BYTES, "big") + data
+def unpack(part: bytes) -> tuple[bytes, int]:
+    """Return the counts as bytes, and the number of unreadable answers."""
+    return part[_BYTES:], int.from_bytes(part[:_BYTES], "big")
 
 
-def unpack(part: bytes, evaluator: Any) -> tuple[int, Any]:
-    """Return what `pack` was given."""
-    return int.from_bytes(part[:_BYTES], "big"), type(evaluator).from_bytes(part[_BYTES:])
+def _pack(missed: int, counts: Evaluator) -> bytes:
+    return missed.to_bytes(_BYTES, "big") + counts.to_bytes()
 
 
 def write_table(table: Any) -> bytes:
