@@ -1,0 +1,105 @@
+"""Tables of any size give the values of `evaluate`, however they are cut and shared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from nextloc_metrics import report
+from nextloc_metrics.files import tables
+
+NUMBER = 400
+GROUPS = ["hour"]
+OPTIONS: dict[str, Any] = {"k": (1, 3), "cluster": "user"}
+
+
+def columns(kind: str) -> dict[str, Any]:
+    """Lists with repeats, short ones and wrong ids; targets; users as text, who come in order."""
+    generator = np.random.default_rng(3)
+    lists = [generator.integers(0, 30, generator.integers(1, 6)).tolist() for _ in range(NUMBER)]
+    target: list[Any] = generator.integers(0, 20, NUMBER).tolist()
+    if kind == "text":
+        lists = [[f"Cafe ({x})" for x in row] for row in lists]
+        target = [f"Cafe ({x})" for x in target]
+    user = [f"user {number // 9}" for number in range(NUMBER)]
+    return {"preds": lists, "target": target, "user": user, "hour": [i % 24 for i in range(NUMBER)]}
+
+
+def write(folder: Path, kind: str, number: int) -> list[Path]:
+    """Write the rows to several Parquet files, in small row groups."""
+    table = pa.table(columns(kind))
+    paths = [folder / f"part-{i}.parquet" for i in range(number)]
+    bounds = np.linspace(0, NUMBER, number + 1).astype(int)
+    for path, start, end in zip(paths, bounds, bounds[1:], strict=False):
+        parquet.write_table(table.slice(start, end - start), path, row_group_size=37)
+    return paths
+
+
+def shown(result: report.Evaluation) -> str:
+    """All numbers of an evaluation."""
+    return result.to_markdown()
+
+
+@pytest.mark.parametrize("kind", ["integers", "text"])
+def test_any_way_to_read_a_table_gives_the_same_bits(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory, as one file, as several, in chunks of a few rows, as a frame and as a stream."""
+    paths = write(tmp_path, kind, 3)
+    found = report.read(paths, groups=["hour", "user"])
+    words = None if found.vocabulary is None else [str(x) for x in found.vocabulary]
+    number = 20 if words is None else len({*columns(kind)["target"]})
+    expected = shown(
+        report.evaluate(
+            found.preds, found.target, groups=found.groups, num_locations=number, **OPTIONS
+        )
+    )
+    table = pa.table(columns(kind))
+    known: dict[str, Any] = {"num_locations": number, "groups": GROUPS, **OPTIONS}
+    assert shown(report.evaluate_table(paths, **known)) == expected
+    assert shown(report.evaluate_table(tmp_path, **known)) == expected
+    assert shown(report.evaluate_table(table, **known)) == expected
+    if kind == "integers":
+        reader = table.to_reader(max_chunksize=11)
+        assert shown(report.evaluate_table(reader, **known)) == expected
+    monkeypatch.setattr(tables, "_VALUES", 40)
+    assert shown(report.evaluate_table(paths[::-1], **known)) == expected
+
+
+@pytest.mark.slow  # starts two processes
+def test_workers_share_the_files(tmp_path: Path) -> None:
+    """Text ids have the same numbers in all processes, and groups appear in any order."""
+    paths = write(tmp_path, "text", 3)
+    alone = report.evaluate_table(paths, groups=GROUPS, **OPTIONS)
+    shared = report.evaluate_table(paths, groups=GROUPS, workers=2, **OPTIONS)
+    alone.save(tmp_path / "alone.npz")
+    shared.save(tmp_path / "shared.npz")
+    with np.load(tmp_path / "alone.npz") as one, np.load(tmp_path / "shared.npz") as other:
+        assert str(one["checksum"]) == str(other["checksum"])
+
+
+def test_shards_merge_in_any_order(tmp_path: Path) -> None:
+    """Saved one by one with the same number of locations."""
+    paths = write(tmp_path, "integers", 3)
+    options: dict[str, Any] = {"groups": GROUPS, "num_locations": 20, **OPTIONS}
+    shards = [report.evaluate_table(path, **options) for path in paths]
+    whole = report.evaluate_table(paths, **options)
+    for order in ((0, 1, 2), (2, 0, 1)):
+        merged = report.merge([shards[i] for i in order])
+        assert merged.values == whole.values
+        assert str(merged.groups) == str(whole.groups)
+
+
+def test_counts_of_text_ids_need_their_order(tmp_path: Path) -> None:
+    """Training counts are in the order of a vocabulary that must be given."""
+    (path,) = write(tmp_path, "text", 1)
+    with pytest.raises(ValueError, match="`vocabulary` must list the ids if they are text"):
+        report.evaluate_table(path, train_counts=np.arange(20))
+    words = sorted({*columns("text")["target"]})
+    found = report.evaluate_table(path, train_counts=np.arange(len(words)), vocabulary=words, k=1)
+    assert found.baseline.keys() >= {"acc_at_1", "mrr"}
