@@ -74,3 +74,12 @@ def test_what_a_record_refuses_changes_no_member() -> None:
     with pytest.raises(RuntimeError, match="out of range"):  # `Margin.read` needs two candidates
         metrics.update(SCORES[:, :1], TARGET)
     assert metrics["acc"].num_queries == metrics["margin"].num_queries == 0
+
+
+def test_a_score_outside_of_its_range_is_named() -> None:
+    """A lead of more than 1, or NaN, is an error that changes nothing."""
+    metric = MeanMargin()
+    for wrong in (3.0, float("nan")):
+        with pytest.raises(ValueError, match=r"`score` of MeanMargin\(\) must return values in"):
+            metric.update(tensor([[wrong, 0.5, 0.0]]), tensor([0]))
+    assert metric.num_queries == 0

@@ -326,11 +326,14 @@ class MeanMetric(RecordMetric):
     @staticmethod
     def score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
         """Return `score_queries` of several metrics that share this method."""
-        return [metric.score_queries(record) for metric in metrics]
+        scored = [metric.score_queries(record) for metric in metrics]
+        for metric, (scores, counted) in zip(metrics, scored, strict=True):
+            check_scores([metric], scores.masked_fill(~counted, 0)[None])
+        return scored
 
     def tally(self, record: Any) -> Tensor:
         """Return the exact sums of a batch's scores."""
-        scores, counted = self.score_queries(record)
+        ((scores, counted),) = self.score_many([self], record)
         return self.sum_many([self], [scores], counted, record)[0]
 
     def compute(self) -> Tensor:
@@ -350,6 +353,19 @@ class MeanMetric(RecordMetric):
     def num_queries(self) -> int:
         """The number of queries that this process has counted."""
         return int(self.state[2])
+
+
+def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
+    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is not in [0, 1]."""
+    if not scores.numel() or not any(metric.validate_args for metric in metrics):
+        return
+    ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
+    for metric, (low, high) in zip(metrics, ends, strict=True):
+        # a NaN compares false
+        if metric.validate_args and not (low >= 0 and high <= exact.HIGHEST_SCORE):
+            raise ValueError(
+                f"`score` of {short(metric)} must return values in [0, 1], got {low} to {high}."
+            )
 
 
 def check_mean(metric: object) -> None:

@@ -12,8 +12,7 @@ from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric
-from nextloc_metrics.means import exact
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_scores
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
@@ -201,19 +200,6 @@ def finish_scores(
     scores = scores.masked_fill(~counted, 0)
     check_scores(metrics, scores)
     return scores, counted
-
-
-def check_scores(metrics: Sequence[RankingMetric], scores: Tensor) -> None:
-    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is not in [0, 1]."""
-    if not scores.numel() or not any(metric.validate_args for metric in metrics):
-        return
-    ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
-    for metric, (low, high) in zip(metrics, ends, strict=True):
-        # a NaN compares false
-        if metric.validate_args and not (low >= 0 and high <= exact.HIGHEST_SCORE):
-            raise ValueError(
-                f"`score` of {short(metric)} must return values in [0, 1], got {low} to {high}."
-            )
 
 
 def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:

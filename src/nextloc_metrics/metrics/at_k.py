@@ -7,7 +7,8 @@ from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.checks import check_bool, check_choice, check_positive
-from nextloc_metrics.base.ranking_metric import RankingMetric, check_scores, counted_queries
+from nextloc_metrics.base.mean import check_scores
+from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries
 from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
