@@ -269,13 +269,15 @@ def test_tensors_of_ray(ray_cluster: Any) -> None:
     rows = table("scores").to_pandas()
     data = {"preds": np.stack(rows["preds"]), "target": rows["target"].to_numpy()}
     found = ray_cluster.data.from_items(
-        [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+        [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)],
+        override_num_blocks=4,
     )
     expected = report.evaluate(data["preds"], data["target"])
     assert report.evaluate_table(found).values == expected.values
     lists = [np.array(row, np.int64) for row in table()["preds"].to_pylist()]
     found = ray_cluster.data.from_items(
-        [{"preds": p, "target": t} for p, t in zip(lists, rows["target"], strict=True)]
+        [{"preds": p, "target": t} for p, t in zip(lists, rows["target"], strict=True)],
+        override_num_blocks=4,
     )
     expected = report.evaluate_table(table(), k=1)
     assert report.evaluate_table(found, k=1).values == expected.values
