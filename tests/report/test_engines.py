@@ -186,10 +186,11 @@ assert not {"dask", "ray", "pyspark", "pyarrow", "pandas"} & sys.modules.keys()
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def dying(folder: Path, call: int = 2) -> Callable[[Any], Any]:
+def dying(folder: Path, call: int) -> Callable[[Any], Any]:
     """Return a function of frames whose process is killed by that call with the last row.
 
-    The second call is that of the counting, after that of the survey.
+    The last of the passes counts: after that over the targets, and that for the first rows, which
+    reads all of so few rows on Ray and Spark.
     """
     path = str(folder)  # a closure: workers cannot import this file
 
@@ -239,9 +240,9 @@ def test_dask_loses_a_worker(dask_cluster: Any, tmp_path: Path) -> None:
     before = set(dask_cluster.scheduler_info()["workers"])
     with dask_cluster.as_current():
         frame = with_last(20)
-        frame = frame.map_partitions(dying(tmp_path), meta=frame._meta)
+        frame = frame.map_partitions(dying(tmp_path, 2), meta=frame._meta)
         assert show(report.evaluate_table(frame, **OPTIONS)) == expect()
-    assert len(list(tmp_path.iterdir())) >= 3, "the partition was not counted again"
+    assert len(list(tmp_path.iterdir())) == 3, "the partition was not counted again"
     assert set(dask_cluster.scheduler_info()["workers"]) != before
 
 
@@ -287,9 +288,9 @@ def test_tensors_of_ray(ray_cluster: Any) -> None:
 def test_ray_loses_a_worker(ray_cluster: Any, tmp_path: Path) -> None:
     """A worker process is killed while it counts; the numbers are the same."""
     rows = ray_cluster.data.from_pandas(with_last()).repartition(20)
-    rows = rows.map_batches(dying(tmp_path), batch_format="pandas", batch_size=None)
+    rows = rows.map_batches(dying(tmp_path, 3), batch_format="pandas", batch_size=None)
     assert show(report.evaluate_table(rows, **OPTIONS)) == expect()
-    assert len(list(tmp_path.iterdir())) >= 3, "the block was not counted again"
+    assert len(list(tmp_path.iterdir())) == 4, "the block was not counted again"
 
 
 @pytest.fixture(scope="module")
@@ -317,10 +318,10 @@ def test_spark_loses_a_worker(spark: Any, tmp_path: Path) -> None:
     """A Python process is killed while it counts; the numbers are the same."""
     rows = with_last().drop(columns="other")
     frame = spark.createDataFrame(rows).repartition(20)
-    die = dying(tmp_path)
+    die = dying(tmp_path, 3)
     frame = frame.mapInPandas(lambda frames: map(die, frames), frame.schema)
     assert show(report.evaluate_table(frame, **OPTIONS)) == expect()
-    assert len(list(tmp_path.iterdir())) >= 3, "the partition was not counted again"
+    assert len(list(tmp_path.iterdir())) == 4, "the partition was not counted again"
 
 
 def of_ray(rows: Any, request: pytest.FixtureRequest) -> Any:
