@@ -541,6 +541,8 @@ def test_rows_come_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     broken = pa.concat_tables(
         [whole, pa.table({"preds": [[-5]], "target": [1], "user": ["u"]}), whole]
     )
+    with pytest.raises(ValueError, match=r"row 400 of Table must hold ids.*-5"):
+        values(open_rows(broken.combine_chunks()))
     paths = [tmp_path / f"a{kind}" for kind in (".parquet", ".csv", ".jsonl")]
     for rows, number in ((whole, None), (broken, 400)):
         parquet.write_table(rows, paths[0], row_group_size=150)
