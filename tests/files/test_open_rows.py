@@ -196,12 +196,13 @@ def test_what_numpy_prints_is_no_list(cell: str, tmp_path: Path) -> None:
 def test_cells_of_text(cell: str, ids: list[int] | None, tmp_path: Path) -> None:
     """A cell is a list in JSON or of Python, one id, or unreadable: nothing between."""
     path = tmp_path / "a.csv"
-    pd.DataFrame({"preds": ["[7, 8]", cell, "9"], "target": [7, 7, 9]}).to_csv(path, index=False)
+    pd.DataFrame({"preds": ["9", "[7, 8]", cell], "target": [9, 7, 7]}).to_csv(path, index=False)
     rows = open_rows(path, on_error="miss")
-    assert values(rows) == ([[7, 8], ids or [], [9]], [7, 7, 9])
-    assert rows.missed == (ids is None)
+    for _ in range(2):
+        assert values(rows) == ([[9], [7, 8], ids or []], [9, 7, 7])
+        assert rows.missed == (ids is None)
     if ids is None:
-        with pytest.raises(ValueError, match=r"row 1 of .*a\.csv must hold ids"):
+        with pytest.raises(ValueError, match=r"row 2 of .*a\.csv must hold ids"):
             values(open_rows(path))
 
 
@@ -227,13 +228,16 @@ def test_lines_end_only_at_line_ends(tmp_path: Path) -> None:
     assert values(open_rows(path, vocabulary=names)) == ([names] * 400, names * 200)
 
 
-def test_a_cell_may_hold_a_line_end(tmp_path: Path) -> None:
-    """As text of language models does."""
+def test_a_cell_may_hold_a_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As text of language models does, also where a block ends."""
+    monkeypatch.setattr("nextloc_metrics.files.sources._BLOCK", 100)
     path = tmp_path / "a.csv"
     pd.DataFrame({"preds": ["a\nb", '["a\\nb", "c"]'], "target": ["a\nb", "c"]}).to_csv(
         path, index=False
     )
     assert values(open_rows(path)) == ([["a\nb"], ["a\nb", "c"]], ["a\nb", "c"])
+    pd.DataFrame({"preds": ["a\n\nb"] * 99, "target": ["a\n\nb"] * 99}).to_csv(path, index=False)
+    assert values(open_rows(path)) == ([["a\n\nb"]] * 99, ["a\n\nb"] * 99)
 
 
 # Integers ----------------------------------------------------------------------------------------
@@ -308,6 +312,14 @@ def test_sparse_ids_have_a_vocabulary(tmp_path: Path) -> None:
     )
 
 
+def test_how_sparse_ids_are_numbered() -> None:
+    """From a largest id of 4 times the number of distinct targets and 2^20 on."""
+    for largest, words in ((2**20 + 8, None), (2**20 + 9, (0, 2**20 + 9))):
+        rows = open_rows(pa.table({"preds": [[0], [1]], "target": [0, largest]}))
+        assert rows.vocabulary == words
+        assert rows.num_locations == (2 if words else largest + 1)
+
+
 def test_a_vocabulary_numbers_ids(tmp_path: Path) -> None:
     """Text and integers by their position; a target that is missing is an error."""
     path = table(tmp_path / "a.parquet", [[20, 10], [30, 40], [40, -1]], [10, 20, 20])
@@ -377,6 +389,16 @@ def test_nulls_are_broken_answers(tmp_path: Path) -> None:
             values(open_rows(path, on_error="miss"))
 
 
+def test_null_stays_null_after_the_first_block(tmp_path: Path) -> None:
+    """Arrow's reader of JSON turns [null, 1] into [1, 0]."""
+    right = {"preds": [2, 1], "target": 1}
+    path = lines(tmp_path / "a.jsonl", *[right] * 400, {"preds": [None, 1], "target": 1})
+    rows = open_rows(path, on_error="miss")
+    assert (values(rows)[0], rows.missed) == ([[2, 1]] * 400 + [[]], 1)
+    path = text(tmp_path / "a.json", "\ufeff" + json.dumps([right] * 2))
+    assert values(open_rows(path)) == ([[2, 1]] * 2, [1, 1])
+
+
 def test_lists_of_targets_may_be_empty(tmp_path: Path) -> None:
     """Such a query has no target; targets of one id each are one column."""
     path = table(tmp_path / "a.parquet", [[3], [3]], [[3, 1], []])
@@ -408,7 +430,8 @@ def test_files_without_rows_are_a_warning(tmp_path: Path) -> None:
 def test_a_broken_line_of_json_is_named_or_counted(tmp_path: Path) -> None:
     """It has no target, so that it is in no value, which a warning says."""
     right = {"preds": [1], "target": 1}
-    path = lines(tmp_path / "a.jsonl", right, '{"preds": [1], "tar', "[3]", *[right] * 300, "{")
+    two = json.dumps(right) * 2
+    path = lines(tmp_path / "a.jsonl", right, '{"preds": [1], "tar', "[3]", *[right] * 300, two)
     with pytest.raises(
         ValueError, match=r"row 1 of .*a\.jsonl must be a JSON object, got '{\"preds"
     ):
@@ -490,8 +513,8 @@ def test_folders_and_partitions(tmp_path: Path) -> None:
         folder.mkdir()
         part = whole.slice(3 * number, 3).drop_columns("user")
         parquet.write_table(part, folder / "part-0.parquet")
-        (folder / "_SUCCESS").write_text("")
-        (folder / ".part-0.parquet.crc").write_text("")
+        parquet.write_table(part, folder / "_part.parquet")
+        parquet.write_table(part, folder / ".part.parquet")
     rows = open_rows(tmp_path, groups=["user"])
     assert [Path(file).parent.name for file in rows.files] == ["user=u b", "user=u%2Fa"]
     batches = list(rows.chunks())
@@ -516,6 +539,8 @@ def test_rows_come_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     broken = pa.concat_tables(
         [whole, pa.table({"preds": [[-5]], "target": [1], "user": ["u"]}), whole]
     )
+    with pytest.raises(ValueError, match=r"row 400 of Table must hold ids.*-5"):
+        values(open_rows(broken.combine_chunks()))
     paths = [tmp_path / f"a{kind}" for kind in (".parquet", ".csv", ".jsonl")]
     for rows, number in ((whole, None), (broken, 400)):
         parquet.write_table(rows, paths[0], row_group_size=150)

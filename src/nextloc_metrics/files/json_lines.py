@@ -13,7 +13,7 @@ from nextloc_metrics.files.opening import need_arrow, open_bytes
 from nextloc_metrics.files.parts import ExplainedError, Part, Wanted
 
 # Bytes per block.
-_BLOCK = 1 << 24
+_BLOCK = 1 << 22
 
 
 def read_json(file: str, wanted: Wanted) -> Iterator[Part]:

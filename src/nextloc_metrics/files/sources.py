@@ -17,7 +17,7 @@ from nextloc_metrics.files.opening import ARROW, TEXT, need_arrow, open_bytes, s
 from nextloc_metrics.files.parts import ExplainedError, Part, Wanted
 
 # Bytes of CSV per part, and values of the widest column per part of a Parquet file.
-_BLOCK = 1 << 24
+_BLOCK = 1 << 22
 _VALUES = 1 << 21
 
 
