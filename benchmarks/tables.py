@@ -1,6 +1,7 @@
 """Time and memory of `nextloc-metrics score` on Parquet files of lists, beside a plain loop.
 
-Each figure is of a process of its own: seconds of the wall clock, and the peak of its memory.
+Each figure is of a process of its own, on one thread: the seconds of its processor, which other
+work on the machine changes little, and the peak of its memory.
 
     python benchmarks/tables.py --rows 4000000
 """
@@ -8,10 +9,10 @@ Each figure is of a process of its own: seconds of the wall clock, and the peak 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -51,17 +52,23 @@ def write(path: Path, rows: int) -> None:
 
 
 def measure(name: str, command: list[str]) -> tuple[float, float]:
-    """Run a command; print and return its seconds and the GB of its peak memory."""
+    """Run a command; print and return its processor's seconds, and the GB of its peak memory."""
     counted = (
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
         "stdout=subprocess.DEVNULL); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss)"
     )
-    start = time.perf_counter()
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", counted, *command], check=True, capture_output=True, text=True
+        [sys.executable, "-c", counted, *command],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environment,
     )
-    seconds, memory = time.perf_counter() - start, int(done.stdout) / 1e6
+    seconds, kilobytes = map(float, done.stdout.split())
+    memory = kilobytes / 1e6
     print(f"{name:40} {seconds:7.1f} s {memory:6.2f} GB", flush=True)
     return seconds, memory
 
