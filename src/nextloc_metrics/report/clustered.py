@@ -55,9 +55,8 @@ class Pairs:
         """The number of each pair's cluster."""
         return self.keys & ((1 << _BITS) - 1)
 
-    def missing(self, keys: Tensor) -> Tensor:
-        """Return the distinct keys that are no pairs yet."""
-        distinct: Tensor = torch.unique(keys)
+    def missing(self, distinct: Tensor) -> Tensor:
+        """Return which of distinct keys are no pairs yet."""
         in_order, _ = self._sorted()
         at = torch.searchsorted(in_order, distinct).clamp(max=max(0, len(in_order) - 1))
         return distinct[in_order[at] != distinct] if len(in_order) else distinct

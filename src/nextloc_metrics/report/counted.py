@@ -36,7 +36,7 @@ from nextloc_metrics.report.data import make_headline
 
 # Names of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
-_PAIRS = "\0pairs of "
+PAIRS = "\0pairs of "
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,9 @@ class Counted:
 
         Args:
             batch: the queries, without their groups.
-            numbers: by kind, the number of the group of each query.
+            numbers: by kind of groups or pairs, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
-        for kind, pairs in self.pairs.items():
-            keys = pairs.key_of(numbers[kind], numbers[str(self.setting.cluster)])
-            groups[_PAIRS + kind] = pairs.number(keys)
         ranking: Ranking = self._plan.read(replace(batch, groups=groups))[Ranking]
         self._plan.update(Batch(ranking, None), count=True)
         for name, row in self._rows.items():
@@ -308,7 +305,7 @@ class Counted:
     def rows_of_pairs(self) -> dict[str, Tensor]:
         """Return the number of each pair, by the kind of pairs."""
         return {
-            _PAIRS + kind: torch.arange(pairs.number_of_pairs) for kind, pairs in self.pairs.items()
+            PAIRS + kind: torch.arange(pairs.number_of_pairs) for kind, pairs in self.pairs.items()
         }
 
     def names_of(self, kind: str) -> Sequence[str]:
@@ -370,7 +367,7 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     pairs = {kind: Pairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]}
     total = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
     for one, own, of_pairs in zip(parts, rows, keys, strict=True):
-        numbered = {_PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
+        numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
         total.add_states(one, {**own, **numbered})
     return total
 
@@ -423,7 +420,7 @@ def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, Rank
         if average is None and (pairs := counted.pairs.get(kind)) is not None:
             names = list(labels[kind].names)
             make: Any = partial(
-                ClusteredGroups, pairs=pairs, names=names, kind=kind, by=_PAIRS + kind
+                ClusteredGroups, pairs=pairs, names=names, kind=kind, by=PAIRS + kind
             )
         else:
             make = partial(Grouped, average=average, by=kind, labels=labels[kind])

@@ -26,6 +26,7 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report.clustered import Pairs
 from nextloc_metrics.report.counted import (
+    PAIRS,
     Counted,
     Setting,
     add_up,
@@ -137,11 +138,16 @@ class Evaluator:
         found = {kind: named[kind].number(values) for kind, values in groups.items()}
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
-        new_pairs = self._missing_pairs(setting.cluster, numbers)
+        keys = _pair(setting.cluster, numbers)
+        new_pairs = self._missing_pairs({kind: distinct for kind, (distinct, _) in keys.items()})
         counted = self._with_room(setting, named, new, new_pairs)
         given = replace(batch, groups=None, exempt_target=self._exempt_target)
         with _added(counted.pairs, new_pairs):
-            ranking = counted.add(given, numbers)
+            of_pairs = {
+                PAIRS + kind: counted.pairs[kind].number(distinct)[inverse]
+                for kind, (distinct, inverse) in keys.items()
+            }
+            ranking = counted.add(given, {**numbers, **of_pairs})
         for kind, names in named.items():
             names.add(new[kind])
             counted.names[kind] = names.names
@@ -252,17 +258,11 @@ class Evaluator:
             exclude="none" if batch.exclude is None else excluded,
         )
 
-    def _missing_pairs(
-        self, cluster: str | None, numbers: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
-        """Return the pairs of a group and a cluster that are new, by kind of groups."""
+    def _missing_pairs(self, distinct: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the keys of pairs that are new, by kind of groups."""
         known = {} if self._counted is None else self._counted.pairs
         none = Pairs(torch.zeros(0, dtype=torch.int64))
-        return {
-            kind: known.get(kind, none).missing(Pairs.key_of(groups, numbers[cluster]))
-            for kind, groups in numbers.items()
-            if cluster is not None and kind != cluster
-        }
+        return {kind: known.get(kind, none).missing(keys) for kind, keys in distinct.items()}
 
     def _with_room(
         self,
@@ -300,6 +300,15 @@ class Evaluator:
             grown.add_states(old, {**rows, **old.rows_of_pairs()})
             grown.names = dict(old.names)
         return grown
+
+
+def _pair(cluster: str | None, numbers: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    """Return the distinct pairs of a group and a cluster by kind, and which each query has."""
+    return {
+        kind: torch.unique(Pairs.key_of(groups, numbers[cluster]), return_inverse=True)
+        for kind, groups in numbers.items()
+        if cluster is not None and kind != cluster
+    }
 
 
 @contextmanager
