@@ -123,7 +123,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     from nextloc_metrics.report.command import main
 
     path, out = tmp_path / "a.csv", tmp_path / "report.html"
-    path.write_text("preds,target,user\n1 2,1,ann\n3 2,2,bob\n")
+    path.write_text('preds,target,user\n"[1, 2]",1,ann\n"[3, 2]",2,bob\n')
     command = ["report", str(path), "--group", "user", "--k", "2", "--out", str(out)]
     assert runner.invoke(main, command).exit_code == 0
     found = report.read(path, groups=["user"])
