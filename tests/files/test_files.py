@@ -363,6 +363,17 @@ def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
     assert run("report", str(path), "--group", "user", "--out", str(page)).exit_code == 0
 
 
+def test_a_file_without_rows_has_nothing_to_compare(tmp_path: Path) -> None:
+    """A test of no queries is an error, after the warning."""
+    path, other = str(tmp_path / "a.jsonl"), str(write(".csv", tmp_path))
+    Path(path).write_text("")
+    for options in (["compare", path, other], ["audit", path, "--users", "user"]):
+        shown = run(*options)
+        assert shown.exit_code == 1
+        assert shown.stderr.startswith("Warning: ")
+        assert "a.jsonl must hold at least one query to compare or audit, got" in shown.stderr
+
+
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     """On standard error; `-h` prints the help."""
     page = tmp_path / "report.html"

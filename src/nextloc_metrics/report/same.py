@@ -21,9 +21,12 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
             row.
 
     Raises:
-        ValueError: keys are missing, extra or repeated, or targets or groups differ.
+        ValueError: there is no query, keys are missing, extra or repeated, or targets or groups
+            differ.
     """
     of, first = next(iter(found.items()))
+    if not len(first.target):
+        raise ValueError(f"{of} must hold at least one query to compare or audit, got none.")
     keys = None if key is None else _keys(of, key, first)
     same = {}
     for path, one in found.items():
