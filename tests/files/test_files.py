@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -223,8 +224,8 @@ def test_score_prints_what_evaluate_finds(tmp_path: Path) -> None:
     assert plain["mrr"] == {"value": e.values["mrr"]}
     assert run("score", path, *options).output == f"{e}\n\nby user\n{e.groups['user']}\n"
     assert run("score", path, *options, "--format", "markdown").output == e.to_markdown() + "\n"
-    assert run("score", path, *options, "--format", "latex").output == e.table.to_latex() + "\n"
-    assert run("score", path, *options, "--format", "csv").output == e.table.to_csv()
+    assert run("score", path, *options, "--format", "latex").stdout == e.table.to_latex() + "\n"
+    assert run("score", path, *options, "--format", "csv").stdout == e.table.to_csv()
 
 
 def test_a_k_beyond_all_lists_is_a_warning(tmp_path: Path) -> None:
@@ -234,6 +235,153 @@ def test_a_k_beyond_all_lists_is_a_warning(tmp_path: Path) -> None:
     assert shown.exit_code == 0
     assert shown.output.startswith("Warning: `k` should be at most 3, the length of the longest")
     assert "k = 5: no list has more than 3 ids" in (tmp_path / "out.txt").read_text("utf-8")
+
+
+def many_groups(folder: Path) -> tuple[str, Any]:
+    """Write 240 queries of 120 users in 2 cities; return the file and their evaluation."""
+    draw = np.random.default_rng(5)
+    preds, target = draw.integers(0, 6, (240, 3)), draw.integers(0, 6, 240)
+    users = [f"user, {i % 120}" for i in range(240)]
+    cities = ["Bern" if i % 3 else "Genf" for i in range(240)]
+    rows = {"preds": preds.tolist(), "target": target, "user": users, "city": cities}
+    pd.DataFrame(rows).to_json(folder / "many.jsonl", orient="records", lines=True)
+    groups = {"user": users, "city": cities}
+    return str(folder / "many.jsonl"), report.evaluate(preds, target, k=1, groups=groups)
+
+
+def test_a_table_of_groups_has_all_groups(tmp_path: Path) -> None:
+    """Records, CSV and frame have each of 120 users; the text has their median, and says so."""
+    path, e = many_groups(tmp_path)
+    table = e.groups["user"]
+    assert len(table.records) == len(table.to_pandas()) == 3 * 120
+    assert table.to_csv().count("\n") == 1 + 3 * 120
+    assert [row[0] for row in table.rows] == [
+        f"{name}, median of 120 users" for name in ("acc_at_1", "mrr", "ndcg_at_1")
+    ]
+    assert "each of the 120 groups: `group_records`, or `--group-table FILE`" in str(table)
+    assert "group_records" not in str(e.groups["city"])
+    rows = map(json.loads, Path(path).read_text().splitlines())
+    lines = [x for x in rows if x["user"] == "user, 7"]
+    alone = report.evaluate([x["preds"] for x in lines], [x["target"] for x in lines], k=1)
+    found = [x for x in e.group_records("user") if x["group"] == "user, 7"]
+    assert {x["metric"]: x["value"] for x in found} == {x: alone.values[x] for x in alone.intervals}
+    assert {x["metric"]: (x["low"], x["high"]) for x in found} == alone.intervals
+    assert {x["queries"] for x in found} == {2}
+    assert dict(table.to_pandas().loc["mrr, user, 7"]) == {
+        name: x for name, x in found[1].items() if name not in ("kind", "group", "metric")
+    }
+    assert len(e.group_records("city")) == 3 * 2
+    assert len(e.group_records()) == 3 * (120 + 2)
+    with pytest.raises(ValueError, match=r"`kind` must be one of \['user', 'city'\], got 'hour'"):
+        e.group_records("hour")
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_groups_are_written_to_a_file(kind: str, tmp_path: Path) -> None:
+    """A row per kind, group and metric, from `score` and from `merge`."""
+    path, e = many_groups(tmp_path)
+    options = ["--group", "user", "--group", "city", "--k", "1", "--format", "csv"]
+    out, shard, again = (str(tmp_path / f"groups{x}") for x in (kind, ".npz", f"2{kind}"))
+    shown = run("score", path, *options, "--group-table", out, "--save", shard)
+    assert shown.exit_code == 0, shown.output
+    assert (shown.stdout, shown.stderr) == (e.table.to_csv(), f"wrote {out}\n")
+    assert run("merge", shard, "--group-table", again).exit_code == 0
+    for file in (out, again):
+        found = pd.read_csv(file) if kind == ".csv" else pd.read_parquet(file)
+        expected = pd.DataFrame(e.group_records())
+        assert list(found.columns) == list(expected.columns)
+        assert found.to_dict("records") == expected.to_dict("records")
+    assert len(found) == 3 * (120 + 2)
+    assert "overwrite it with --force" in run("score", path, *options, "--group-table", out).output
+
+
+def test_no_format_drops_groups_silently(tmp_path: Path) -> None:
+    """JSON has all of them; CSV and LaTeX name the option on standard error."""
+    path, e = many_groups(tmp_path)
+    options = ["--group", "user", "--group", "city", "--k", "1"]
+    found = json.loads(run("score", path, *options, "--intervals", "--format", "json").output)
+    records = [
+        {"kind": kind, "group": group, "metric": metric, **numbers}
+        for kind, groups in found["groups"].items()
+        for group, metrics in groups.items()
+        for metric, numbers in metrics.items()
+    ]
+    by_name = itemgetter("kind", "group", "metric")
+    assert sorted(records, key=by_name) == sorted(e.group_records(), key=by_name)
+    plain = json.loads(run("score", path, *options, "--format", "json").output)
+    assert plain["groups"]["city"]["Bern"]["mrr"].keys() == {"value", "queries"}
+    for kind in ("csv", "latex"):
+        shown = run("score", path, *options, "--format", kind)
+        assert "`--group-table FILE` writes those of each group" in shown.stderr
+        assert not run("score", path, "--k", "1", "--format", kind).stderr
+    assert "groups" not in json.loads(run("score", path, "--k", "1", "--format", "json").output)
+
+
+def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
+    """An unknown option, and a table of groups of another type or without groups."""
+    path = str(write(".csv", tmp_path))
+    for options, says in [
+        (["--no"], "No such option"),
+        (["--group-table", str(tmp_path / "a.csv")], "`--group-table` needs `--group COLUMN`"),
+        (
+            ["--group-table", "a.txt", "--group", "user"],
+            "must end with .csv or .parquet, got a.txt",
+        ),
+    ]:
+        shown = run("score", path, *options)
+        assert (shown.exit_code, says in shown.stderr) == (2, True), shown.output
+    assert run("score", path, "--k", "1", "--save", str(tmp_path / "a.npz")).exit_code == 0
+    shown = run("merge", str(tmp_path / "a.npz"), "--group-table", str(tmp_path / "a.csv"))
+    assert shown.exit_code == 1
+    assert "`--group-table` needs an evaluation with groups" in shown.output
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "scores.npz"])
+def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
+    """Values are NaN, null in JSON, and the command succeeds."""
+    path = tmp_path / f"empty{kind}"
+    empty = frame()[:0]
+    if kind.endswith(".npz"):
+        preds = np.zeros((0, 3)) if kind == "scores.npz" else np.zeros((0, 3), int)
+        np.savez(path, preds=preds, target=np.zeros(0, int), user=np.zeros(0, "U3"))
+    elif kind == ".parquet":
+        empty.to_parquet(path)
+    elif kind.startswith(".json"):
+        path.write_text("" if kind == ".jsonl" else "[]")
+    else:
+        empty.to_csv(path, index=False, sep="\t" if kind == ".tsv" else ",")
+    out = tmp_path / "groups.csv"
+    options = ["--group", "user", "--k", "1", "--format", "json", "--group-table", str(out)]
+    shown = run("score", str(path), *options)
+    assert shown.exit_code == 0, shown.output
+    assert "should hold rows, got none; all values are NaN." in shown.stderr
+    found = json.loads(shown.stdout)
+    assert found["acc_at_1"] == found["f1"] == {"value": None}
+    assert found["card"]["queries"] == 0
+    assert out.read_text() == "kind,group,metric,value,low,high,queries\n"
+    page = tmp_path / "report.html"
+    assert run("report", str(path), "--group", "user", "--out", str(page)).exit_code == 0
+
+
+def test_a_file_without_rows_has_nothing_to_compare(tmp_path: Path) -> None:
+    """A test of no queries is an error, after the warning."""
+    path, other = str(tmp_path / "a.jsonl"), str(write(".csv", tmp_path))
+    Path(path).write_text("")
+    for options in (["compare", path, other], ["audit", path, "--users", "user"]):
+        shown = run(*options)
+        assert shown.exit_code == 1
+        assert shown.stderr.startswith("Warning: ")
+        assert "a.jsonl must hold at least one query to compare or audit, got" in shown.stderr
+
+
+def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
+    """On standard error; `-h` prints the help."""
+    page = tmp_path / "report.html"
+    shown = run("report", str(write(".csv", tmp_path)), "--k", "1", "--out", str(page))
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (0, "", f"wrote {page}\n")
+    for command in ([], ["score"], ["audit"]):
+        assert run(*command, "-h").output == run(*command, "--help").output
+        assert run(*command, "-h").exit_code == 0
 
 
 def test_scores_of_numpy(tmp_path: Path) -> None:
@@ -413,14 +561,108 @@ def test_compare_needs_the_same_queries(tmp_path: Path) -> None:
 
     rows = frame().assign(target=[3, 1, 1, 1])
     assert "targets" in refused(rows)
-    assert "2 of 4 rows differ, the first is row 1 with 1 instead of 5." in refused(rows)
+    assert "2 of 4 rows differ, the first is row 1 with 1 instead of 5; join" in refused(rows)
     shuffled = frame().assign(user=["ann", "eve", "ann", "bob"])
     message = refused(shuffled, "--cluster", "user")
     assert "the column 'user' of" in message
-    assert "2 of 4 rows differ, the first is row 1 with 'eve' instead of 'bob'." in message
+    assert "2 of 4 rows differ, the first is row 1 with 'eve' instead of 'bob'; join" in message
     assert "got the shapes (3,) and (4,)" in refused(frame()[:3])
     shuffled.to_json(second, orient="records", lines=True)
     assert run("compare", str(first), str(second)).exit_code == 0  # users do not matter
+
+
+def test_rows_in_any_order_are_joined_by_their_keys(tmp_path: Path) -> None:
+    """`--id` gives what the files in one order give, for `compare` and `audit`."""
+    first = frame().assign(id=["q1", "q2", "q3", "q4"], time=[4, 3, 2, 1])
+    other = first.assign(preds=[[3], [5], [1, 8], [8]])
+    paths = {name: str(tmp_path / f"{name}.jsonl") for name in ("first", "other", "shuffled")}
+    for name, rows in (("first", first), ("other", other), ("shuffled", other.loc[[2, 0, 3, 1]])):
+        rows.to_json(paths[name], orient="records", lines=True)
+
+    def shown(name: str, *options: str) -> str:
+        found = run(*options, "--format", "csv", paths["first"], paths[name])
+        assert found.exit_code == 0, found.output
+        return str(found.output).replace(paths[name], "b")
+
+    for options in (["compare", "--cluster", "user"], ["audit", "--users", "user"]):
+        assert shown("shuffled", *options, "--id", "id") == shown("other", *options)
+    times = ["audit", "--users", "user", "--times", "time", "--k", "1"]
+    assert shown("shuffled", *times, "--id", "id") == shown("other", *times)
+    scores = np.eye(9)[[3, 5, 2, 8]]
+    for name, rows in (("first", [0, 1, 2, 3]), ("other", [3, 1, 0, 2])):
+        arrays = {"preds": scores[rows], "target": np.array(TARGETS)[rows], "id": np.array(rows)}
+        np.savez(tmp_path / f"{name}.npz", **arrays)
+    files = [str(tmp_path / f"{name}.npz") for name in ("first", "other")]
+    found = json.loads(run("compare", *files, "--id", "id", "--format", "json").output)
+    assert found["values"][files[0]] == found["values"][files[1]]
+    assert found["values"][files[0]]["acc_at_1"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (["q1", "q2", "q3"], "got 3 keys, 1 missing (the first is 'q4')."),
+        (["q1", "q2", "q3", "q4", "q9"], "got 5 keys, 1 extra (the first is 'q9')."),
+        (["q4", "q2", "q2", "q2"], "2 missing (the first is 'q1'), 2 repeated (the first is 'q2')"),
+        (["q1", None, "q3", "q4"], "must hold a key in each row, got none in 1 rows, the first is"),
+    ],
+)
+def test_keys_must_be_the_same_and_occur_once(keys: list[Any], says: str, tmp_path: Path) -> None:
+    """Missing, extra and repeated keys are counted, in the second file or in the first."""
+    first, other = str(tmp_path / "first.jsonl"), str(tmp_path / "other.jsonl")
+    for path, ids in ((first, ["q1", "q2", "q3", "q4"]), (other, keys)):
+        rows = [{"preds": [1], "target": 1, "id": one} for one in ids]
+        Path(path).write_text("\n".join(map(json.dumps, rows)))
+    shown = run("compare", first, other, "--id", "id")
+    assert shown.exit_code == 1
+    assert says in " ".join(shown.output.split())
+    assert run("compare", other, first, "--id", "id").exit_code == 1
+
+
+def test_rows_with_equal_keys_must_have_equal_targets(tmp_path: Path) -> None:
+    """The error names the key of the first query that differs."""
+    paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
+    rows = frame().assign(id=[7, 8, 9, 10])
+    rows.to_json(paths[0], orient="records", lines=True)
+    changed = rows.assign(target=[3, 5, 1, 9], user="ann")[::-1]
+    changed.to_json(paths[1], orient="records", lines=True)
+    shown = " ".join(run("compare", *paths, "--id", "id").output.split())
+    assert "1 of 4 rows differ, the first is key '10' with 9 instead of 8." in shown
+    rows.assign(user="ann")[::-1].to_json(paths[1], orient="records", lines=True)
+    shown = " ".join(run("compare", *paths, "--id", "id", "--cluster", "user").output.split())
+    assert "column 'user' of" in shown
+    assert "2 of 4 rows differ, the first is key '8' with 'ann' instead of 'bob'." in shown
+
+
+def test_ids_that_are_text_are_compared_as_text(tmp_path: Path) -> None:
+    """Other ids with the same numbers are other queries, and so is 3 beside "3"."""
+
+    def compare(*targets: list[Any]) -> Any:
+        paths = [str(tmp_path / f"{number}.jsonl") for number in range(len(targets))]
+        for path, ids in zip(paths, targets, strict=True):
+            first = ids[0] if isinstance(ids[0], list) else ids[:1]
+            rows = [{"preds": first, "target": one} for one in ids]
+            Path(path).write_text("\n".join(map(json.dumps, rows)))
+        return run("compare", *paths, "--k", "1", "--format", "json")
+
+    shown = compare(["Bar", "Gym", "Zoo"], ["Baq", "Gyl", "Zoo"])
+    assert shown.exit_code == 1
+    assert "2 of 3 rows differ, the first is row 0 with 'Baq' instead of 'Bar'" in shown.output
+    shown = compare([3, 5, 7], ["3", "5", "7"])
+    assert shown.exit_code == 1
+    assert "3 of 3 rows differ, the first is row 0 with '3' instead of 3" in shown.output
+    assert "instead of 10000000007" in compare([10000000007, 5, 7], [10000000008, 5, 7]).output
+    lists = [[["Gym", "Bar"], ["Zoo"]], [["Gym", "Bar"], ["Zop"]]]
+    assert "['Zop', None] instead of ['Zoo', None]" in compare(*lists).output
+    far = (1 << 20) + 12  # sparse, and numbered, in the file of lists only
+    np.savez(tmp_path / "scores.npz", preds=np.zeros((1, far + 1), np.float32), target=[far])
+    (tmp_path / "far.jsonl").write_text(json.dumps({"preds": [1], "target": far}))
+    shown = run("compare", str(tmp_path / "scores.npz"), str(tmp_path / "far.jsonl"))
+    assert (shown.exit_code, "pass `--vocabulary`" in shown.output) == (1, True), shown.output
+    same = compare(["Bar", "Gym", "Zoo"], ["Bar", "Gym", "Zoo"])
+    values = list(json.loads(same.output)["values"].values())
+    assert values[0] == values[1]
+    assert values[0]["acc_at_1"] == pytest.approx(1 / 3)
 
 
 def test_compare_has_no_groups(tmp_path: Path) -> None:

@@ -151,6 +151,8 @@ def _check_missing(name: str, column: Any) -> None:
 
 def _of_objects(name: str, value: Any, array: Any) -> Any:
     """Convert an array of objects, numbers or rows of numbers, to an array of numbers."""
+    if not array.size:
+        return array.astype(np.int64)
     objects = list(array.ravel())
     for number, one in enumerate(objects):
         if _is_missing(one):

@@ -11,7 +11,7 @@ from torch import Tensor
 from nextloc_metrics.display.reading import Reading, plural
 
 # More groups than this are summarized by their median.
-_MOST_ROWS = 100
+MOST_ROWS = 100
 
 
 class Readable(Protocol):
@@ -87,7 +87,7 @@ def _read_groups(collection: Readable, results: Results) -> dict[str, dict[str, 
     for name, member in collection.named_members():
         key, names = collection._set_name(name), getattr(member, "group_names", [])
         value = results.values.get(key)
-        if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= _MOST_ROWS:
+        if isinstance(value, Tensor) and value.ndim and 0 < len(names) <= MOST_ROWS:
             bounds: list[Any] = [None] * len(names)
             if name in results.intervals:
                 bounds = list(torch.stack(results.intervals[name], -1).tolist())

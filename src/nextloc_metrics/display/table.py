@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -20,7 +21,8 @@ class Table:
         header: the titles of the columns.
         rows: the cells of each row, one per column.
         notes: lines below the rows.
-        records: the numbers of each row, by column name; None for the text of the cells.
+        records: the numbers of each row, by column name, or a function that returns them when they
+            are read; None for the text of the cells.
         bold: the cells in bold, as (row, column).
 
     Example:
@@ -41,7 +43,7 @@ class Table:
         header: Sequence[str],
         rows: Sequence[Sequence[str]],
         notes: Sequence[str] = (),
-        records: Sequence[Mapping[str, Any]] | None = None,
+        records: Sequence[Mapping[str, Any]] | Callable[[], list[dict[str, Any]]] | None = None,
         bold: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.header = tuple(map(formats.one_line, header))
@@ -49,7 +51,13 @@ class Table:
         self.notes = tuple(map(formats.one_line, notes))
         self.bold = frozenset(bold)
         texts = [dict(zip(header, row, strict=True)) for row in rows]
-        self.records = texts if records is None else [dict(record) for record in records]
+        self._records = texts if records is None else records
+
+    @cached_property
+    def records(self) -> list[dict[str, Any]]:
+        """The numbers of each row, by column name."""
+        found = self._records() if callable(self._records) else self._records
+        return [dict(record) for record in found]
 
     def __str__(self) -> str:
         """Return aligned text: the first column left, the others right."""

@@ -6,6 +6,7 @@ raises an error that names the file, the row and the value.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,6 +170,11 @@ def _of_run(run: str, names: Names) -> Source:
 def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
     """Return scores as they are, which may be memory-mapped."""
     names, arrays = rows.names, source.arrays
+    if not len(arrays[names.target]):
+        warnings.warn(
+            f"{', '.join(source.files)} should hold rows, got none; all values are NaN.",
+            stacklevel=3,
+        )
     kept = {name: arrays[name] for name in names.others}
     mask, exclude = (None if x is None else as_tensor(x, arrays[x]) for x in names[3:5])
     relevant = as_tensor(names.target, arrays[names.target])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,19 +13,23 @@ import click
 import numpy as np
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import audit as audit_models
-from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.evaluator import evaluate
+from nextloc_metrics.report.groups import write_groups
+from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
-
-FORMATS = ("text", "markdown", "latex", "csv", "json")
+from nextloc_metrics.report.written import (
+    FORMATS,
+    comparisons_to_json,
+    note_left_out,
+    write_evaluation,
+)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -111,12 +113,21 @@ _FORMAT = click.option(
     show_default=True,
     help="Format of the output.",
 )
+_GROUP_TABLE = click.option(
+    "--group-table",
+    type=click.Path(path_type=Path),
+    callback=lambda _context, _option, path: _check_table(path),
+    help="File for the values of each group, .csv or .parquet.",
+)
+_ID = click.option(
+    "--id", "key", help="Column of keys that join the rows of the files, in any order."
+)
 _INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
 _OUT = click.option("--out", type=click.Path(path_type=Path), help="Output file.")
 _FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
-@click.group()
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="nextloc-metrics")
 def main() -> None:
     """Evaluate files of next-location predictions and recommendations."""
@@ -129,6 +140,7 @@ def main() -> None:
 @_EVALUATING
 @_FORMAT
 @_INTERVALS
+@_GROUP_TABLE
 @_OUT
 @click.option("--save", type=click.Path(path_type=Path), help="File of counts; `merge` reads it.")
 @_FORCE
@@ -136,18 +148,22 @@ def score(
     path: str,
     kind: str,
     intervals: bool,
+    group_table: Path | None,
     out: Path | None,
     save: Path | None,
     force: bool,
     **reading: Any,
 ) -> None:
     """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run."""
-    _check_new(force, out, save)
+    _check_new(force, out, save, group_table)
+    if group_table is not None and not (reading["groups"] or reading["cluster"]):
+        raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
     with _explained():
         result = _evaluate(path, **reading)
         if save is not None:
             result.save(save, force=force)
-    _write(_written(result, kind, intervals), out)
+    with _explained():
+        _write_all(result, kind, intervals, group_table, out)
 
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
@@ -160,42 +176,53 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
     """Write an HTML page with the evaluation of the predictions in PATH."""
     _check_new(force, out)
     with _explained():
-        _write(_evaluate(path, **reading).to_html(title or Path(path).name), out)
+        result = _evaluate(path, **reading)
+    with _explained():
+        _write(result.to_html(title or Path(path).name), out)
 
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
 @click.argument("paths", nargs=-1, required=True)
 @_FORMAT
 @_INTERVALS
+@_GROUP_TABLE
 @_OUT
 @_FORCE
 def merge(
-    paths: tuple[str, ...], kind: str, intervals: bool, out: Path | None, force: bool
+    paths: tuple[str, ...],
+    kind: str,
+    intervals: bool,
+    group_table: Path | None,
+    out: Path | None,
+    force: bool,
 ) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
-    _check_new(force, out)
+    _check_new(force, out, group_table)
     with _explained():
         result = merge_shards(paths)
+    with _explained():
         is_page = out is not None and out.suffix == ".html"
-        _write(result.to_html() if is_page else _written(result, kind, intervals), out)
+        _write_all(result, "html" if is_page else kind, intervals, group_table, out)
 
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
 @click.argument("paths", nargs=-1, required=True)
 @_FILES
 @_SAMPLE
+@_ID
 @_FORMAT
-def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
+def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) -> None:
     """Compare the predictions in PATHS with the first file; all files have the same queries."""
+    cluster = reading["cluster"]
     with _explained():
-        found = _read_same(paths, groups=(), **reading)
+        found = _read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]
         result = compare_models(
             {path: one.preds for path, one in found.items()},
             first.target,
             k=reading["cuts"] or (1, 5, 10),
-            groups=first.groups,
-            cluster=reading["cluster"],
+            groups=None if cluster is None else {cluster: first.groups[cluster]},
+            cluster=cluster,
             num_locations=reading["num_locations"],
             confidence=reading["confidence"],
         )
@@ -205,7 +232,7 @@ def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
         "markdown": table.to_markdown,
         "latex": table.to_latex,
         "csv": lambda: table.to_csv().rstrip("\n"),
-        "json": lambda: _comparisons_to_json(result),
+        "json": lambda: comparisons_to_json(result),
     }
     click.echo(writers[kind]())
 
@@ -217,6 +244,7 @@ def compare(paths: tuple[str, ...], kind: str, **reading: Any) -> None:
 @click.option("--times", help="Column of numbers that order the queries.")
 @click.option("--sequences", help="Column of the numbers of trajectories.")
 @click.option("--seed", type=int, help="For protocols that draw candidates or shuffle.")
+@_ID
 @_FORMAT
 def audit(
     paths: tuple[str, ...],
@@ -225,13 +253,14 @@ def audit(
     times: str | None,
     sequences: str | None,
     seed: int | None,
+    key: str | None,
     **reading: Any,
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
     columns = {"users": users, "times": times, "sequences": sequences}
     named = {name: column for name, column in columns.items() if column is not None}
     with _explained():
-        found = _read_same(paths, groups=list(named.values()), cluster=None, **reading)
+        found = _read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
         first = found[paths[0]]
         result = audit_models(
             {path: one.preds for path, one in found.items()} if len(found) > 1 else first.preds,
@@ -251,52 +280,12 @@ def audit(
     click.echo(writers[kind]())
 
 
-def _comparisons_to_json(result: Comparisons) -> str:
-    """Write values, comparisons and corrected p-values; NaN is null."""
-    comparisons = {
-        name: {
-            key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
-            for key, found in of_metrics.items()
-        }
-        for name, of_metrics in result.comparisons.items()
-    }
-    return json.dumps(_without_nan({"values": result.values, "comparisons": comparisons}), indent=2)
-
-
-def _without_nan(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON lacks, by None."""
-    if isinstance(value, dict):
-        return {key: _without_nan(x) for key, x in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _read_same(paths: Sequence[str], **reading: Any) -> dict[str, Predictions]:
-    """Read predictions of the same queries, in the same order."""
-    found = {path: _read(path, **reading) for path in paths}
-    for path, one in found.items():
-        first = found[paths[0]]
-        _check_same("targets", path, one.target.numpy(), paths[0], first.target.numpy())
-        for name, values in one.groups.items():
-            texts = (np.asarray(x).astype(str) for x in (values, first.groups[name]))
-            _check_same(f"column {name!r}", path, next(texts), paths[0], next(texts))
-    return found
-
-
-def _check_same(what: str, path: str, a: Any, of: str, b: Any) -> None:
-    """Raise if two arrays differ in any row."""
-    if a.shape != b.shape:
-        raise ValueError(
-            f"the {what} of {path} must equal the {what} of {of}, got the shapes {a.shape} and "
-            f"{b.shape}."
-        )
-    rows = (a != b).reshape(len(a), -1).any(1).nonzero()[0]
-    if len(rows):
-        row = rows[0]
-        raise ValueError(
-            f"the {what} of {path} must equal the {what} of {of}, row by row: {len(rows):,} of "
-            f"{len(a):,} rows differ, the first is row {row} with {short(a[row].tolist())} instead "
-            f"of {short(b[row].tolist())}."
-        )
+def _read_same(
+    paths: Sequence[str], key: str | None, groups: Sequence[str], **reading: Any
+) -> dict[str, Predictions]:
+    """Read predictions of the same queries, joined by a column of keys or row by row."""
+    columns = [*groups, *([key] if key else [])]
+    return same_queries({path: _read(path, groups=columns, **reading) for path in paths}, key)
 
 
 def _read(
@@ -393,6 +382,13 @@ def _read_words(vocabulary: Path | None) -> list[str] | None:
     return None if vocabulary is None else vocabulary.read_text(encoding="utf-8-sig").splitlines()
 
 
+def _check_table(path: Path | None) -> Path | None:
+    """Raise if a file of groups has another ending than .csv and .parquet."""
+    if path is not None and path.suffix not in (".csv", ".parquet"):
+        raise click.BadParameter(f"must end with .csv or .parquet, got {path}.")
+    return path
+
+
 def _check_new(force: bool, *paths: Path | None) -> None:
     """Raise if a file would be overwritten, or its folder does not exist."""
     for path in paths:
@@ -408,9 +404,11 @@ def _explained() -> Iterator[None]:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
-            yield
-        for warning in caught:
-            click.echo(f"Warning: {warning.message}", err=True)
+            try:
+                yield
+            finally:
+                for warning in caught:
+                    click.echo(f"Warning: {warning.message}", err=True)
     except (ImportError, OSError, TypeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
@@ -420,26 +418,16 @@ def _write(text: str, out: Path | None) -> None:
         click.echo(text)
     else:
         out.write_text(text + "\n", encoding="utf-8")
+        click.echo(f"wrote {out}", err=True)
 
 
-def _written(result: Evaluation, kind: str, intervals: bool) -> str:
-    """Write an evaluation in one of the formats."""
-    if kind == "json":
-        rows: dict[str, Any] = {}
-        for name, value in result.values.items():
-            rows[name] = {"value": None if math.isnan(value) else value}
-            if intervals and name in result.intervals:
-                ends = [None if math.isnan(x) else x for x in result.intervals[name]]
-                rows[name] |= dict(zip(("low", "high"), ends, strict=True))
-        return json.dumps({**rows, "card": result.card}, indent=2)
-    if kind == "markdown":
-        return result.to_markdown()
-    if kind == "latex":
-        return result.table.to_latex()
-    if kind == "csv":
-        return result.table.to_csv().rstrip("\n")
-    parts = [
-        str(result),
-        *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
-    ]
-    return "\n\n".join(parts)
+def _write_all(
+    result: Evaluation, kind: str, intervals: bool, group_table: Path | None, out: Path | None
+) -> None:
+    """Write an evaluation and the values of its groups, or a note on what is left out."""
+    if group_table is not None:
+        write_groups(result._counted, group_table)
+        click.echo(f"wrote {group_table}", err=True)
+    elif note := note_left_out(result, kind):
+        click.echo(note, err=True)
+    _write(result.to_html() if kind == "html" else write_evaluation(result, kind, intervals), out)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nextloc_metrics import analysis
-from nextloc_metrics.base.readings import read_results
+from nextloc_metrics.base.readings import MOST_ROWS, read_results
 from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report import page
 from nextloc_metrics.report.counted import Counted, merge_counted
+from nextloc_metrics.report.groups import check_kind, records_of, titled_records
 from nextloc_metrics.report.page import write_cell
 
 Interval = tuple[float, float]
@@ -33,7 +35,8 @@ class Evaluation:
         baseline: the values if all queries rank locations by `train_counts`; empty without them.
         skill: the value on a scale where the baseline is 0 and a perfect ranking is 1.
         ties: two values: tied relevant locations come last, and they come first.
-        groups: for each kind of groups, a table of values, intervals and numbers of queries.
+        groups: for each kind of groups, a table of values, intervals and numbers of queries; its
+            records have all groups, its text the medians if there are more than a hundred.
         deciles: the decile metrics, as a table; None without bins.
         card: the protocol card: the options, and the numbers of queries counted and left out.
         table: the headline.
@@ -71,6 +74,27 @@ class Evaluation:
     def to_pandas(self) -> Any:
         """Return the headline as a `pandas.DataFrame`, one row per metric."""
         return self.table.to_pandas()
+
+    def group_records(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Return the values of all groups, one dict per kind, metric and group.
+
+        Args:
+            kind: the name of the groups; None for all kinds.
+
+        Returns:
+            Dicts with `kind`, `group`, `metric`, `value`, `low`, `high` and `queries`.
+
+        Raises:
+            ValueError: there are no groups of that name.
+
+        Example:
+            >>> from nextloc_metrics import report
+            >>> e = report.evaluate([[3, 5], [4, 2]], [3, 2], k=1, groups={"user": ["bob", "ann"]})
+            >>> [(x["group"], x["value"]) for x in e.group_records("user") if x["metric"] == "mrr"]
+            [('ann', 0.5), ('bob', 1.0)]
+        """
+        kinds = check_kind(self._counted, kind)
+        return [record for kind in kinds for record in records_of(self._counted, kind)]
 
     def to_markdown(self) -> str:
         """Return the headline, all tables and the card as Markdown."""
@@ -173,9 +197,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
             columns[title] = _column(columns["value"], references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
-        kind: _table_of_groups(counted, f"by {kind}", kind)
-        for kind in setting.groups
-        if f"by {kind}" in parts
+        kind: _table_of_kind(counted, kind) for kind in setting.groups if f"by {kind}" in parts
     }
     baseline = references.get("most frequent", {})
     return Evaluation(
@@ -208,6 +230,15 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
     first, *others = counted.note_lists() or [""]
     notes = [f"† {first}" if cuts else first, *others] if first else []
     return of_readings(columns, counted.setting.confidence, notes, {"value": marks})
+
+
+def _table_of_kind(counted: Counted, kind: str) -> Table:
+    """Make the table of one kind of groups; it computes its records when they are read."""
+    table = _table_of_groups(counted, f"by {kind}", kind)
+    notes, number = list(table.notes), len(counted.labels[kind])
+    if number > MOST_ROWS:
+        notes.append(f"each of the {number:,} groups: `group_records`, or `--group-table FILE`")
+    return Table(table.header, table.rows, notes, partial(titled_records, counted, kind))
 
 
 def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:

@@ -1,0 +1,76 @@
+"""What the command prints: evaluations and comparisons in each of its formats."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.report.comparing import Comparisons
+from nextloc_metrics.report.evaluation import Evaluation
+
+FORMATS = ("text", "markdown", "latex", "csv", "json")
+
+
+def write_evaluation(result: Evaluation, kind: str, intervals: bool) -> str:
+    """Write an evaluation in one of the formats; `intervals` adds them to JSON."""
+    if kind == "json":
+        return _evaluation_to_json(result, intervals)
+    if kind == "markdown":
+        return result.to_markdown()
+    if kind == "latex":
+        return result.table.to_latex()
+    if kind == "csv":
+        return result.table.to_csv().rstrip("\n")
+    parts = [
+        str(result),
+        *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
+    ]
+    return "\n\n".join(parts)
+
+
+def note_left_out(result: Evaluation, kind: str) -> str:
+    """Return what a format leaves out of an evaluation with groups, and where to find it."""
+    if kind not in ("csv", "latex") or not result.groups:
+        return ""
+    return (
+        f"Note: `--format {kind}` holds the values of all queries only; `--group-table FILE` "
+        "writes those of each group, and `--format json` has the protocol card."
+    )
+
+
+def _evaluation_to_json(result: Evaluation, intervals: bool) -> str:
+    """Write values, card and groups; NaN is null."""
+    ends = ("low", "high") if intervals else ()
+    rows: dict[str, Any] = {}
+    for name, value in result.values.items():
+        rows[name] = {"value": value}
+        if name in result.intervals:
+            rows[name] |= zip(ends, result.intervals[name], strict=False)
+    groups: dict[str, Any] = {}
+    for record in result.group_records():
+        of_group = groups.setdefault(record["kind"], {}).setdefault(record["group"], {})
+        of_group[record["metric"]] = {x: record[x] for x in ("value", *ends, "queries")}
+    rows["card"] = result.card
+    return json.dumps(_without_nan(rows | ({"groups": groups} if groups else {})), indent=2)
+
+
+def comparisons_to_json(result: Comparisons) -> str:
+    """Write values, comparisons and corrected p-values; NaN is null."""
+    comparisons = {
+        name: {
+            key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
+            for key, found in of_metrics.items()
+        }
+        for name, of_metrics in result.comparisons.items()
+    }
+    return json.dumps(_without_nan({"values": result.values, "comparisons": comparisons}), indent=2)
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace NaN and infinity, which JSON lacks, by None."""
+    if isinstance(value, dict):
+        return {key: _without_nan(x) for key, x in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
