@@ -764,3 +764,12 @@ def test_many_invented_answers_take_bounded_memory(monkeypatch: pytest.MonkeyPat
     assert (first[-1], first[:-1]) == (0, second[:-1])
     assert (len({*first}), len(rows.others)) == (51, 3)
     assert min(first[:-1]) >= rows.num_locations
+
+
+def test_whole_floats_beside_integers_are_ids(tmp_path: Path) -> None:
+    """7.0 in a list of text is 7; 7.5 is none, and integers beside it keep their digits."""
+    path = text(tmp_path / "a.csv", 'preds,target\n"[7]",7\n"[9007199254740993, 7.0]",7\n')
+    assert values(open_rows(path)) == ([[7], [9007199254740993, 7]], [7, 7])
+    rows = open_rows(text(tmp_path / "b.csv", 'preds,target\n"[7]",7\n"[1, 7.5]",7\n'))
+    with pytest.raises(ValueError, match="row 1 of"):
+        values(rows)

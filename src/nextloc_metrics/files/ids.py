@@ -374,6 +374,8 @@ def _checked(tokens: list[Any], cell: Any, how: Reading) -> list[Any] | None:
             value = str(token)
         else:
             value = _integer(token) if kind is str and loose else token
+            if kind is float and loose and token.is_integer() and abs(token) < 2**53:
+                value = int(token)  # 7.0 beside integers, as pandas writes it; it is exact
             is_right = type(value) is int and -(2**63) <= value < 2**63
         if not is_right:
             return None
