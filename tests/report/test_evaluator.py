@@ -91,6 +91,8 @@ def test_an_empty_evaluator_adds_nothing() -> None:
     before = full.to_bytes()
     assert full.merge(report.Evaluator.from_bytes(empty.to_bytes())).to_bytes() == before
     assert empty.merge(full).to_bytes() == before
+    nothing = evaluator_of("lists", [])  # a batch without rows
+    assert report.Evaluator.from_bytes(nothing.to_bytes()).merge(full).to_bytes() == before
     with pytest.raises(ValueError, match="`add` must be called before `result`"):
         report.Evaluator().result()
 

@@ -441,7 +441,7 @@ def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, Rank
 
 def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]:
     """Return the kinds of groups that have clustered intervals: all but the clusters."""
-    return [kind for kind, names in labels.items() if cluster not in (None, kind) and len(names)]
+    return [kind for kind in labels if cluster not in (None, kind)]
 
 
 def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:
