@@ -813,3 +813,16 @@ def test_predictions_are_written_as_a_run_and_read_back(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError, match="`force=True`"):
             found.to_trec(*names)
         found.to_trec(*names, force=True)
+
+
+def test_the_command_splits_cells_at_a_separator(tmp_path: Path) -> None:
+    """Ids without brackets are one id unless it is given."""
+    path = tmp_path / "a.csv"
+    path.write_text("preds,target\n1 2,2\n3 1,3\n")
+    options = ["--k", "1", "--format", "json"]
+    assert run("score", str(path), *options).exit_code == 1
+    shown = run("score", str(path), *options, "--separator", " ", "--workers", "2")
+    assert json.loads(shown.output)["mrr"] == {"value": (1 / 2 + 1) / 2}
+    (other := tmp_path / "b.csv").write_text("preds,target\n2 1,2\n3 1,3\n")
+    same = run("compare", str(path), str(other), "--k", "1", "--separator", " ")
+    assert same.exit_code == 0, same.output

@@ -66,6 +66,7 @@ _FILES = _options(
         callback=lambda _context, _option, path: _read_words(path),
         help="File with the text of each id, one per line.",
     ),
+    click.option("--separator", help="What separates the ids of a cell of text without brackets."),
     click.option(
         "--on-error",
         type=click.Choice(["raise", "miss"]),
@@ -89,6 +90,13 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _EVALUATING = _options(
     _READING,
     click.option("--mask", help="Column of true or false; false leaves a query out."),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Processes that share the files of PATH.",
+    ),
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
     click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
     click.option(
@@ -297,6 +305,7 @@ def _read(
     padding: Sequence[int],
     vocabulary: Sequence[str] | None,
     on_error: Any,
+    separator: str | None,
     mask: str | None = None,
     exclude: str | None = None,
     **_: Any,
@@ -312,6 +321,7 @@ def _read(
         padding=padding,
         vocabulary=vocabulary,
         on_error=on_error,
+        separator=separator,
         mask=mask,
         exclude=exclude,
     )
@@ -336,8 +346,9 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
         return evaluate_table(
             path,
             **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("padding", "on_error")},
+            **{name: reading[name] for name in ("padding", "on_error", "separator")},
             vocabulary=words,
+            workers=reading["workers"],
             **options,
         )
     found = _read(path, **reading)
