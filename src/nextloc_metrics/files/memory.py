@@ -12,7 +12,7 @@ import numpy as np
 
 from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.parts import Part, check_columns
+from nextloc_metrics.files.parts import Part, check_columns, parts_of
 
 
 def is_pandas(table: Any) -> bool:
@@ -58,17 +58,10 @@ class Stream:
 
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
         """Yield the rows in parts."""
-        start, name = 0, self.files[0]
-        batches = self._all() if self._rest is None else self._rest
-        for batch in batches:
-            if not start:
-                check_columns(name, batch.schema.names, columns)
-            yield Part(
-                name,
-                range(start, start + batch.num_rows),
-                {x: batch.column(batch.schema.get_field_index(x)) for x in columns},
-            )
-            start += batch.num_rows
+        batches = iter(self._all() if self._rest is None else self._rest)
+        if (first := next(batches, None)) is not None:
+            check_columns(self.files[0], first.schema.names, columns)
+            yield from parts_of(self.files[0], chain([first], batches), columns)
 
     def push_back(self, seen: Sequence[Part]) -> None:
         """Put parts that were read in front of those that follow; they have all columns."""

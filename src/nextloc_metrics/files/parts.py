@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +30,15 @@ class Part(NamedTuple):
     rows: Sequence[int]
     columns: dict[str, Any]
     broken: Sequence[int] = ()
+
+
+def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterator[Part]:
+    """Yield a part for each Arrow batch of a file."""
+    start = 0
+    for batch in batches:
+        columns = {name: batch.column(batch.schema.get_field_index(name)) for name in names}
+        yield Part(file, range(start, start + batch.num_rows), columns)
+        start += batch.num_rows
 
 
 class Source(Protocol):

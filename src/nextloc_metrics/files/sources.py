@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.json_lines import read_json
 from nextloc_metrics.files.opening import ARROW, TEXT, need_arrow, open_bytes, suffix_of
-from nextloc_metrics.files.parts import ExplainedError, Part, Wanted
+from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, parts_of
 
 # Bytes of CSV per part, and values of the widest column per part of a Parquet file.
 _BLOCK = 1 << 22
@@ -64,14 +64,6 @@ class Files:
                 raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 
-def _of_batch(file: str, batch: Any, names: Sequence[str], start: int) -> Part:
-    return Part(
-        file,
-        range(start, start + batch.num_rows),
-        {name: batch.column(batch.schema.get_field_index(name)) for name in names},
-    )
-
-
 def _count_parquet(file: str) -> int:
     from pyarrow.parquet import read_metadata
 
@@ -89,7 +81,7 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
     with open_bytes(file) as opened:
         table = ParquetFile(opened, pre_buffer=False, buffer_size=1 << 20)
         names = wanted.of(table.schema_arrow.names)
-        number, start = max(1, table.metadata.num_rows), 0
+        number = max(1, table.metadata.num_rows)
         values = [1]
         for group in range(table.metadata.num_row_groups):
             of_group = table.metadata.row_group(group)
@@ -97,9 +89,7 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
             values += [x.num_values for x in cells if x.path_in_schema.split(".")[0] in names]
         width = max(1, max(values) * max(1, table.metadata.num_row_groups) // number)
         step = max(1, min(1 << 17, _VALUES // width))
-        for batch in table.iter_batches(batch_size=step, columns=names):
-            yield _of_batch(file, batch, names, start)
-            start += batch.num_rows
+        yield from parts_of(file, table.iter_batches(batch_size=step, columns=names), names)
 
 
 def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
@@ -109,11 +99,9 @@ def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
         is_file = opened.read(6) == b"ARROW1"
         opened.seek(0)
         table = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
-        names, start = wanted.of(table.schema.names), 0
+        names = wanted.of(table.schema.names)
         batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
-        for batch in batches:
-            yield _of_batch(file, batch, names, start)
-            start += batch.num_rows
+        yield from parts_of(file, batches, names)
 
 
 def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
@@ -134,10 +122,9 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
         return "error"
 
     text = need_arrow().string()
-    start = 0
     with open_bytes(file) as opened:
         try:
-            for batch in arrow_csv.open_csv(
+            batches = arrow_csv.open_csv(
                 opened,
                 read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
                 parse_options=arrow_csv.ParseOptions(
@@ -146,9 +133,8 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
                 convert_options=arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, text), include_columns=names
                 ),
-            ):
-                yield _of_batch(file, batch, names, start)
-                start += batch.num_rows
+            )
+            yield from parts_of(file, batches, names)
         except ValueError as error:
             if not wrong:
                 raise
