@@ -9,7 +9,7 @@ import re
 import tokenize
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -75,6 +75,10 @@ class Cells:
     def rows(self) -> Any:
         """The cell of each value."""
         return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+    def numbered(self, numbers: Any, wrong: Any) -> Cells:
+        """Return the cells with the number of each value; a wrong value makes its cell bad."""
+        return replace(self, values=numbers).without(wrong)
 
     def without(self, wrong: Any) -> Cells:
         """Make the cells bad that hold a wrong value, and drop the values of bad cells."""

@@ -31,7 +31,7 @@ def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
             records, rows, broken = _records(file, lines, start, wanted.may_lose)
             if names is None and records:
                 names = wanted.of(list(dict.fromkeys(chain.from_iterable(records))))
-            columns = {name: [x.get(name) for x in records] for name in names or wanted.columns}
+            columns = _columns(records, names or wanted.columns)
             part = Part(file, rows, columns, broken)
         yield part
         start += len(lines)
@@ -156,8 +156,8 @@ def _of_list(file: str, wanted: Wanted) -> Part:
             f"row {other} of {file} must be an object, got {short(records[other])}."
         )
     names = wanted.of(list(dict.fromkeys(chain.from_iterable(records)))) if records else []
-    return Part(
-        file,
-        range(len(records)),
-        {name: [x.get(name) for x in records] for name in names or wanted.columns},
-    )
+    return Part(file, range(len(records)), _columns(records, names or wanted.columns))
+
+
+def _columns(records: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    return {name: [record.get(name) for record in records] for name in names}

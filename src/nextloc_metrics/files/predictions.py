@@ -6,7 +6,6 @@ raises an error that names the file, the row and the value.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,8 +135,7 @@ def read(
         target = str(targets)
     names = Names(preds, target, (), mask, exclude, tuple(groups))
     source = _of_run(files[0], names) if kind in RUNS else source_of(files, names, on_error)
-    pads = (padding,) if isinstance(padding, int) else tuple(padding)
-    rows = TableRows(source, names, pads, vocabulary, separator, on_error)
+    rows = TableRows(source, names, padding, vocabulary, separator, on_error)
     if isinstance(source, Arrays) and rows.num_candidates is not None:
         return _of_scores(source, rows)
     batches, pieces = zip(*rows.pieces(), strict=True)
@@ -171,10 +169,7 @@ def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
     """Return scores as they are, which may be memory-mapped."""
     names, arrays = rows.names, source.arrays
     if not len(arrays[names.target]):
-        warnings.warn(
-            f"{', '.join(source.files)} should hold rows, got none; all values are NaN.",
-            stacklevel=3,
-        )
+        rows.warn_of_none(stacklevel=4)
     kept = {name: arrays[name] for name in names.others}
     mask, exclude = (None if x is None else as_tensor(x, arrays[x]) for x in names[3:5])
     relevant = as_tensor(names.target, arrays[names.target])

@@ -75,11 +75,12 @@ class TableRows:
         self,
         source: Source,
         names: Names,
-        padding: Sequence[int],
+        padding: int | Sequence[int],
         vocabulary: Sequence[str | int] | None,
         separator: str | None,
         on_error: OnError,
     ) -> None:
+        pads = (padding,) if isinstance(padding, int) else tuple(padding)
         self.source, self.names, self.on_error = source, names, on_error
         self.num_rows, self.missed = source.num_rows, 0
         first = self._peek()
@@ -93,7 +94,7 @@ class TableRows:
             kind = _kind_of(relevant)
         may_be_list = source.untyped or _is_text_column(answers)
         self._relevant = Reading(kind, is_loose, separator, may_be_list)
-        survey = self._survey(padding, vocabulary is None, relevant)
+        survey = self._survey(pads, vocabulary is None, relevant)
         kind = self._relevant.kind
         self.has_several = survey.has_several
         if vocabulary is None and self.num_candidates is None:
@@ -103,7 +104,7 @@ class TableRows:
                 "`vocabulary` must list the ids of text if predictions are scores or the rows can "
                 "be read only once, got None; for a stream, pass a table instead."
             )
-        self._numbers = Numbers(kind, vocabulary, padding)
+        self._numbers = Numbers(kind, vocabulary, pads)
         self._answers = Reading(kind, is_loose, separator)
         if self.num_candidates is not None:
             self._answers = Reading("scores", is_loose=source.loose)
@@ -207,11 +208,15 @@ class TableRows:
                 piece = Part(part.file, part.rows[of], columns)
                 yield self._batch(piece), piece
         if not number:
-            warnings.warn(
-                f"{', '.join(self.files[:3])} should hold rows, got none; all values are NaN.",
-                stacklevel=3,
-            )
+            self.warn_of_none(stacklevel=4)
             yield self._empty(), Part("", (), {name: [] for name in self.names.all})
+
+    def warn_of_none(self, stacklevel: int) -> None:
+        """Warn that there are no rows."""
+        warnings.warn(
+            f"{', '.join(self.files[:3])} should hold rows, got none; all values are NaN.",
+            stacklevel=stacklevel,
+        )
 
     def _empty(self) -> Batch:
         preds = torch.zeros(0, 1, dtype=torch.int64)
@@ -228,8 +233,7 @@ class TableRows:
         column = columns[self.names.preds]
         cells = self._read(file, self.names.preds, column, self._answers)
         if self.num_candidates is None:
-            numbers, wrong = self._numbers.answers(cells.values)
-            found = Cells(numbers, cells.lengths, cells.bad, cells.lists).without(wrong)
+            found = cells.numbered(*self._numbers.answers(cells.values))
             self._check_swapped(piece, found, are_lists)
             self._count(piece, found.bad)
             preds = _pad(found)
@@ -258,13 +262,11 @@ class TableRows:
         column, how = piece.columns[self.names.target], self._relevant
         cells = self._read(piece.file, self.names.target, column, how)
         numbers, wrong = self._numbers.targets(cells.values)
-        found = Cells(numbers, cells.lengths, cells.bad, cells.lists).without(wrong)
+        found = cells.numbered(numbers, wrong)
         bad = found.bad | (~found.lists & (found.lengths == 0))
         if not self.has_several:
             bad |= found.lengths != 1
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise broken(piece.file, piece.rows[row], _cell(column, row), how)
+        _check_read(piece, column, bad, how)
         if self.has_several:
             return _pad(found), found.lists
         row = int(np.argmin(numbers)) if len(numbers) else 0
@@ -293,12 +295,8 @@ class TableRows:
 
     def _count(self, piece: Part, bad: Any) -> None:
         """Count unreadable answers, or raise for the first."""
-        if not bad.any():
-            return
         if self.on_error == "raise":
-            row = int(np.flatnonzero(bad)[0])
-            cell = _cell(piece.columns[self.names.preds], row)
-            raise broken(piece.file, piece.rows[row], cell, self._answers)
+            _check_read(piece, piece.columns[self.names.preds], bad, self._answers)
         self.missed += int(bad.sum())
 
     def _scores(self, piece: Part, cells: Cells) -> Tensor:
@@ -319,11 +317,8 @@ class TableRows:
             return as_tensor(name, column)
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece.file, name, column, how)
-        numbers, wrong = self._numbers.answers(cells.values)
-        found = Cells(numbers, cells.lengths, cells.bad).without(wrong)
-        if found.bad.any():
-            row = int(np.flatnonzero(found.bad)[0])
-            raise broken(piece.file, piece.rows[row], _cell(column, row), how)
+        found = cells.numbered(*self._numbers.answers(cells.values))
+        _check_read(piece, column, found.bad, how)
         return _pad(found)
 
 
@@ -385,10 +380,9 @@ def open_rows(
         raise TypeError(
             f"`groups` must be a list of columns, got {short(groups)}; use [{groups!r}]."
         )
-    pads = (padding,) if isinstance(padding, int) else tuple(padding)
     names = Names(preds, target, tuple(dict.fromkeys(groups)), mask, exclude)
     rows = source_of(source, names, on_error)
-    return TableRows(rows, names, pads, vocabulary, separator, on_error)
+    return TableRows(rows, names, padding, vocabulary, separator, on_error)
 
 
 def source_of(source: Any, names: Names, on_error: OnError) -> Source:
@@ -410,6 +404,13 @@ def source_of(source: Any, names: Names, on_error: OnError) -> Source:
     if kind in RUNS:
         raise ValueError(f"`path` must be a table, got {files[0]}; use `report.read` for runs.")
     return Files(files, on_error == "miss")
+
+
+def _check_read(piece: Part, column: Any, bad: Any, how: Reading) -> None:
+    """Raise for the first cell of a column that cannot be read."""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise broken(piece.file, piece.rows[row], _cell(column, row), how)
 
 
 def _cell(column: Any, row: int) -> Any:
