@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial, reduce
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -13,6 +13,7 @@ from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
 from nextloc_metrics.report import engines
+from nextloc_metrics.report.engines.partition import count_part, count_rows, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
 
@@ -96,13 +97,11 @@ def evaluate_table(
         )
     make = _maker(source, num_locations, vocabulary, {"cluster": cluster, **options})
     if engine is not None:
-        parts = [engines.count(rows, source, make)]
+        evaluator, missed = engines.count(rows, source, make)
     elif workers > 1 and len(source.files) > 1:
-        parts = _count_in_processes(source, make, workers)
+        evaluator, missed = _count_in_processes(source, make, workers)
     else:
-        parts = [count_rows(source, make, show=True)]
-    evaluator = reduce(Evaluator.merge, (Evaluator.from_bytes(data) for data, _ in parts))
-    missed = sum(number for _, number in parts)
+        evaluator, missed = count_rows(source, _track(source), make)
     return evaluator.result(missed if on_error == "miss" else None)
 
 
@@ -127,20 +126,12 @@ def _make(known: int | None, inferred: int | None, **options: Any) -> Evaluator:
     return evaluator
 
 
-def count_rows(source: TableRows, make: Any, show: bool = False) -> tuple[bytes, int]:
-    """Count all rows; return the counts as bytes, and the number of unreadable answers."""
-    evaluator = make()
-    for batch in _track(source) if show else source.chunks():
-        evaluator.add(batch)
-    return evaluator.to_bytes(), source.missed
-
-
-def _count_in_processes(source: TableRows, make: Any, workers: int) -> list[tuple[bytes, int]]:
+def _count_in_processes(source: TableRows, make: Any, workers: int) -> tuple[Evaluator, int]:
     """Share the files among processes, which start afresh: threads do not survive a fork."""
     shares = [source.files[start::workers] for start in range(min(workers, len(source.files)))]
     parts = [source.of_files(share) for share in shares]
     with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
-        return list(pool.map(partial(count_rows, make=make), parts))
+        return merge_parts(list(pool.map(partial(count_part, make=make), parts)))
 
 
 def _track(source: TableRows) -> Iterator[Batch]:

@@ -63,7 +63,7 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
     return opened.of_source(empty)
 
 
-def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[bytes, int]:
+def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
     """Count all rows on the engine that holds them.
 
     Args:
@@ -72,11 +72,11 @@ def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[
         make: returns an evaluator without counts.
 
     Returns:
-        the counts as bytes, and the number of unreadable answers, for any partitions.
+        the counts, and the number of unreadable answers, for any partitions.
     """
     each = partial(partition.count_partition, rows=opened, make=make)
     part = _fold(engine_of(rows), rows, opened.names.all, each, partition.merge_counts)
-    return partition.unpack(part or partition.count_rows(opened, make))
+    return partition.merge_parts([part or partition.count_part(opened, make)])
 
 
 def _fold(engine: Any, rows: Any, columns: list[str], count: Any, merge: Any) -> bytes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
+from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream
 from nextloc_metrics.files.opening import need_arrow
@@ -95,30 +96,36 @@ def source_of(table: Any, name: str) -> Stream:
 
 def count_partition(table: Any, rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
     """Return the part of a `pyarrow.Table`, which is read as other rows."""
-    return count_rows(rows.of_source(source_of(table, "a partition")), make)
+    return count_part(rows.of_source(source_of(table, "a partition")), make)
 
 
-def count_rows(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
-    """Return the counts of rows, and the number of unreadable answers."""
-    counts = make()
-    for batch in rows.chunks():
-        counts.add(batch)
-    return _pack(rows.missed, counts)
+def count_part(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
+    """Return the counts of rows, and the number of unreadable answers, as bytes."""
+    return _pack(*count_rows(rows, rows.chunks(), make))
 
 
 def merge_counts(parts: Sequence[bytes]) -> bytes:
-    """Merge what `count_rows` returned."""
-    found = [unpack(part) for part in parts]
-    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(data) for data, _ in found))
-    return _pack(sum(missed for _, missed in found), counts)
+    """Merge what `count_part` returned."""
+    return _pack(*merge_parts(parts))
 
 
-def unpack(part: bytes) -> tuple[bytes, int]:
-    """Return the counts as bytes, and the number of unreadable answers."""
-    return part[_BYTES:], int.from_bytes(part[:_BYTES], "big")
+def count_rows(
+    rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]
+) -> tuple[Evaluator, int]:
+    """Count the chunks of rows; return also the number of unreadable answers."""
+    counts = make()
+    for batch in chunks:
+        counts.add(batch)
+    return counts, rows.missed
 
 
-def _pack(missed: int, counts: Evaluator) -> bytes:
+def merge_parts(parts: Sequence[bytes]) -> tuple[Evaluator, int]:
+    """Return the merged counts, and the number of unreadable answers."""
+    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(part[_BYTES:]) for part in parts))
+    return counts, sum(int.from_bytes(part[:_BYTES], "big") for part in parts)
+
+
+def _pack(counts: Evaluator, missed: int) -> bytes:
     return missed.to_bytes(_BYTES, "big") + counts.to_bytes()
 
 
