@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,8 +25,9 @@ from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.written import (
     FORMATS,
-    comparisons_to_json,
     note_left_out,
+    write_audit,
+    write_comparisons,
     write_evaluation,
 )
 
@@ -234,15 +234,7 @@ def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) 
             num_locations=reading["num_locations"],
             confidence=reading["confidence"],
         )
-    table = result.table
-    writers: dict[str, Callable[[], str]] = {
-        "text": table.__str__,
-        "markdown": table.to_markdown,
-        "latex": table.to_latex,
-        "csv": lambda: table.to_csv().rstrip("\n"),
-        "json": lambda: comparisons_to_json(result),
-    }
-    click.echo(writers[kind]())
+    click.echo(write_comparisons(result, kind))
 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
@@ -277,15 +269,7 @@ def audit(
             seed=seed,
             **{name: first.groups[column] for name, column in named.items()},
         )
-    table = result.table
-    writers = {
-        "text": table.__str__,
-        "markdown": table.to_markdown,
-        "latex": table.to_latex,
-        "csv": table.to_csv,
-        "json": lambda: json.dumps(table.records, indent=2),
-    }
-    click.echo(writers[kind]())
+    click.echo(write_audit(result, kind))
 
 
 def _read_same(

@@ -1,4 +1,4 @@
-"""What the command prints: evaluations and comparisons in each of its formats."""
+"""What the command prints: evaluations, comparisons and audits in each of its formats."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.table import Table
+from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation
 
@@ -20,10 +22,8 @@ def write_evaluation(result: Evaluation, kind: str, intervals: bool) -> str:
         return _evaluation_to_json(result, intervals)
     if kind == "markdown":
         return result.to_markdown()
-    if kind == "latex":
-        return result.table.to_latex()
-    if kind == "csv":
-        return result.table.to_csv().rstrip("\n")
+    if kind in ("latex", "csv"):
+        return _write_table(result.table, kind)
     parts = [
         str(result),
         *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
@@ -57,8 +57,10 @@ def _evaluation_to_json(result: Evaluation, intervals: bool) -> str:
     return json.dumps(_without_nan(rows | ({"groups": groups} if groups else {})), indent=2)
 
 
-def comparisons_to_json(result: Comparisons) -> str:
-    """Write values, comparisons and corrected p-values; NaN is null."""
+def write_comparisons(result: Comparisons, kind: str) -> str:
+    """Write comparisons in one of the formats; JSON has values and corrected p-values too."""
+    if kind != "json":
+        return _write_table(result.table, kind)
     comparisons = {
         name: {
             key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
@@ -67,6 +69,23 @@ def comparisons_to_json(result: Comparisons) -> str:
         for name, of_metrics in result.comparisons.items()
     }
     return json.dumps(_without_nan({"values": result.values, "comparisons": comparisons}), indent=2)
+
+
+def write_audit(result: Audit, kind: str) -> str:
+    """Write the values under each protocol in one of the formats."""
+    if kind != "json":
+        return _write_table(result.table, kind)
+    return json.dumps(result.table.records, indent=2)
+
+
+def _write_table(table: Table, kind: str) -> str:
+    writers = {
+        "text": table.__str__,
+        "markdown": table.to_markdown,
+        "latex": table.to_latex,
+        "csv": table.to_csv,
+    }
+    return writers[kind]().rstrip("\n")
 
 
 def _without_nan(value: Any) -> Any:
