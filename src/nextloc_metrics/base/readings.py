@@ -58,13 +58,17 @@ def read_counted(
 ) -> tuple[dict[str, Reading], str]:
     """Do what `read` does, and write how many queries were counted."""
     results = collection.results(confidence)
+    readings = read_results(collection, results, keep_base, by_group=False)
+    return readings, _write_number(results)
+
+
+def _write_number(results: Results) -> str:
+    """Write how many queries the members counted; nothing if none counts queries."""
     totals = sorted({int(torch.as_tensor(number).sum()) for number in results.numbers.values()})
     if not totals:
-        queries = ""
-    else:
-        most = " to ".join(f"{number:,}" for number in dict.fromkeys([totals[0], totals[-1]]))
-        queries = f"{most} {'query' if totals[-1] == 1 else 'queries'}"
-    return read_results(collection, results, keep_base, by_group=False), queries
+        return ""
+    most = " to ".join(f"{number:,}" for number in dict.fromkeys([totals[0], totals[-1]]))
+    return f"{most} {'query' if totals[-1] == 1 else 'queries'}"
 
 
 def read_results(
@@ -145,14 +149,10 @@ def count_notes(found: Mapping[str, Results]) -> list[str]:
     """Return notes with the number of queries, for each model if models differ."""
     notes = {}
     for model, results in found.items():
-        numbers = sorted({int(torch.as_tensor(x).sum()) for x in results.numbers.values()})
-        if not numbers:
-            continue
-        most = " to ".join(f"{number:,}" for number in dict.fromkeys([numbers[0], numbers[-1]]))
-        note = f"{most} {'query' if numbers[-1] == 1 else 'queries'} counted"
-        if results.undecided:
-            note += f", {results.undecided:,} of them undecided (F1)"
-        notes[model] = note
+        if queries := _write_number(results):
+            notes[model] = f"{queries} counted"
+            if results.undecided:
+                notes[model] += f", {results.undecided:,} of them undecided (F1)"
     lines = list(dict.fromkeys(notes.values()))
     if len(lines) > 1:
         lines = [f"{model}: {note}" for model, note in notes.items()]
