@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive
@@ -138,8 +137,8 @@ class Grouped(RecordMetric):
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return zeros: per group the sum of scores, the sum of squares, the number of queries."""
-        return torch.zeros(self.num_groups, 3, dtype=torch.int64)
+        """Return a zero state for each group."""
+        return self.metric.empty_tally().expand(self.num_groups, -1).clone()
 
     @property
     def scored(self) -> MeanMetric | None:
@@ -159,7 +158,9 @@ class Grouped(RecordMetric):
         sums = []
         for metric, own in zip(metrics, scores, strict=True):
             groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
-            sums.append(exact.tally_by(groups, metric.num_groups, own, counted).to(record.device))
+            is_bounded = metric.metric.is_bounded
+            found = exact.tally_by(groups, metric.num_groups, own, counted, is_bounded)
+            sums.append(found.to(record.device))
         return sums
 
     @property
