@@ -138,7 +138,7 @@ class Grouped(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return a zero state for each group."""
-        return self.metric.empty_tally().expand(self.num_groups, -1).clone()
+        return self.metric.empty_tally().expand(self.num_groups, -1)
 
     @property
     def scored(self) -> MeanMetric | None:
