@@ -52,6 +52,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     RecallAtK,
+    SampledRanks,
     SequenceAccuracy,
     decile_metrics,
     libcity_metrics,
@@ -301,6 +302,7 @@ def single_metrics() -> dict[str, RecordMetric]:
         Gini(LOCATIONS, 3),
         Gini(LOCATIONS, 3, definition="evenness"),
         AveragePopularity(range(LOCATIONS), 3),
+        SampledRanks(LOCATIONS - 1),
         Grouped(AccuracyAtK(3), GROUPS),
         Grouped(MRR(), GROUPS, average="groups"),
         Grouped(MRR(), GROUPS, average="queries"),
@@ -355,7 +357,8 @@ def add(metric: Any, batch: dict[str, Tensor]) -> None:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    return not (several and any(isinstance(member, LocationTally) for member in members))
+    of_one = LocationTally | SampledRanks
+    return not (several and any(isinstance(member, of_one) for member in members))
 
 
 def evaluated(several: bool) -> dict[str, Any]:

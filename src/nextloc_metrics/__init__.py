@@ -44,6 +44,7 @@ from nextloc_metrics.metrics.presets import (
     recommendation_metrics,
 )
 from nextloc_metrics.metrics.recommended import AveragePopularity, Coverage, Gini
+from nextloc_metrics.metrics.sampled import SampledRanks
 from nextloc_metrics.metrics.sequences import SequenceAccuracy
 from nextloc_metrics.metrics.visits import Visits, exploration_metrics, previously_visited
 from nextloc_metrics.ranking.needs import Needs
@@ -82,6 +83,7 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "Record",
+    "SampledRanks",
     "SequenceAccuracy",
     "Visits",
     "analysis",

@@ -5,6 +5,7 @@
     predictability  the ceiling: the highest accuracy that any model can have, for each user
     entropy_rate    the entropy of a sequence of visits, by which it is estimated
     fano_limit      the highest accuracy for an entropy
+    correct_sampled metrics of all candidates, estimated from ranks among sampled ones
     skill           the fraction of the way from chance (0) to a perfect value (1)
     compare         two models on the same queries
     summarize       several runs of several models
@@ -18,15 +19,19 @@ from nextloc_metrics.analysis.chance import chance, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, compare
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
 from nextloc_metrics.analysis.runs import Runs, Summary, summarize
+from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
 
 __all__ = [
     "Comparison",
+    "Corrected",
+    "Estimated",
     "MeanLimit",
     "Predictability",
     "Runs",
     "Summary",
     "chance",
     "compare",
+    "correct_sampled",
     "entropy_rate",
     "fano_limit",
     "most_frequent",
