@@ -15,6 +15,7 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report import page
+from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.counted import Counted, merge_counted
 from nextloc_metrics.report.groups import check_kind, records_of, titled_records
 from nextloc_metrics.report.page import write_cell
@@ -41,6 +42,8 @@ class Evaluation:
         card: the protocol card: the options, and the numbers of queries counted and left out.
         table: the headline.
         columns: the numbers of the headline, by column and row.
+        ceiling: Acc@1 between chance and the limit of predictability; None without `history`. It is
+            not in files of `save`.
     """
 
     values: dict[str, float]
@@ -54,6 +57,7 @@ class Evaluation:
     groups: dict[str, Table] = field(default_factory=dict)
     deciles: Table | None = None
     columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
+    ceiling: Ceiling | None = None
     _counted: Any = None
 
     def save(self, path: str | Path, force: bool = False) -> None:
@@ -104,6 +108,8 @@ class Evaluation:
         ]
         if self.deciles is not None:
             parts.append(f"By popularity of the target:\n\n{self.deciles.to_markdown()}")
+        if self.ceiling is not None:
+            parts.append(f"How far from the ceiling:\n\n{self.ceiling.table.to_markdown()}")
         rows = [[name.replace("_", " "), write_cell(value)] for name, value in self.card.items()]
         return "\n\n".join([*parts, Table(["protocol", ""], rows).to_markdown()])
 
@@ -126,6 +132,8 @@ class Evaluation:
                 for kind, table in self.groups.items()
             },
         }
+        if self.ceiling is not None:
+            sections["How far from the ceiling"] = page.show_ceiling(self.ceiling)
         if counted.locations is not None:
             sections["Distance"] = page.show_distances(counted)
         if self.deciles is not None:
@@ -139,7 +147,8 @@ class Evaluation:
 
     def __repr__(self) -> str:
         lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]
-        return "\n".join([str(self.table), *lines])
+        ceiling = [] if self.ceiling is None else [str(self.ceiling.table)]
+        return "\n".join([str(self.table), *ceiling, *lines])
 
 
 def merge(shards: Iterable[str | Path | Evaluation], *, allow_equal: bool = False) -> Evaluation:
