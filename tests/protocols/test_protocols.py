@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 
 import protocol_originals as originals
@@ -464,6 +465,60 @@ def test_sasrec_draws_as_numpy_does_until_a_location_is_not_seen() -> None:
     assert 0.1 < found["NDCG@10"] < 0.9
     with pytest.raises(ValueError, match="`seen` must leave an id to draw, got all 2 in row 0"):
         protocols.sasrec(seed=5).evaluate(scores[:1, :3], [1], seen=[[2, 1]])
+
+
+def test_corrected_values_are_those_of_loops() -> None:
+    """Expectation maximisation of the ranks among NumPy's draws, with SciPy's probabilities."""
+    draw = np.random.default_rng(0)
+    scores, target = draw.random((40, 300)), draw.integers(10, 300, 40)
+    scores[np.arange(40), target] += draw.choice([0.0, 0.5], 40)
+    seen = np.array([[0, -1, 7, 7, 9]] * 20 + [[8, 3, -1, -1, -1]] * 20)
+    seen = np.concatenate([seen, target[:, None]], 1)  # or a drawn target ties with itself
+    found = protocols.sasrec(seed=3).corrected(scores, target, seen=seen)
+    np.random.seed(3)
+    ranks = []
+    for row, own, known in zip(scores, target, seen, strict=True):
+        drawn: list[int] = []
+        while len(drawn) < 100:
+            one = np.random.randint(1, 300)
+            drawn += [one] * (one not in known)
+        ranks.append(1 + int((row[drawn] > row[own]).sum()))
+    size = 296  # of 299 ids from 1 on, three are in `seen`
+    chances = scipy.stats.binom.pmf(np.arange(101), 100, np.arange(size)[:, None] / size)
+    p = np.full(size, 1 / size)
+    for _ in range(50):
+        p = np.mean([p * chances[:, r - 1] / (p @ chances[:, r - 1]) for r in ranks], axis=0)
+    assert found["HR@10"] == pytest.approx(p[:10].sum(), abs=1e-9)
+    assert found["NDCG@10"] == pytest.approx(p[:10] @ (1 / np.log2(np.arange(2, 12))), abs=1e-9)
+
+
+def test_an_audit_shows_the_corrected_value() -> None:
+    """It is nearer to the exact value than what the code prints; not for draws by visits."""
+    draw = np.random.default_rng(1)
+    scores, target = draw.random((800, 1500)), draw.integers(1, 1500, 800)
+    scores[np.arange(800), target] += draw.exponential(0.7, 800)
+    counts = np.ones(1500, dtype=int)
+    chosen = [protocols.sasrec(0), protocols.libcity(10, sampled=True, seed=0)]
+    audit = protocols.audit(scores, target, k=10, protocols=chosen, train_counts=counts)
+    sasrec, *others = audit.findings
+    assert (sasrec.protocol, sasrec.metric.key) == ("sasrec", "HR@10")
+    start, _, corrected = sasrec.why.rpartition(", corrected: ")
+    assert start == "101 candidates"
+    assert abs(sasrec.difference) > 10 * abs(float(corrected) / 100 - sasrec.exact)
+    assert not any("corrected" in one.why for one in others if one.protocol != "sasrec")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        (protocols.libcity(sampled=True, seed=0), "libcity_sampled draws them by visits"),
+        (protocols.dchl(), "dchl ranks all candidates"),
+    ],
+)
+def test_other_samples_are_not_corrected(protocol: Protocol, message: str) -> None:
+    """A rank among popular locations does not tell the rank among all."""
+    with pytest.raises(ValueError, match=message):
+        protocol.corrected(torch.rand(2, 200), [1, 2], train_counts=torch.ones(200))
 
 
 def test_draws_by_visits_leave_out_what_nobody_visited() -> None:

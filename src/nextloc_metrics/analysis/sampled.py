@@ -18,12 +18,15 @@ from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.sampled import SampledRanks
+from nextloc_metrics.scoring.sampled import (
+    STEPS,
+    Sampling,
+    least_error,
+    maximise,
+    rank_probabilities,
+)
 
 Method = Literal["em", "bias-variance", "rescaled"]
-Sampling = Literal["without replacement", "with replacement"]
-
-# The weight of the variance in the bias-variance estimator, as in its paper.
-_GAMMA = 0.01
 
 # Two methods differ much if the smaller value is less than this part of the larger one.
 _ALIKE = 0.8
@@ -69,7 +72,7 @@ def correct_sampled(
     *,
     sampling: Sampling = "without replacement",
     groups: Array | None = None,
-    steps: int = 50,
+    steps: int = STEPS,
     num_resamples: int = 100,
     seed: int = 0,
 ) -> Corrected:
@@ -160,46 +163,6 @@ def _scores(metric: RankingMetric, num_candidates: int) -> Tensor:
         "`metric` must be a mean of scores of ranks, such as AccuracyAtK(10), got "
         f"{describe(metric)}."
     )
-
-
-def rank_probabilities(num_sampled: int, num_candidates: int, sampling: Sampling) -> Tensor:
-    """Return P(r | R), float64 `[n, m + 1]`, for the ranks R from 1 and r from 1."""
-    others, size = (torch.tensor(float(one)).double() for one in (num_candidates - 1, num_sampled))
-    above = torch.arange(num_candidates).double()[:, None]
-    drawn = torch.arange(num_sampled + 1).double()
-    if sampling == "with replacement":
-        ways = torch.special.xlogy(drawn, above) + torch.special.xlogy(size - drawn, others - above)
-        logarithm = ways + _log_choose(size, drawn) - size * others.log()
-    else:
-        ways = _log_choose(above, drawn) + _log_choose(others - above, size - drawn)
-        logarithm = ways - _log_choose(others, size)
-    probabilities: Tensor = logarithm.exp()
-    return probabilities
-
-
-def maximise(shares: Tensor, given: Tensor, steps: int) -> Tensor:
-    """Return p(R) by expectation maximisation, float64 `[B, n]`, from shares of r, `[B, m + 1]`."""
-    p = shares.new_full((len(shares), len(given)), 1 / len(given))
-    for _ in range(steps):
-        p = p * ((shares / (p @ given).clamp(min=1e-300)) @ given.T)
-    return p
-
-
-def least_error(given: Tensor, scores: Tensor) -> Tensor:
-    """Return the x(r) of the bias-variance estimator, float64 `[m + 1]`.
-
-    It minimises the sum over R of (E[x(r) | R] - M(R))^2 + gamma Var[x(r) | R]. A rank r that
-    cannot occur has 0.
-    """
-    matrix = (1 - _GAMMA) * given.T @ given + _GAMMA * given.sum(0).clamp(min=1e-12).diag()
-    solution: Tensor = torch.linalg.solve(matrix, given.T @ scores)
-    return solution
-
-
-def _log_choose(n: Tensor, k: Tensor) -> Tensor:
-    """Return the logarithm of the number of choices of k from n, -inf if there is none."""
-    ways = torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma((n - k).clamp(min=0) + 1)
-    return ways.masked_fill(k > n, -math.inf)
 
 
 def _check_sampling(sampling: Sampling, num_sampled: int, num_candidates: int) -> None:

@@ -15,6 +15,7 @@ from nextloc_metrics.protocols.measures import Case, Metric
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.rows import Given
 from nextloc_metrics.ranking.ranking import Ranking, Ties
+from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,61 @@ class Protocol:
         read = Given.read(preds, target, users=users, times=times, **given)
         case, metrics = self._read(read)
         return self._values(case, metrics, "expected")
+
+    def corrected(
+        self,
+        preds: Array,
+        target: Array,
+        users: Array | None = None,
+        times: Array | None = None,
+        **given: Array | None,
+    ) -> dict[str, float]:
+        """Estimate the values among all candidates from the ranks among those that are drawn.
+
+        By expectation maximisation, as in
+        [`correct_sampled`][nextloc_metrics.analysis.correct_sampled]. If queries differ in the
+        number of locations that can be drawn, because of `seen`, it is their mean. Arguments and
+        errors are as for `evaluate`.
+
+        Raises:
+            ValueError: the protocol ranks all candidates, or draws them by their visits: a rank
+                among popular locations does not tell the rank among all.
+
+        Example:
+            >>> import torch
+            >>> from nextloc_metrics import protocols
+            >>> scores = torch.rand(300, 2000, generator=torch.Generator().manual_seed(0))
+            >>> target = torch.arange(1, 301)
+            >>> sasrec = protocols.sasrec(seed=0)
+            >>> naive = sasrec.evaluate(scores, target)["HR@10"]  # of 2,000 candidates: 0.005
+            >>> f"{naive:.3f}, corrected {sasrec.corrected(scores, target)['HR@10']:.3f}"
+            '0.110, corrected 0.008'
+        """
+        if self.num_negatives is None or self.drawn != "uniform":
+            how = "ranks all candidates" if self.num_negatives is None else "draws them by visits"
+            raise ValueError(
+                f"`corrected` must be called for uniformly drawn candidates, and {self.name} {how}."
+            )
+        read = Given.read(preds, target, users=users, times=times, **given)
+        return self._corrected(read)
+
+    def _corrected(self, given: Given) -> dict[str, float]:
+        """Return the estimates of `corrected`."""
+        case, metrics = self._read(given)
+        size = rows.count_drawn(given.take(self.choose(given)))
+        sampled = case.scores.shape[1] - 1
+        # a draw may be the target itself
+        chances = rank_probabilities(sampled, size + 1, "with replacement")[:size]
+        every = Ranking.from_ranks(torch.arange(1, size + 1))
+        values = {}
+        for metric in metrics:
+            ranking, _ = measures.rank(case, metric.order, case.depth_of(metric), None)
+            rank = ranking.above[:, 0].clamp(max=sampled)
+            shares = torch.zeros(1, sampled + 1, dtype=torch.float64)
+            shares[0].index_add_(0, rank, case.weights)
+            p = maximise(shares, chances, STEPS)[0]
+            values[metric.key] = metric.scale * float(p @ measures.score(metric, every, None))
+        return values
 
     def _values(
         self, case: Case, metrics: tuple[Metric, ...], ties: Ties | None

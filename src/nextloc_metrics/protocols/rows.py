@@ -151,6 +151,15 @@ def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed:
     return torch.from_numpy(drawn)
 
 
+def count_drawn(given: Given) -> int:
+    """Return the mean number of ids from 1 on that are not in `seen`."""
+    number, width = given.preds.shape
+    known = torch.zeros(number, width, dtype=torch.bool)
+    if given.seen is not None:
+        known.scatter_(1, given.seen.clamp(min=0).long(), True)
+    return round(float((~known[:, 1:]).sum(1).double().mean()))
+
+
 def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:
     """Draw distinct ids per query with probability by visits, by NumPy; maybe the target, too."""
     ids = counts.argsort(descending=True, stable=True)
