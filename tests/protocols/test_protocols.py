@@ -57,6 +57,11 @@ def beside(target: Any, width: int = 40) -> Any:
     return np.stack([np.delete(np.arange(width), one) for one in target])
 
 
+def repeated(target: Any) -> Any:
+    """Negatives of which some are drawn twice."""
+    return np.tile((target[:, None] + 2 * np.arange(1, 16)) % 40, 2)
+
+
 def in_front(scores: Any, target: Any) -> Any:
     """The scores of the target and its negatives."""
     ids = np.concatenate([target[:, None], beside(target)], 1)
@@ -116,6 +121,14 @@ CASES: dict[str, tuple[Protocol, Callable[[Any, Any, Any], dict[str, Any]], Orig
         lambda s, t, u: originals.recbole(
             s, t, CUTS, np.stack([t, (t + 3) % 40, (t + 5) % 40], 1)
         ),
+    ),
+    "geosan": (
+        protocols.geosan(), lambda s, t, u: {"negatives": beside(t)},
+        lambda s, t, u: originals.geosan(in_front(s, t)),
+    ),
+    "recbole_uni100": (
+        protocols.recbole(CUTS, sampled=True), lambda s, t, u: {"negatives": repeated(t)},
+        lambda s, t, u: originals.recbole(s, t, CUTS, negatives=repeated(t)),
     ),
     "stan": (protocols.stan(30), lambda s, t, u: {}, lambda s, t, u: originals.stan(s, t, 30)),
     "lstpm": (protocols.lstpm(), lambda s, t, u: {"sequences": u}, originals.lstpm),
@@ -194,6 +207,17 @@ def test_codes_that_read_lists() -> None:
         assert got == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_prompt_that_is_too_long_is_a_miss_for_llm4poi() -> None:
+    """The code reads the first answer only, and divides by all lines."""
+    scores, target, _ = make("random")
+    lists, answered = lists_of(scores), np.arange(57) % 3 > 0
+    unanswered = np.where(answered[:, None], lists, -1)
+    right = (unanswered[:, 0] == target).mean()
+    assert 0.05 < right < 0.5
+    assert protocols.llm4poi().evaluate(unanswered, target)["ACC@1"] == pytest.approx(right)
+    assert originals.llm4poi(lists, target, answered)["ACC@1"] == pytest.approx(right)
+
+
 # What the originals printed, without clones ------------------------------------------------------
 
 #: by protocol and kind of data that no order of ties changes; commits: protocol_originals.COMMITS
@@ -204,6 +228,10 @@ FACTS: dict[tuple[str, str], dict[str, float]] = {
         "MRR@10": 0.2088902813,
         "NDCG@10": 0.2580852974,
     },
+    ("geosan", "random"): {"HR@5": 0.298245614, "NDCG@10": 0.2580852974},
+    ("geosan", "NaN target"): {"HR@5": 1, "NDCG@10": 1},
+    ("recbole_uni100", "random"): {"recall@5": 0.5263, "ndcg@10": 0.4765},
+    ("recbole_uni100", "NaN target"): {"recall@5": 1, "ndcg@10": 1},
     ("libcity_sampled", "random"): {"Recall@5": 0.2833333333, "MRR@10": 0.1984457672},
     ("mie_lab", "random"): {
         "acc@5": 29.82456017,
@@ -445,6 +473,35 @@ def test_padding_of_seen_locations_masks_no_location() -> None:
     for rows, hits in (([0], 1), ([1], 0), ([2], 0), ([3], 1), ([0, 1, 2, 3], 0.5)):
         hstu = protocols.hstu(masks_seen=True)
         assert hstu.evaluate(scores[rows], target[rows], seen=seen[rows])["hr@1"] == hits
+
+
+def test_stan_takes_the_third_last_visit_of_the_users_with_most() -> None:
+    """As its loader does: at most 100 of a user's visits count, and the first 100 users."""
+    draw = np.random.default_rng(0)
+    users = np.repeat(draw.permutation(130), draw.choice([1, 2, 3, 40, 99, 100, 101, 150], 130))
+    times = draw.permutation(len(users))
+    of_user = {user: np.flatnonzero(users == user) for user in sorted(set(users.tolist()))}
+    of_user = {user: rows[times[rows].argsort()] for user, rows in of_user.items()}
+    long = [rows for rows in of_user.values() if len(rows) >= 3]
+    long.sort(key=lambda rows: min(len(rows), 100), reverse=True)
+    chosen = np.array([rows[-3] for rows in long[:50]])
+    scores, target = draw.random((len(users), 12)), draw.integers(0, 12, len(users))
+    best = scores[chosen].argmax(1) == target[chosen]
+    stan = replace(protocols.stan(50), metrics=protocols.stan().metrics[:2])
+    got = stan.evaluate(scores, target, users, times)
+    assert got["Recall@1"] == pytest.approx(best.mean())
+    own = (scores[chosen] > scores[chosen, target[chosen]][:, None]).sum(1)
+    assert got["Recall@5"] == pytest.approx((own < 5).mean())
+
+
+def test_a_location_that_recbole_draws_twice_counts_once() -> None:
+    """Two above the target that are one location leave it at rank 2."""
+    scores, negatives = torch.tensor([[0.0, 3.0, 2.0, 1.0]]), [[1, 1, 3, 3]]
+    uni = protocols.recbole(2, sampled=True)
+    assert uni.evaluate(scores, [2], negatives=negatives)["mrr@2"] == 0.5
+    for protocol in (uni, protocols.geosan()):
+        with pytest.raises(ValueError, match="`negatives` must be given"):
+            protocol.evaluate(scores, [2])
 
 
 def test_sasrec_draws_as_numpy_does_until_a_location_is_not_seen() -> None:

@@ -110,6 +110,24 @@ def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
     return order[last]
 
 
+def third_last(users: Tensor, times: Tensor | None) -> Tensor:
+    """Return the row of the third last query of each user, users with most queries first.
+
+    More than 100 queries count as 100. Equally many queries keep the order of the users' numbers;
+    users with fewer than three queries have none.
+
+    Example:
+        >>> third_last(torch.tensor([7, 7, 7, 3, 3, 3, 3, 5]), None)
+        tensor([4, 0])
+    """
+    order = torch.arange(len(users)) if times is None else times.argsort(stable=True)
+    order = order[users[order].argsort(stable=True)]  # by user, then by time
+    _, sizes = torch.unique(users, return_counts=True)
+    ends, enough = sizes.cumsum(0), sizes >= 3
+    longest_first = (-sizes[enough].clamp(max=100)).argsort(stable=True)
+    return order[ends[enough][longest_first] - 3]
+
+
 def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int) -> Tensor:
     """Group the rows by user, shuffle them by Python's `random`, and keep full batches."""
     rows = list(range(number))
