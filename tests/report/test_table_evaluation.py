@@ -103,3 +103,12 @@ def test_counts_of_text_ids_need_their_order(tmp_path: Path) -> None:
     words = sorted({*columns("text")["target"]})
     found = report.evaluate_table(path, train_counts=np.arange(len(words)), vocabulary=words, k=1)
     assert found.baseline.keys() >= {"acc_at_1", "mrr"}
+
+
+@pytest.mark.parametrize("read", [report.evaluate_table, report.read, tables.open_rows])
+def test_one_name_for_groups_is_an_error(read: Any, tmp_path: Path) -> None:
+    """A text is not taken for the list of its letters."""
+    path = tmp_path / "answers.csv"
+    path.write_text("preds,target,user\n[3],3,ann\n")
+    with pytest.raises(TypeError, match=r"`groups` must be a list of columns.*use \['user'\]"):
+        read(path, groups="user")

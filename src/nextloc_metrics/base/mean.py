@@ -100,9 +100,12 @@ class RecordMetric(SummedMetric):
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from the scores of their `scored`.
 
-        For each there are float64 `[N]` scores, 0 where not `counted`, bool `[N]`.
+        These have one `is_bounded`. For each metric there are float64 `[N]` scores, 0 where not
+        `counted`, bool `[N]`.
         """
-        return exact.tally(torch.stack(list(scores)), counted).to(record.device).unbind()
+        is_bounded = metrics[0].scored.is_bounded
+        found = exact.tally(torch.stack(list(scores)), counted, is_bounded)
+        return found.to(record.device).unbind()
 
     @staticmethod
     def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
@@ -118,6 +121,7 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
     ) -> None:
         """Add a batch of queries.
 
@@ -138,8 +142,10 @@ class RecordMetric(SummedMetric):
             exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
+            confidence: with lists of ids, floating `[...]` in [0, 1], the probability of the first
+                id, for metrics of probabilities.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
         self.plan.update(batch, count=False)
 
     def read(
@@ -151,9 +157,10 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
         return self.plan.read(batch)[self.record]
 
     @property
@@ -300,7 +307,7 @@ class RecordMetric(SummedMetric):
 
 
 class MeanMetric(RecordMetric):
-    """The exact mean of a score in [0, 1] over queries, with its interval.
+    """The exact mean of a score over queries, with its interval.
 
     A subclass says in `record` what it reads and defines `score_queries`. The value is the mean
     times `scale`, in `unit`.
@@ -308,15 +315,22 @@ class MeanMetric(RecordMetric):
     Args:
         options: the options of a subclass; `ignore_index` and `validate_args`; and TorchMetrics'
             own keyword arguments.
+
+    Attributes:
+        is_bounded: whether scores are in [0, 1]; False for scores from 0 to infinity, which are
+            summed in steps of 2^-32. A finite score is then at most 2^31, and an infinite one
+            makes the mean infinite.
     """
+
+    is_bounded: ClassVar[bool] = True
 
     @abstractmethod
     def score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
 
     def empty_tally(self) -> Tensor:
-        """Return the zero state: sum of scores, sum of squares, number of queries."""
-        return torch.zeros(3, dtype=torch.int64)
+        """Return the zero state; see `means.exact`."""
+        return torch.zeros(exact.width(self.is_bounded), dtype=torch.int64)
 
     @property
     def scored(self) -> MeanMetric | None:
@@ -356,15 +370,19 @@ class MeanMetric(RecordMetric):
 
 
 def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
-    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is not in [0, 1]."""
+    """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is out of range."""
     if not scores.numel() or not any(metric.validate_args for metric in metrics):
         return
     ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
     for metric, (low, high) in zip(metrics, ends, strict=True):
+        most = exact.HIGHEST_SCORE if metric.is_bounded else exact.HIGHEST_FINITE
         # a NaN compares false
-        if metric.validate_args and not (low >= 0 and high <= exact.HIGHEST_SCORE):
+        if metric.validate_args and not (
+            low >= 0 and (high <= most or (high == torch.inf and not metric.is_bounded))
+        ):
+            values = "in [0, 1]" if metric.is_bounded else "from 0 to 2^31, or infinity"
             raise ValueError(
-                f"`score` of {short(metric)} must return values in [0, 1], got {low} to {high}."
+                f"`score` of {short(metric)} must return values {values}, got {low} to {high}."
             )
 
 

@@ -194,11 +194,13 @@ class Plan:
         scored = self._score([kind for _, kind in kinds], records)
         families: dict[Any, list[int]] = {}
         for number, kind in kinds:
-            counted = None if kind.scored is None else scored[kind.scored.state_name][1]
-            sums = type(kind).tallies if counted is None else type(kind).sum_many
-            families.setdefault((kind.record, sums, id(counted)), []).append(number)
+            family: Any = kind.record, type(kind).tallies
+            if kind.scored is not None:
+                counted = scored[kind.scored.state_name][1]
+                family = kind.record, type(kind).sum_many, id(counted), kind.scored.is_bounded
+            families.setdefault(family, []).append(number)
         found: dict[int, Tensor] = {}
-        for (record, sums, _), numbers in families.items():
+        for (record, sums, *_), numbers in families.items():
             same = [self.kinds[number] for number in numbers]
             arguments = [records[record]]
             if same[0].scored is not None:

@@ -17,6 +17,15 @@ from nextloc_metrics.files.ids import is_text, plain
 _TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
+def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
+    """Return the distinct names of columns of groups; raise if they are one text."""
+    if isinstance(groups, str):
+        raise TypeError(
+            f"`groups` must be a list of columns, got {short(groups)}; use [{groups!r}]."
+        )
+    return tuple(dict.fromkeys(groups))
+
+
 def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Kind:
     """Number the groups of rows; the labels are the names that occur.
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError, integers_of, plain
 from nextloc_metrics.files.memory import Arrays, Stream
 from nextloc_metrics.files.numbers import DENSE
@@ -123,6 +124,7 @@ def read(
         ([[7, 3], [5, -1]], [3, 5], ['ann', 'bob'])
     """
     check_choice("on_error", on_error, OnError)
+    groups = names_of_groups(groups)
     files = find_files(path)
     kind = suffix_of(files[0])
     if kind == ".npy" or kind in RUNS:
@@ -133,7 +135,7 @@ def read(
                 f"{short(targets)} for {short(path)}; store groups in a table or in .npz."
             )
         target = str(targets)
-    names = Names(preds, target, (), mask, exclude, tuple(groups))
+    names = Names(preds, target, (), mask, exclude, groups)
     source = _of_run(files[0], names) if kind in RUNS else source_of(files, names, on_error)
     rows = TableRows(source, names, padding, vocabulary, separator, on_error)
     if isinstance(source, Arrays) and rows.num_candidates is not None:

@@ -17,7 +17,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.rows import Kind
-from nextloc_metrics.files.columns import read_group, read_mask
+from nextloc_metrics.files.columns import names_of_groups, read_group, read_mask
 from nextloc_metrics.files.ids import (
     Cells,
     OnError,
@@ -376,11 +376,7 @@ def open_rows(
         [([[2, 0], [0, -1]], [0, 1])]
     """
     check_choice("on_error", on_error, OnError)
-    if isinstance(groups, str):
-        raise TypeError(
-            f"`groups` must be a list of columns, got {short(groups)}; use [{groups!r}]."
-        )
-    names = Names(preds, target, tuple(dict.fromkeys(groups)), mask, exclude)
+    names = Names(preds, target, names_of_groups(groups), mask, exclude)
     rows = source_of(source, names, on_error)
     return TableRows(rows, names, padding, vocabulary, separator, on_error)
 

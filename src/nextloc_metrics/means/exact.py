@@ -1,4 +1,10 @@
-"""Exact sums, independent of the order of summands: 64-bit fixed point, multiples of 2^-32."""
+"""Exact sums, independent of the order of summands: 64-bit fixed point, multiples of 2^-32.
+
+The state of a mean of scores in [0, 1] is three integers: the sum of scores, the sum of squares,
+and the number of scores. Scores from 0 to infinity have seven: the fractions of the two sums and
+the number of scores; the whole part of the sum; the lower 32 bits of the whole part of the squares,
+and its upper ones; and the number of infinite scores. No sum of 2^31 scores overflows.
+"""
 
 import torch
 from torch import Tensor
@@ -6,6 +12,10 @@ from torch import Tensor
 ONE = 1 << 32  #: the integer of a score of 1
 HIGHEST_SCORE = 1 + 1e-9  #: the highest score that counts as 1, because of rounding
 MOST_QUERIES = 1 << 31  #: the most scores of 1 whose sum fits
+HIGHEST_FINITE = float(1 << 31)  #: the highest finite score of a mean without an upper bound
+
+_BOUNDED, _UNBOUNDED = 3, 7  # integers of a state
+_INFINITE = (1 << 63) - 1
 
 
 def to_fixed_point(values: Tensor) -> Tensor:
@@ -15,6 +25,20 @@ def to_fixed_point(values: Tensor) -> Tensor:
     undefined and would corrupt the sum.
     """
     return _round(bounded(values))
+
+
+def keep(scores: Tensor, is_bounded: bool) -> Tensor:
+    """Round single scores to multiples of 2^-32, int64; infinity becomes the largest integer."""
+    if is_bounded:
+        return to_fixed_point(scores)
+    infinite = ~(scores <= HIGHEST_FINITE)
+    fixed = _round(scores.masked_fill(infinite, 0).clamp_(min=0.0))
+    return fixed.masked_fill(infinite, _INFINITE)
+
+
+def kept(fixed: Tensor) -> Tensor:
+    """Return the scores of `keep`, float64."""
+    return (float64(fixed) / ONE).masked_fill(fixed == _INFINITE, torch.inf)
 
 
 def split_fixed_point(values: Tensor, most: Tensor) -> tuple[Tensor, Tensor]:
@@ -35,20 +59,29 @@ def _round(values: Tensor) -> Tensor:
     return (values * ONE).add_(0.5).long()
 
 
-def tally(scores: Tensor, counted: Tensor) -> Tensor:
+def width(is_bounded: bool) -> int:
+    """Return the number of integers of a state."""
+    return _BOUNDED if is_bounded else _UNBOUNDED
+
+
+def tally(scores: Tensor, counted: Tensor, is_bounded: bool = True) -> Tensor:
     """Sum the scores of a batch, float64 `[..., N]` and 0 where not `counted`, bool `[N]`.
 
     Returns:
-        int64 `[..., 3]`: the sum of scores, the sum of squares, and the number of scores.
+        The state of the batch, int64 `[..., 3]`; `[..., 7]` for scores without an upper bound.
     """
-    sums = _columns(scores).sum(-1)
-    return torch.cat([sums, counted.sum().expand_as(sums[:1])]).movedim(0, -1)
+    sums = (_columns if is_bounded else _wide_columns)(scores).sum(-1)
+    number = counted.sum().expand_as(sums[:1])
+    return torch.cat([sums[:2], number, sums[2:]]).movedim(0, -1)
 
 
-def tally_by(group: Tensor, num_groups: int, scores: Tensor, counted: Tensor) -> Tensor:
-    """Do what `tally` does per group, int64 `[num_groups, 3]`; `group` is int64 `[N]`."""
-    columns = torch.stack([*_columns(scores), counted.long()], 1)
-    return columns.new_zeros(num_groups, 3).index_add(0, group, columns)
+def tally_by(
+    group: Tensor, num_groups: int, scores: Tensor, counted: Tensor, is_bounded: bool = True
+) -> Tensor:
+    """Do what `tally` does per group, int64 `[num_groups, 3 or 7]`; `group` is int64 `[N]`."""
+    total, squares, *rest = (_columns if is_bounded else _wide_columns)(scores)
+    columns = torch.stack([total, squares, counted.long(), *rest], 1)
+    return columns.new_zeros(num_groups, columns.shape[1]).index_add(0, group, columns)
 
 
 def _columns(scores: Tensor) -> Tensor:
@@ -56,9 +89,23 @@ def _columns(scores: Tensor) -> Tensor:
     return _round(torch.stack([scores, scores * scores]))
 
 
+def _wide_columns(scores: Tensor) -> Tensor:
+    """Split scores from 0 to infinity, and their squares; NaN counts as infinite."""
+    infinite = ~(scores <= HIGHEST_FINITE)
+    scores = scores.masked_fill(infinite, 0).clamp_(min=0.0)
+    both = torch.stack([scores, scores * scores])
+    whole = both.long()
+    total, squares = whole
+    upper = squares >> 32
+    parts = [total, squares - (upper << 32), upper, infinite.long()]
+    return torch.cat([_round(both - whole), torch.stack(parts)])
+
+
 def mean(state: Tensor) -> Tensor:
-    """Return the mean of the tallied scores, floating `[...]`, of states int64 `[..., 3]`."""
-    return ratio(state[..., 0], state[..., 2])
+    """Return the mean of the tallied scores, floating `[...]`; infinite if a score is."""
+    if state.shape[-1] == _BOUNDED:
+        return ratio(state[..., 0], state[..., 2])
+    return moments(state)[0].float().to(state.device)
 
 
 def ratio(total: Tensor, count: Tensor) -> Tensor:
@@ -79,9 +126,15 @@ def check_number(count: Tensor) -> None:
 
 def moments(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, mean square and number of the tallied scores, float64."""
-    mean(state)  # raises if the sums may have overflowed
-    total, squares, count = state.unbind(-1)
-    return _ratio(total, count), _ratio(squares, count), float64(count)
+    total, squares, count, *rest = state.unbind(-1)
+    check_number(count)
+    means, number = [_ratio(total, count), _ratio(squares, count)], float64(count)
+    if rest:
+        whole, lower, upper, infinite = map(float64, rest)
+        means[0] = means[0] + whole / number
+        means[1] = means[1] + lower / number + upper * ONE / number
+        means = [one.masked_fill(infinite > 0, torch.inf) for one in means]
+    return means[0], means[1], number
 
 
 def _ratio(total: Tensor, count: Tensor) -> Tensor:

@@ -1,10 +1,11 @@
-r"""Confidence intervals of a mean of scores in [0, 1], from integer sums.
+r"""Confidence intervals of a mean of scores, from integer sums.
 
 The variance of scores in [0, 1] with mean m is at most m (1 - m), which 0/1 scores have. The
 effective sample size of a mean with standard error s is n_eff = m (1 - m) / s^2, the number of
 independent 0/1 scores with the same standard error. The interval is Wilson's with n_eff. For 0/1
 scores it is Wilson's interval. For other scores the normal quantile is replaced by Student's t,
-because their variance is estimated. The interval lies in [0, 1].
+because their variance is estimated. The interval lies in [0, 1]. Scores without an upper bound have
+Student's t interval, from 0 upwards.
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA
 22, 1927; the effective sample size and t: E. L. Korn and B. I. Graubard, "Confidence intervals for
@@ -42,10 +43,16 @@ class Estimate(NamedTuple):
     standard_error: Tensor  #: NaN below two queries, or groups
     effective: Tensor  #: the effective sample size
     degrees_of_freedom: Tensor  #: of Student's t; infinite for the normal distribution
+    is_bounded: bool = True  #: whether the scores are at most 1
 
     def interval(self, confidence: float) -> tuple[Tensor, Tensor]:
         """Return the lower and the upper bound, float64, NaN without data."""
         t = t_quantile(confidence, self.degrees_of_freedom)
+        if not self.is_bounded:
+            half = (t * self.standard_error).nan_to_num(nan=math.inf, posinf=math.inf)
+            low, high = (self.mean - half).clamp(min=0), self.mean + half
+            unknown = self.mean.isnan()
+            return low.nan_to_num(nan=0.0).masked_fill(unknown, math.nan), high
         mean, share = self.mean, t * t / self.effective
         kept, shrunk = 1 / (1 + share), 1 / (1 + 1 / share)  # they add up to 1
         center = kept * mean + shrunk / 2
@@ -56,22 +63,25 @@ class Estimate(NamedTuple):
 
 
 def of_queries(state: Tensor) -> Estimate:
-    """Estimate the mean over independent queries, from states int64 `[..., 3]`; see `exact`."""
+    """Estimate the mean over independent queries, from states int64 `[..., 3 or 7]`."""
     mean, square, count = exact.moments(state)
+    if not _is_bounded(state):
+        return _of_independent(mean, square, count, count - 1, is_bounded=False)
     zero_or_one = (state[..., 0] == state[..., 1]).to(count.device)
     return _of_independent(mean, square, count, (count - 1).masked_fill(zero_or_one, math.inf))
 
 
 def of_groups(state: Tensor) -> Estimate:
-    """Estimate the mean of the groups' means, from a state int64 `[G, 3]`."""
+    """Estimate the mean of the groups' means, from a state int64 `[G, 3 or 7]`."""
     means, _, sizes = exact.moments(state)
     means = means[sizes > 0]
     count = torch.tensor(float(len(means)), dtype=torch.float64, device=means.device)
-    return _of_independent(means.mean(), (means * means).mean(), count, count - 1)
+    mean, square = means.mean(), (means * means).mean()
+    return _of_independent(mean, square, count, count - 1, _is_bounded(state))
 
 
 def of_clusters(state: Tensor) -> Estimate:
-    """Estimate the mean over queries that depend on others of their group, from int64 `[G, 3]`."""
+    """Estimate the mean over queries that depend on others of their group, from `[G, 3 or 7]`."""
     means, _, sizes = exact.moments(state)
     means, sizes = means[sizes > 0], sizes[sizes > 0]
     total = sizes.sum()
@@ -81,7 +91,11 @@ def of_clusters(state: Tensor) -> Estimate:
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
     alike = total * total / (sizes * sizes).sum()
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
-    return Estimate(mean, variance.sqrt(), effective, freedom)
+    return Estimate(mean, variance.sqrt(), effective, freedom, _is_bounded(state))
+
+
+def _is_bounded(state: Tensor) -> bool:
+    return state.shape[-1] == exact.width(is_bounded=True)
 
 
 def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,14 +118,16 @@ def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
     return variance.masked_fill(freedom == 0, math.nan), freedom
 
 
-def _of_independent(mean: Tensor, square: Tensor, count: Tensor, freedom: Tensor) -> Estimate:
+def _of_independent(
+    mean: Tensor, square: Tensor, count: Tensor, freedom: Tensor, is_bounded: bool = True
+) -> Estimate:
     most = mean * (1 - mean)
     variance = (square - mean * mean).clamp(min=0) * count / (count - 1)  # NaN for a single query
     # without a usable variance, n_eff is the number of queries, its lower bound
     known = (variance > _SMALLEST_VARIANCE) & (variance < most)
     effective = torch.where(known, count * most / variance, count)
     error = (variance / count).sqrt().masked_fill(count < 2, torch.nan)
-    return Estimate(mean, error, effective, freedom)
+    return Estimate(mean, error, effective, freedom, is_bounded)
 
 
 def t_quantile(confidence: float, degrees_of_freedom: Tensor) -> Tensor:

@@ -138,8 +138,9 @@ class Grouped(RecordMetric):
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return zeros: per group the sum of scores, the sum of squares, the number of queries."""
-        return torch.zeros(self.num_groups, 3, dtype=torch.int64)
+        """Return a zero state for each group."""
+        width = exact.width(self.metric.is_bounded)  # of scores; `metric` itself may count more
+        return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
     def scored(self) -> MeanMetric | None:
@@ -159,7 +160,9 @@ class Grouped(RecordMetric):
         sums = []
         for metric, own in zip(metrics, scores, strict=True):
             groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
-            sums.append(exact.tally_by(groups, metric.num_groups, own, counted).to(record.device))
+            is_bounded = metric.metric.is_bounded
+            found = exact.tally_by(groups, metric.num_groups, own, counted, is_bounded)
+            sums.append(found.to(record.device))
         return sums
 
     @property

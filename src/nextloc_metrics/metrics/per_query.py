@@ -107,7 +107,7 @@ class PerQueryScores(BaseMetric):
         kept = getattr(self, self.state_name)
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
         rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
-        return QueryScores(rows[:, 0], exact.float64(rows[:, 1]) / exact.ONE)
+        return QueryScores(rows[:, 0], exact.kept(rows[:, 1]))
 
     @property
     def plot_label(self) -> str:
@@ -138,7 +138,7 @@ class PerQueryScores(BaseMetric):
                 f"such as its row in the test set, got {describe(query_ids)}."
             )
         scores, counted = self.metric.score_queries(record)
-        fixed = exact.to_fixed_point(scores)
+        fixed = exact.keep(scores, self.metric.is_bounded)
         rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
         return _distinct(rows[counted]).to(record.device)
 
@@ -153,7 +153,7 @@ def _distinct(rows: Tensor) -> Tensor:
     twice = (ids[1:] == ids[:-1]).nonzero()
     if len(twice):
         first = int(twice[0])
-        scores = [round(score / exact.ONE, 6) for score in fixed[first : first + 2].tolist()]
+        scores = [round(score, 6) for score in exact.kept(fixed[first : first + 2]).tolist()]
         raise ValueError(
             f"`query_ids` must name each query once, got id {int(ids[first])} with the scores "
             f"{scores[0]} and {scores[1]}; leave repeated rows out with `mask`."

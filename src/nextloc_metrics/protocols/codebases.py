@@ -360,16 +360,9 @@ def recbole(
         "recbole/trainer/trainer.py L542-559, recbole/data/dataloader/general_dataloader.py "
         "L150-181, recbole/evaluator/collector.py L159-169, recbole/evaluator/metrics.py L39-227"
     )
-    return replace(
-        protocol,
-        name="recbole_uni100",
-        source=replace(protocol.source, lines=lines),
-        never=(),
-        masks_seen="no",
-        num_negatives=100,
-        drawn="given",
-        keeps_columns=True,
-    )
+    source = replace(protocol.source, lines=lines)
+    protocol = replace(protocol, name="recbole_uni100", source=source, never=(), masks_seen="no")
+    return replace(protocol, num_negatives=100, drawn="given", keeps_columns=True)
 
 
 def stan(first: int | None = 100) -> Protocol:

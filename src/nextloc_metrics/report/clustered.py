@@ -126,9 +126,9 @@ class ClusteredGroups(Grouped):
 
     @property
     def sums(self) -> Tensor:
-        """The sums of each group, int64 `[G, 3]`."""
+        """The sums of each group, int64 `[G, 3 or 7]`."""
         groups = self.pairs.groups
-        sums = self.state.new_zeros(len(self.names), 3)
+        sums = self.state.new_zeros(len(self.names), self.state.shape[1])
         return sums.index_add(0, groups, self.state[: len(groups)])
 
     @property
@@ -146,7 +146,8 @@ class ClusteredGroups(Grouped):
         sizes = groups.bincount(minlength=len(self.names))
         parts = torch.split(self.state[order], sizes.tolist())
         found = [intervals.of_clusters(part) for part in parts]
-        estimate = intervals.Estimate(*map(torch.stack, zip(*found, strict=True)))
+        columns = zip(*(one[:-1] for one in found), strict=True)
+        estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
         bounds = torch.stack(estimate.interval(confidence))
         low, high = (bounds * self.scale).float()
         return low, high

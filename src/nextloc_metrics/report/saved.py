@@ -142,8 +142,17 @@ def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
 
 
 def check_sums(state: Tensor, queries: int) -> bool:
-    """Return whether sums of scores in [0, 1], of squares, and counts `[..., 3]` fit together."""
-    total, squares, count = state.unbind(-1)
+    """Return whether the sums of states `[..., 3 or 7]` fit their numbers of scores."""
+    total, squares, count, *rest = state.unbind(-1)
+    if rest:
+        *wholes, infinite = rest
+        fractions = torch.stack([total, squares]) <= count * exact.ONE
+        return bool(
+            fractions.all()
+            & (infinite <= count).all()
+            & (count <= queries).all()
+            & (torch.stack([total, squares, count, *wholes, infinite]) >= 0).all()
+        )
     return bool(
         ((squares >= 0) & (squares <= total) & (count >= 0) & (count <= queries)).all()
         and (total <= count * exact.ONE).all()

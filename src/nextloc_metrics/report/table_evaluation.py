@@ -10,6 +10,7 @@ from typing import Any
 
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
 from nextloc_metrics.report import engines
@@ -75,7 +76,7 @@ def evaluate_table(
         (0.5, 0.75)
     """
     check_positive("workers", workers)
-    kinds = list(dict.fromkeys([*groups, *([cluster] if cluster is not None else [])]))
+    kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = engines.engine_of(rows)
     source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
