@@ -46,13 +46,16 @@ CODES = [
     protocols.graph_flashback(),
     protocols.deepmove(),
     protocols.sasrec(),
+    protocols.geosan(),
     protocols.recbole(),
+    protocols.recbole(sampled=True),
     protocols.stan(),
     protocols.lstpm(),
     protocols.cslsl(),
     protocols.sthgcn(),
     protocols.hstu(),
     protocols.llm_mob(),
+    protocols.llm4poi(),
     protocols.agentmove(),
     protocols.massive_steps(),
 ]
@@ -94,7 +97,7 @@ def codes() -> str:
 
 
 def _queries(one: Protocol) -> str:
-    text = f"one of each of the first {one.first} users" if one.first else one.queries
+    text = f"{one.queries}, {one.first} users" if one.first else one.queries
     return f"{text}, full batches only" if one.drops_remainder else text
 
 
@@ -102,7 +105,8 @@ def _candidates(one: Protocol) -> str:
     if one.reads_lists:
         return "the list"
     if one.num_negatives is not None:
-        return f"target and {one.num_negatives} sampled"
+        drawn = "given" if one.drawn == "given" else "sampled"
+        return f"target and {one.num_negatives} {drawn}"
     return "all but id 0" if one.never else "all"
 
 

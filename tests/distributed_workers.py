@@ -63,6 +63,7 @@ from nextloc_metrics import (
     Ranking,
     RankingCollection,
     RecallAtK,
+    SampledRanks,
     SequenceAccuracy,
     SetCoverage,
     SetSize,
@@ -315,6 +316,7 @@ def single_metrics() -> dict[str, RecordMetric]:
         Gini(LOCATIONS, 3),
         Gini(LOCATIONS, 3, definition="evenness"),
         AveragePopularity(range(LOCATIONS), 3),
+        SampledRanks(LOCATIONS - 1),
         NegativeLogLikelihood(given="logits"),
         Perplexity(floor=0.01, given="logits"),
         BrierScore(given="logits"),
@@ -383,7 +385,8 @@ def add(metric: Any, batch: dict[str, Tensor]) -> None:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    of_one = [isinstance(x, LocationTally) or x.record is Distribution for x in members]
+    kinds = LocationTally | SampledRanks
+    of_one = [isinstance(x, kinds) or x.record is Distribution for x in members]
     return not (several and any(of_one))
 
 

@@ -23,7 +23,7 @@ import time
 import types
 import typing
 import warnings
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ COMMITS = {
     "urbanmobility+CSLSL": "d59c882b",
     "ant-research+Spatio-Temporal-Hypergraph-Model": "27b59584",
     "meta-recsys+generative-recommenders": "db1bf8f2",
+    "libertyeagle+GeoSAN": "2eb5ef6a",
+    "neolifer+LLM4POI": "6145b45e",
     "xlwang233+LLM-Mob": "9ace25f7",
     "tsinghua-fib-lab+AgentMove": "61a3e476",
     "cruiseresearchgroup+Massive-STEPS": "aeb73058",
@@ -333,8 +335,85 @@ def sasrec(scores: Any, target: Any, seed: int, seen: Any, pytorch: bool) -> Nam
     return {"NDCG@10": float(ndcg), "HR@10": float(hits)}
 
 
-def recbole(scores: Any, target: Any, k: tuple[int, ...], seen: Any = None) -> Names:
-    """The masks of `_full_sort_batch_eval`, the collector, the metrics and the evaluator."""
+def geosan(scores: Any) -> Names:
+    """`evaluate`, on scores of the target, in column 0, and 100 others."""
+
+    class Model:
+        def eval(self) -> None:
+            """There is nothing to do."""
+
+        def __call__(self, user: Any, *_: Any, **__: Any) -> Any:
+            return torch.tensor(scores[user.numpy()]).T
+
+    def loader(data: Any, batch_size: int, **_: Any) -> Any:
+        for rows in batches(len(scores), batch_size):
+            one = torch.arange(len(scores))[rows]
+            yield (*[one] * 8, [1] * len(one))
+
+    tree = parse("libertyeagle+GeoSAN", "quadkey_train.py")
+    stubs = {
+        "reset_random_seed": lambda seed: None, "DataLoader": loader, "Counter": Counter,
+        "pad_sequence": lambda *_, **__: None, "generate_square_mask": lambda *_: None,
+    }  # fmt: skip
+    names = load(tree, ["evaluate"], stubs | {"np": np})
+    hits, gains = names["evaluate"](Model(), None, None, None, None, "cpu", 19, neg_given=True)
+    found = {f"HR@{k + 1}": float(one) for k, one in enumerate(hits)}
+    return found | {f"NDCG@{k + 1}": float(one) for k, one in enumerate(gains)}
+
+
+def llm4poi(lists: Any, target: Any, answered: Any) -> Names:
+    """The loop of `main` over lines; a long prompt is one that is not answered."""
+    whole = find(parse("neolifer+LLM4POI", "eval_next_poi.py"), "main").body
+    (start,) = [i for i, node in enumerate(whole) if isinstance(node, ast.FunctionDef)]
+    kept = [
+        node
+        for node in whole[start:]
+        if not isinstance(node, ast.With) and "data_path =" not in ast.unparse(node)
+    ]
+
+    class Prompt(dict):  # type: ignore[type-arg]
+        def __init__(self, number: int) -> None:
+            super().__init__(number=number)
+            self.input_ids = torch.zeros(1, 3)
+
+        def to(self, device: str) -> Any:
+            return self
+
+    class Tokenizer:
+        def __call__(self, prompt: str, **_: Any) -> Any:
+            return Prompt(int(prompt.split("row ")[1].split(";")[0]))
+
+        def tokenize(self, prompt: str) -> Any:
+            return range(10 if answered[self(prompt)["number"]] else 40_000)
+
+        def decode(self, tokens: Any, **_: Any) -> str:
+            return f" {int(tokens[0])}."
+
+    def generate(number: int, **_: Any) -> Any:
+        return torch.tensor([[0, 0, 0, int(lists[number][0])]])
+
+    lines = [
+        f"<question>: row {i}; at 2012-04-03 18:00:00, Which POI id will user 7 visit?"
+        f"<answer>: user 7 will visit POI id {one}."
+        for i, one in enumerate(target.tolist())
+    ]
+    model = Stub(eval=lambda: None, generate=generate)
+    names = {
+        "re": re, "lines": lines, "tokenizer": Tokenizer(), "model": model,
+        "generation_config": None, "tqdm": lambda found, **_: found,
+    }  # fmt: skip
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        execute(kept, names)
+    return {"ACC@1": float(printed.getvalue().splitlines()[0].partition(":")[2])}
+
+
+def recbole(
+    scores: Any, target: Any, k: tuple[int, ...], seen: Any = None, negatives: Any = None
+) -> Names:
+    """The masks of `_full_sort_batch_eval`, the collector, the metrics and the evaluator.
+
+    With `negatives`, the scores are those of `_neg_sample_batch_eval`.
+    """
     repository = "RUCAIBox+RecBole"
     kinds = {"hit": "Hit", "mrr": "MRR", "map": "MAP", "recall": "Recall", "ndcg": "NDCG",
              "precision": "Precision"}  # fmt: skip
@@ -348,7 +427,7 @@ def recbole(scores: Any, target: Any, k: tuple[int, ...], seen: Any = None) -> N
     load(collector, ["DataStruct"], names)
     load(find(collector, "Collector"), ["eval_batch_collect"], names)
     trainer = find(parse(repository, "recbole/trainer/trainer.py"), "Trainer")
-    load(trainer, ["_full_sort_batch_eval"], names)
+    load(trainer, ["_full_sort_batch_eval", "_neg_sample_batch_eval"], names)
     load(find(parse(repository, f"{folder}/evaluator.py"), "Evaluator"), ["evaluate"], names)
     register = Stub(need=lambda key: key == "rec.topk")
     collects = Stub(
@@ -356,10 +435,14 @@ def recbole(scores: Any, target: Any, k: tuple[int, ...], seen: Any = None) -> N
     )
 
     class Interaction(dict):  # type: ignore[type-arg]
+        length = 1
+
         def to(self, device: str) -> Any:
             return self
 
-    model = Stub(full_sort_predict=lambda one: one["scores"].clone())
+    model = Stub(
+        full_sort_predict=lambda one: one["scores"].clone(), predict=lambda one: one["scores"]
+    )
     trains = Stub(
         device="cpu", tot_item_num=scores.shape[1], test_batch_size=1 << 30, model=model,
         config={"eval_type": 1, "ITEM_ID_FIELD": "item"},
@@ -377,7 +460,14 @@ def recbole(scores: Any, target: Any, k: tuple[int, ...], seen: Any = None) -> N
             history = tuple(torch.tensor(pairs).T)
         batch = (Interaction(scores=torch.tensor(scores[rows])), history, users,
                  torch.tensor(target[rows]))  # fmt: skip
-        _, found, positive_u, positive_i = names["_full_sort_batch_eval"](trains, batch)
+        call = "_full_sort_batch_eval"
+        if negatives is not None:  # the target and its negatives, one user after the other
+            call = "_neg_sample_batch_eval"
+            ids = torch.cat([batch[3][:, None], torch.tensor(negatives[rows])], 1)
+            own = torch.tensor(scores[rows]).gather(1, ids).flatten()
+            index = users.repeat_interleave(ids.shape[1])
+            batch = (Interaction(scores=own, item=ids.flatten()), index, users, batch[3])
+        _, found, positive_u, positive_i = names[call](trains, batch)
         names["eval_batch_collect"](collects, found, None, positive_u, positive_i)
     config = {"metric_decimal_place": 4, "topk": list(k)}
     classes = {kind: names[name](config) for kind, name in kinds.items()}

@@ -115,6 +115,7 @@ RECOMMENDED_CASES = [
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "sample"}),
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
     Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
+    Case("SampledRanks", {"num_sampled": LOCATIONS - 1}),
 ]
 PROBABILITY_CASES = [
     Case("NegativeLogLikelihood", {"given": "logits"}),

@@ -63,6 +63,7 @@ from nextloc_metrics.metrics.probabilities import (
     SetSize,
 )
 from nextloc_metrics.metrics.recommended import AveragePopularity, Coverage, Gini
+from nextloc_metrics.metrics.sampled import SampledRanks
 from nextloc_metrics.metrics.sequences import SequenceAccuracy
 from nextloc_metrics.metrics.visits import Visits, exploration_metrics, previously_visited
 from nextloc_metrics.ranking.needs import Needs
@@ -112,6 +113,7 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "Record",
+    "SampledRanks",
     "SequenceAccuracy",
     "SetCoverage",
     "SetSize",

@@ -477,6 +477,8 @@ def test_without_validation_the_numbers_are_the_same(case: Case) -> None:
 @BY_CASE
 def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
     """One candidate, three places."""
+    if case.name == "SampledRanks":
+        pytest.skip("has a fixed number of candidates")
     preds, target = torch.zeros(2, 1), torch.zeros(2, dtype=torch.long)
     if case.name.startswith("Location"):
         case = Case(case.name, {"num_locations": 1})

@@ -21,9 +21,11 @@ import pytest
 import torch
 from matplotlib import pyplot
 
+import ceiling
 import llm_mob
 import next_location
 import pictures
+import sampled
 import ties
 import uncertainty
 from check_ins import (
@@ -350,6 +352,30 @@ def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFix
             assert torch.equal(value, evaluation.by_user.compute()[name])
             assert f"{name:6}  {100 * float(value):6.2f}" in printed
         assert len(evaluation.kept.compute().ids) == len(evaluation.users)
+
+
+def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every row of values, and for each process a row of bits and one of limits."""
+    found = ceiling.main(["--repeats", "1", "--lengths", "100", "300"])
+    printed = capsys.readouterr().out
+    assert all(row in printed for row in ceiling.rows(found))
+    assert found["most frequent of all users"].value < found["limit"].value
+    blocks = printed.split("\n\n")[1:]
+    assert [block.split()[:1] for block in blocks] == [["bits"], ["limit,"]]
+    for name, (_, bits, _) in ceiling.processes().items():
+        assert f"{name:34}{bits:8.2f}" in blocks[0]
+        assert name in blocks[1]
+
+
+def test_sampled_prints_a_row_for_every_model(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five shapes and three baselines; expectation maximisation is nearer than the sample."""
+    found = sampled.main(["--repeats", "1", "--sampled", "50"])
+    printed = capsys.readouterr().out
+    assert len(found) == 5 + 3
+    for name, of_model in found.items():
+        assert all(row in printed for row in sampled.rows(name, of_model))
+        for true, naive, corrected, *_ in of_model.values():
+            assert abs(corrected - true) < abs(naive - true), name
 
 
 def write_llm_mob(folder: Path) -> None:

@@ -15,9 +15,12 @@ import torch
 from sklearn.metrics import f1_score, ndcg_score, top_k_accuracy_score
 from torch import Tensor
 
+import ceiling
 import oracle
+import sampled
 import uncertainty
 from check_ins import CheckIns, read_parts
+from geography import read_check_ins
 from models import Markov, MostVisited
 from nextloc_metrics import (
     MRR,
@@ -219,6 +222,37 @@ def test_the_tie_policy_changes_the_accuracy(markov: tuple[Tensor, Tensor]) -> N
     assert worst + 0.005 < fair < best - 0.25
     chosen = (scores.topk(10).indices == target[:, None]).any(-1).double().mean().item()
     assert worst <= chosen <= best
+
+
+def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
+    """docs/ceiling.md has these rows; random orders of the visits have nearly the same limit."""
+    file = data / "nyc_with_coordinates" / "check_ins.npz"
+    if not file.is_file():
+        pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
+    limits, values = ceiling.compare_with_ceiling(read_check_ins(file)[0])
+    table = (Path(__file__).parents[2] / "docs" / "ceiling.md").read_text()
+    assert "1,083 users, of whom 489 have" in table
+    assert (len(limits.users), int(limits.few_visits.sum())) == (1083, 1083 - 489)
+    for row in ceiling.rows(values):
+        assert row in table, row
+    means = [mean.value for mean in values.values()]
+    assert means == sorted(means)
+    assert values["limit"].value - values["limit of shuffled visits"].value < 0.05
+
+
+def test_corrections_of_the_page_on_sampled_candidates(data: Path) -> None:
+    """docs/sampled.md has this row; the corrected values are at least 6 times nearer."""
+    file = data / "nyc_with_coordinates" / "check_ins.npz"
+    if not file.is_file():
+        pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
+    check_ins = read_check_ins(file)[0]
+    ranks = sampled.ranks_of(Markov(check_ins), check_ins)
+    found = sampled.compare(ranks, check_ins.num_locations - 2, num_sampled=100, repeats=5)
+    page = (Path(__file__).parents[2] / "docs" / "sampled.md").read_text()
+    for row in sampled.rows("Markov chain of the user", found):
+        assert row in page, row
+    for true, naive, corrected, *_ in found.values():
+        assert abs(naive - true) > 6 * abs(corrected - true)
 
 
 def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 
 import protocol_originals as originals
@@ -54,6 +55,11 @@ def lists_of(scores: Any) -> Any:
 def beside(target: Any, width: int = 40) -> Any:
     """All locations but the target, as the negatives of a sampled evaluation."""
     return np.stack([np.delete(np.arange(width), one) for one in target])
+
+
+def repeated(target: Any) -> Any:
+    """Negatives of which some are drawn twice."""
+    return np.tile((target[:, None] + 2 * np.arange(1, 16)) % 40, 2)
 
 
 def in_front(scores: Any, target: Any) -> Any:
@@ -115,6 +121,14 @@ CASES: dict[str, tuple[Protocol, Callable[[Any, Any, Any], dict[str, Any]], Orig
         lambda s, t, u: originals.recbole(
             s, t, CUTS, np.stack([t, (t + 3) % 40, (t + 5) % 40], 1)
         ),
+    ),
+    "geosan": (
+        protocols.geosan(), lambda s, t, u: {"negatives": beside(t)},
+        lambda s, t, u: originals.geosan(in_front(s, t)),
+    ),
+    "recbole_uni100": (
+        protocols.recbole(CUTS, sampled=True), lambda s, t, u: {"negatives": repeated(t)},
+        lambda s, t, u: originals.recbole(s, t, CUTS, negatives=repeated(t)),
     ),
     "stan": (protocols.stan(30), lambda s, t, u: {}, lambda s, t, u: originals.stan(s, t, 30)),
     "lstpm": (protocols.lstpm(), lambda s, t, u: {"sequences": u}, originals.lstpm),
@@ -193,6 +207,17 @@ def test_codes_that_read_lists() -> None:
         assert got == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_prompt_that_is_too_long_is_a_miss_for_llm4poi() -> None:
+    """The code reads the first answer only, and divides by all lines."""
+    scores, target, _ = make("random")
+    lists, answered = lists_of(scores), np.arange(57) % 3 > 0
+    unanswered = np.where(answered[:, None], lists, -1)
+    right = (unanswered[:, 0] == target).mean()
+    assert 0.05 < right < 0.5
+    assert protocols.llm4poi().evaluate(unanswered, target)["ACC@1"] == pytest.approx(right)
+    assert originals.llm4poi(lists, target, answered)["ACC@1"] == pytest.approx(right)
+
+
 # What the originals printed, without clones ------------------------------------------------------
 
 #: by protocol and kind of data that no order of ties changes; commits: protocol_originals.COMMITS
@@ -203,6 +228,10 @@ FACTS: dict[tuple[str, str], dict[str, float]] = {
         "MRR@10": 0.2088902813,
         "NDCG@10": 0.2580852974,
     },
+    ("geosan", "random"): {"HR@5": 0.298245614, "NDCG@10": 0.2580852974},
+    ("geosan", "NaN target"): {"HR@5": 1, "NDCG@10": 1},
+    ("recbole_uni100", "random"): {"recall@5": 0.5263, "ndcg@10": 0.4765},
+    ("recbole_uni100", "NaN target"): {"recall@5": 1, "ndcg@10": 1},
     ("libcity_sampled", "random"): {"Recall@5": 0.2833333333, "MRR@10": 0.1984457672},
     ("mie_lab", "random"): {
         "acc@5": 29.82456017,
@@ -446,6 +475,34 @@ def test_padding_of_seen_locations_masks_no_location() -> None:
         assert hstu.evaluate(scores[rows], target[rows], seen=seen[rows])["hr@1"] == hits
 
 
+def test_stan_takes_the_third_last_visit_of_the_users_with_most() -> None:
+    """As its loader does: at most 100 of a user's visits count, and the first 100 users."""
+    draw = np.random.default_rng(0)
+    users = np.repeat(draw.permutation(130), draw.choice([1, 2, 3, 40, 99, 100, 101, 150], 130))
+    times = draw.permutation(len(users))
+    of_user = {user: np.flatnonzero(users == user) for user in sorted(set(users.tolist()))}
+    of_user = {user: rows[times[rows].argsort()] for user, rows in of_user.items()}
+    long = [rows for rows in of_user.values() if len(rows) >= 3]
+    long.sort(key=lambda rows: min(len(rows), 100), reverse=True)
+    scores, target = draw.random((len(users), 12)), draw.integers(0, 12, len(users))
+    for first in (50, 130):
+        chosen = np.array([rows[-3] for rows in long[:first]])
+        own = (scores[chosen] > scores[chosen, target[chosen]][:, None]).sum(1)
+        stan = replace(protocols.stan(first), metrics=protocols.stan().metrics[:2])
+        got = stan.evaluate(scores, target, users, times)
+        assert got == pytest.approx({"Recall@1": (own < 1).mean(), "Recall@5": (own < 5).mean()})
+
+
+def test_a_location_that_recbole_draws_twice_counts_once() -> None:
+    """Two above the target that are one location leave it at rank 2."""
+    scores, negatives = torch.tensor([[0.0, 3.0, 2.0, 1.0]]), [[1, 1, 3, 3]]
+    uni = protocols.recbole(2, sampled=True)
+    assert uni.evaluate(scores, [2], negatives=negatives)["mrr@2"] == 0.5
+    for protocol in (uni, protocols.geosan()):
+        with pytest.raises(ValueError, match="`negatives` must be given"):
+            protocol.evaluate(scores, [2])
+
+
 def test_sasrec_draws_as_numpy_does_until_a_location_is_not_seen() -> None:
     """Ids from 1 to the last, drawn again while they are among the training locations."""
     scores, target, _ = make("random", 12)
@@ -464,6 +521,60 @@ def test_sasrec_draws_as_numpy_does_until_a_location_is_not_seen() -> None:
     assert 0.1 < found["NDCG@10"] < 0.9
     with pytest.raises(ValueError, match="`seen` must leave an id to draw, got all 2 in row 0"):
         protocols.sasrec(seed=5).evaluate(scores[:1, :3], [1], seen=[[2, 1]])
+
+
+def test_corrected_values_are_those_of_loops() -> None:
+    """Expectation maximisation of the ranks among NumPy's draws, with SciPy's probabilities."""
+    draw = np.random.default_rng(0)
+    scores, target = draw.random((40, 300)), draw.integers(10, 300, 40)
+    scores[np.arange(40), target] += draw.choice([0.0, 0.5], 40)
+    seen = np.array([[0, -1, 7, 7, 9]] * 20 + [[8, 3, -1, -1, -1]] * 20)
+    seen = np.concatenate([seen, target[:, None]], 1)  # or a drawn target ties with itself
+    found = protocols.sasrec(seed=3).corrected(scores, target, seen=seen)
+    np.random.seed(3)
+    ranks = []
+    for row, own, known in zip(scores, target, seen, strict=True):
+        drawn: list[int] = []
+        while len(drawn) < 100:
+            one = np.random.randint(1, 300)
+            drawn += [one] * (one not in known)
+        ranks.append(1 + int((row[drawn] > row[own]).sum()))
+    size = 296  # of 299 ids from 1 on, three are in `seen`
+    chances = scipy.stats.binom.pmf(np.arange(101), 100, np.arange(size)[:, None] / size)
+    p = np.full(size, 1 / size)
+    for _ in range(50):
+        p = np.mean([p * chances[:, r - 1] / (p @ chances[:, r - 1]) for r in ranks], axis=0)
+    assert found["HR@10"] == pytest.approx(p[:10].sum(), abs=1e-9)
+    assert found["NDCG@10"] == pytest.approx(p[:10] @ (1 / np.log2(np.arange(2, 12))), abs=1e-9)
+
+
+def test_an_audit_shows_the_corrected_value() -> None:
+    """It is nearer to the exact value than what the code prints; not for draws by visits."""
+    draw = np.random.default_rng(1)
+    scores, target = draw.random((800, 1500)), draw.integers(1, 1500, 800)
+    scores[np.arange(800), target] += draw.exponential(0.7, 800)
+    counts = np.ones(1500, dtype=int)
+    chosen = [protocols.sasrec(0), protocols.libcity(10, sampled=True, seed=0)]
+    audit = protocols.audit(scores, target, k=10, protocols=chosen, train_counts=counts)
+    sasrec, *others = audit.findings
+    assert (sasrec.protocol, sasrec.metric.key) == ("sasrec", "HR@10")
+    start, _, corrected = sasrec.why.rpartition(", corrected: ")
+    assert start == "101 candidates"
+    assert abs(sasrec.difference) > 10 * abs(float(corrected) / 100 - sasrec.exact)
+    assert not any("corrected" in one.why for one in others if one.protocol != "sasrec")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        (protocols.libcity(sampled=True, seed=0), "libcity_sampled draws them by visits"),
+        (protocols.dchl(), "dchl ranks all candidates"),
+    ],
+)
+def test_other_samples_are_not_corrected(protocol: Protocol, message: str) -> None:
+    """A rank among popular locations does not tell the rank among all."""
+    with pytest.raises(ValueError, match=message):
+        protocol.corrected(torch.rand(2, 200), [1, 2], train_counts=torch.ones(200))
 
 
 def test_draws_by_visits_leave_out_what_nobody_visited() -> None:

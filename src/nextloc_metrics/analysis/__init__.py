@@ -1,7 +1,11 @@
-"""Compare a value with chance, with a simple baseline, and with another model.
+"""Compare a value with chance, with a simple baseline, with the ceiling, and with another model.
 
     chance          the expected value of every metric for a random ranking
     most_frequent   the baseline that ranks by the visits in the training data
+    predictability  the ceiling: the highest accuracy that any model can have, for each user
+    entropy_rate    the entropy of a sequence of visits, by which it is estimated
+    fano_limit      the highest accuracy for an entropy
+    correct_sampled metrics of all candidates, estimated from ranks among sampled ones
     skill           the fraction of the way from chance (0) to a perfect value (1)
     compare         two models on the same queries
     summarize       several runs of several models
@@ -13,19 +17,30 @@ Begin with `chance`.
 """
 
 from nextloc_metrics.analysis.calibration import conformal_threshold, fit_temperature
+from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predictability
 from nextloc_metrics.analysis.chance import chance, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, compare
+from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
 from nextloc_metrics.analysis.runs import Runs, Summary, summarize
+from nextloc_metrics.analysis.sampled import Corrected, Estimated, correct_sampled
 
 __all__ = [
     "Comparison",
+    "Corrected",
+    "Estimated",
+    "MeanLimit",
+    "Predictability",
     "Runs",
     "Summary",
     "chance",
     "compare",
     "conformal_threshold",
+    "correct_sampled",
+    "entropy_rate",
+    "fano_limit",
     "fit_temperature",
     "most_frequent",
+    "predictability",
     "skill",
     "summarize",
 ]

@@ -1,7 +1,7 @@
 """The chance level of metrics, the most frequent baseline, and the skill between them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, overload
@@ -167,17 +167,22 @@ def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> f
     if not metric.has_own_score:
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
         return float(metric.score(block))
+    if num_relevant > 1 and metric.needs.only_ranks:
+        raise ValueError(
+            f"`num_relevant` must be 1 for {short(metric)}, got {num_relevant}: a score of your "
+            "own is averaged over the ranks of one relevant location."
+        )
+    total = math.fsum(float(part.sum()) for part in scores_of_ranks(metric, num_candidates))
+    return total / num_candidates
+
+
+def scores_of_ranks(metric: RankingMetric, num_candidates: int) -> Iterator[Tensor]:
+    """Yield the scores of the ranks 1 to `num_candidates` of one relevant location, in chunks."""
     if not metric.needs.only_ranks:
         raise _NoChanceError(
             f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
             "which depend on the candidates and not only on ranks."
         )
-    if num_relevant > 1:
-        raise ValueError(
-            f"`num_relevant` must be 1 for {short(metric)}, got {num_relevant}: a score of your "
-            "own is averaged over the ranks of one relevant location."
-        )
-    total = 0.0
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
         try:
@@ -187,8 +192,7 @@ def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> f
             raise _NoChanceError(
                 f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
             ) from error
-        total += float(scores.double().sum())
-    return total / num_candidates
+        yield scores.double()
 
 
 def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:

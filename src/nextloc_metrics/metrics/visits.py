@@ -38,7 +38,7 @@ class Visits:
     """
 
     def __init__(self, user: Array, location: Array) -> None:
-        users, locations = _read_check_ins(user, location)
+        users, locations = read_check_ins(user, location)
         self._user = _number(users)
         pairs, self._width = _pairs(self._user, locations)
         # distinct pairs of user and location, and the first check-in of each pair
@@ -95,11 +95,11 @@ def previously_visited(
         >>> previously_visited(["ann", "bob"], [5, 5], history=(["bob"], [5]))
         tensor([False,  True])
     """
-    users, locations = _read_check_ins(user, location)
+    users, locations = read_check_ins(user, location)
     if history is None:
         first = _first_rows(_number(users), locations)
         return torch.from_numpy(first < np.arange(len(locations)))
-    old_users, old_locations = _read_check_ins(*history)
+    old_users, old_locations = read_check_ins(*history)
     if len(old_users) and len(users) and old_users.dtype.hasobject != users.dtype.hasobject:
         raise TypeError(
             "`user` and the users of `history` must both be integers or both be text, got "
@@ -252,23 +252,31 @@ def exploration_metrics(
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 
-def _read_check_ins(user: Array, location: Array) -> tuple[Any, Any]:
-    """Read users, integers or text, and locations as arrays of one length."""
-    locations = as_tensor("location", location)
+def read_check_ins(
+    user: Array, location: Array, names: tuple[str, str] = ("user", "location")
+) -> tuple[Any, Any]:
+    """Read users, integers or text, and locations as arrays of one length.
+
+    `names` are the names of the two arguments, for messages.
+    """
+    of_user, of_location = names
+    locations = as_tensor(of_location, location)
     if not is_integer(locations) or locations.ndim != 1:
-        raise TypeError(f"`location` must be one row of integers, got {describe(locations)}.")
+        raise TypeError(f"`{of_location}` must be one row of integers, got {describe(locations)}.")
     if len(locations) and int(locations.min()) < 0:
-        raise ValueError(f"`location` must hold ids of at least 0, got {int(locations.min())}.")
-    names = as_tensor_or_text("user", user)
-    if isinstance(names, Tensor) and (names.ndim != 1 or not is_integer(names)):
-        raise TypeError(f"`user` must be one row of integers or text, got {describe(names)}.")
-    if len(names) != len(locations):
         raise ValueError(
-            "`user` and `location` must have one entry per check-in, got "
-            f"{len(names)} and {len(locations)}."
+            f"`{of_location}` must hold ids of at least 0, got {int(locations.min())}."
         )
-    users = names.cpu().numpy() if isinstance(names, Tensor) else np.asarray(names, dtype=object)
-    return users, locations.cpu().numpy().astype(np.int64)
+    users = as_tensor_or_text(of_user, user)
+    if isinstance(users, Tensor) and (users.ndim != 1 or not is_integer(users)):
+        raise TypeError(f"`{of_user}` must be one row of integers or text, got {describe(users)}.")
+    if len(users) != len(locations):
+        raise ValueError(
+            f"`{of_user}` and `{of_location}` must have one entry per check-in, got "
+            f"{len(users)} and {len(locations)}."
+        )
+    array = users.cpu().numpy() if isinstance(users, Tensor) else np.asarray(users, dtype=object)
+    return array, locations.cpu().numpy().astype(np.int64)
 
 
 def _number(users: Any) -> Any:

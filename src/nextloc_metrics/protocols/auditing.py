@@ -217,6 +217,8 @@ def _findings(
     arguments: dict[str, Any] = dict(vars(given))
     values, bounds = protocol.evaluate(**arguments), protocol.bounds(**arguments)
     reasons = _reasons(protocol, given)
+    is_uniform = protocol.num_negatives is not None and protocol.drawn == "uniform"
+    corrected = protocol.corrected(**arguments) if is_uniform else {}
     shown = set()
     found = []
     for metric in sorted(protocol.metrics, key=lambda one: one.kind != "hit"):
@@ -232,6 +234,8 @@ def _findings(
             (low, high), "",
         )  # fmt: skip
         why = [*reasons, *_order_reasons(finding, exact)] if finding.difference else []
+        if why and metric.key in corrected:
+            why.append(f"corrected: {100 * corrected[metric.key] / metric.scale:.2f}")
         unit = 0.0 if protocol.decimals is None else 0.51 * 10.0**-protocol.decimals / metric.scale
         if abs(finding.difference) <= unit:
             why = [f"rounded to {protocol.decimals} decimals"] if finding.difference else []

@@ -17,10 +17,12 @@ __all__ = [
     "dchl",
     "deepmove",
     "flashback",
+    "geosan",
     "getnext",
     "graph_flashback",
     "hstu",
     "libcity",
+    "llm4poi",
     "llm_mob",
     "lstpm",
     "massive_steps",
@@ -303,16 +305,42 @@ def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
     )
 
 
-def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
+def geosan() -> Protocol:
+    """GeoSAN: all queries, the target among 100 locations near to it that the user has not visited.
+
+    Pass these locations as `negatives`, the nearest first; its query is each user's last visit to a
+    new location. The code returns both metrics for each k up to 10.
+    """
+    cuts = range(1, 11)
+    return Protocol(
+        "geosan",
+        Source(
+            "Lian et al., GeoSAN, KDD 2020",
+            "libertyeagle/GeoSAN",
+            "2eb5ef6a886ac972865ff7468f4920d41d72580d",
+            "quadkey_train.py L24-56",
+        ),
+        (*at("HR@{k}", "hit", cuts, "sort"), *at("NDCG@{k}", "ndcg", cuts, "sort")),
+        num_negatives=100,
+        drawn="given",
+    )
+
+
+def recbole(
+    k: int | Sequence[int] = 10, masks_seen: bool = False, sampled: bool = False
+) -> Protocol:
     """RecBole: all queries, `torch.topk` of max(k) candidates, rounded to four decimals.
 
     Id 0, the padding, is no candidate. Sequential models rank all other locations. General models
     leave out the visited locations of the user, `seen`, except the target: set `masks_seen`.
+
+    `sampled` is its mode `uni100`, for one query per user: the target among 100 locations that its
+    sampler draws and that you pass as `negatives`. One that is drawn twice counts once.
     """
     cuts = cut_offs(k)
     names = ("recall", "mrr", "ndcg", "hit", "precision", "map")
     metrics = [at(f"{name}@{{k}}", _KINDS[name], cuts, depth=max(cuts)) for name in names]
-    return Protocol(
+    protocol = Protocol(
         "recbole",
         Source(
             "Zhao et al., RecBole, CIKM 2021",
@@ -326,13 +354,23 @@ def recbole(k: int | Sequence[int] = 10, masks_seen: bool = False) -> Protocol:
         masks_seen="not the target" if masks_seen else "no",
         decimals=4,
     )
+    if not sampled:
+        return protocol
+    lines = (
+        "recbole/trainer/trainer.py L542-559, recbole/data/dataloader/general_dataloader.py "
+        "L150-181, recbole/evaluator/collector.py L159-169, recbole/evaluator/metrics.py L39-227"
+    )
+    source = replace(protocol.source, lines=lines)
+    protocol = replace(protocol, name="recbole_uni100", source=source, never=(), masks_seen="no")
+    return replace(protocol, num_negatives=100, drawn="given", keeps_columns=True)
 
 
 def stan(first: int | None = 100) -> Protocol:
     """STAN: the first 100 users, one query per user, `torch.topk` for each k.
 
-    Its loader sorts the users by length, longest first, and its test target is the third location
-    from the end. Pass the rows in that order.
+    Its loader sorts the users by the number of their visits, at most 101, most first, and its test
+    target is the third location from the end. With `users`, these rows are chosen, if each visit of
+    a user but the first is a row; without, every row counts.
     """
     return Protocol(
         "stan",
@@ -343,6 +381,7 @@ def stan(first: int | None = 100) -> Protocol:
             "train.py L10-21, L134-147, L220, load.py L76-109",
         ),
         at("Recall@{k}", "hit", CUTS),
+        queries="third last of each user",
         first=first,
     )
 
@@ -489,6 +528,23 @@ def agentmove() -> Protocol:
         ),
         tuple(replace(one, scale=100.0) for one in (*accuracies, *others)),
         decimals=2,
+    )
+
+
+def llm4poi() -> Protocol:
+    """LLM4POI: the first id of each list; a prompt that is too long to be answered is a miss.
+
+    The code samples one text per query at temperature 0.6, so each run gives another value.
+    """
+    return Protocol(
+        "llm4poi",
+        Source(
+            "Li et al., LLM4POI, SIGIR 2024",
+            "neolifer/LLM4POI",
+            "6145b45e444559aedd2643d40c31d411a853e693",
+            "eval_next_poi.py L262-339",
+        ),
+        (Metric("ACC@1", "hit", 1, "list"),),
     )
 
 

@@ -15,6 +15,7 @@ from nextloc_metrics.protocols.measures import Case, Metric
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.rows import Given
 from nextloc_metrics.ranking.ranking import Ranking, Ties
+from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,15 @@ class Protocol:
         name: a short name.
         source: the source code that it follows.
         metrics: the metrics that the code reports.
-        queries: the queries that count: all; the last of each user; the last of each sequence.
-            Without `users` or `sequences`, every row counts.
+        queries: the queries that count: all; the last of each user; the last of each sequence;
+            the third last of each user, users with most rows first, of which 100 count. Without
+            `users` or `sequences`, every row counts.
         first: the number of queries that count, from the first on; None for all.
         drops_remainder: whether the code shuffles the rows and leaves out the last, partial batch.
         num_negatives: the number of candidates in addition to the target; None for all locations.
         drawn: how candidates are drawn: uniformly from id 1 on, with replacement, without those in
-            `seen`; or without replacement by visits.
+            `seen`; without replacement by visits; or by the caller, who passes `negatives`.
+        keeps_columns: whether other locations are scored -inf, so that one drawn twice counts once.
         never: ids that are no candidates.
         masks_seen: whether visited locations are masked: no; yes, except the target; or yes, also
             the target.
@@ -70,11 +73,14 @@ class Protocol:
     name: str
     source: Source
     metrics: tuple[Metric, ...]
-    queries: Literal["all", "last of each user", "last of each sequence"] = "all"
+    queries: Literal[
+        "all", "last of each user", "last of each sequence", "third last of each user"
+    ] = "all"
     first: int | None = None
     drops_remainder: bool = False
     num_negatives: int | None = None
-    drawn: Literal["uniform", "by visits"] = "uniform"
+    drawn: Literal["uniform", "by visits", "given"] = "uniform"
+    keeps_columns: bool = False
     never: tuple[int, ...] = ()
     masks_seen: Literal["no", "not the target", "also the target"] = "no"
     zero: Literal["a location", "never a hit", "ends its sequence"] = "a location"
@@ -174,6 +180,62 @@ class Protocol:
         case, metrics = self._read(read)
         return self._values(case, metrics, "expected")
 
+    def corrected(
+        self,
+        preds: Array,
+        target: Array,
+        users: Array | None = None,
+        times: Array | None = None,
+        **given: Array | None,
+    ) -> dict[str, float]:
+        """Estimate the values among all candidates from the ranks among those that are drawn.
+
+        By expectation maximisation, as in
+        [`correct_sampled`][nextloc_metrics.analysis.correct_sampled]. If queries differ in the
+        number of locations that can be drawn, because of `seen`, it is their mean. Arguments and
+        errors are as for `evaluate`.
+
+        Raises:
+            ValueError: the protocol ranks all candidates, or draws them by their visits: a rank
+                among popular locations does not tell the rank among all.
+
+        Example:
+            >>> import torch
+            >>> from nextloc_metrics import protocols
+            >>> scores = torch.rand(300, 2000, generator=torch.Generator().manual_seed(0))
+            >>> target = torch.arange(1, 301)
+            >>> sasrec = protocols.sasrec(seed=0)
+            >>> naive = sasrec.evaluate(scores, target)["HR@10"]  # of 2,000 candidates: 0.005
+            >>> f"{naive:.3f}, corrected {sasrec.corrected(scores, target)['HR@10']:.3f}"
+            '0.110, corrected 0.008'
+        """
+        if self.num_negatives is None or self.drawn != "uniform":
+            drawn = {"by visits": "draws them by visits", "given": "is given them"}
+            how = "ranks all candidates" if self.num_negatives is None else drawn[self.drawn]
+            raise ValueError(
+                f"`corrected` must be called for uniformly drawn candidates, and {self.name} {how}."
+            )
+        read = Given.read(preds, target, users=users, times=times, **given)
+        return self._corrected(read)
+
+    def _corrected(self, given: Given) -> dict[str, float]:
+        """Return the estimates of `corrected`."""
+        case, metrics = self._read(given)
+        size = rows.count_drawn(given.take(self.choose(given)))
+        sampled = case.scores.shape[1] - 1
+        # a draw may be the target itself
+        chances = rank_probabilities(sampled, size + 1, "with replacement")[:size]
+        every = Ranking.from_ranks(torch.arange(1, size + 1))
+        values = {}
+        for metric in metrics:
+            ranking, _ = measures.rank(case, metric.order, case.depth_of(metric), None)
+            rank = ranking.above[:, 0].clamp(max=sampled)
+            shares = torch.zeros(1, sampled + 1, dtype=torch.float64)
+            shares[0].index_add_(0, rank, case.weights)
+            p = maximise(shares, chances, STEPS)[0]
+            values[metric.key] = metric.scale * float(p @ measures.score(metric, every, None))
+        return values
+
     def _values(
         self, case: Case, metrics: tuple[Metric, ...], ties: Ties | None
     ) -> dict[str, float]:
@@ -228,6 +290,8 @@ class Protocol:
         groups = {"last of each user": given.users, "last of each sequence": given.sequences}
         group = groups.get(self.queries)
         number = len(given.target)
+        if self.queries == "third last of each user" and given.users is not None:
+            return rows.third_last(given.users, given.times)[: self.first]
         kept = torch.arange(number) if group is None else rows.last_of_each(group, given.times)
         if self.drops_remainder:
             size = self._need(self, "batch_size", "it uses batches")
@@ -245,6 +309,9 @@ class Protocol:
         scores = given.preds.float() if self.single else given.preds
         if self.num_negatives is not None:
             ids = torch.cat([given.target[:, None], self._negatives(given)], 1)
+            if self.keeps_columns:
+                kept = torch.full_like(scores, -torch.inf)
+                return kept.scatter_(1, ids, scores.gather(1, ids)), given.target
             return scores.gather(1, ids), torch.zeros_like(given.target)
         if self.never or self.masks_seen != "no":
             scores = scores.clone()
@@ -268,6 +335,8 @@ class Protocol:
         if given.negatives is not None:
             rows.check_ids("negatives", given.negatives, width)
             return given.negatives.long()
+        if self.drawn == "given":
+            self._need(given, "negatives", "its candidates are drawn before the evaluation")
         if self.drawn == "uniform":
             seed = self._need(self, "seed", "it draws candidates at random")
             return rows.draw_uniform(number, width, self.num_negatives, given.seen, seed)

@@ -110,6 +110,24 @@ def last_of_each(groups: Tensor, times: Tensor | None) -> Tensor:
     return order[last]
 
 
+def third_last(users: Tensor, times: Tensor | None) -> Tensor:
+    """Return the row of the third last query of each user, users with most queries first.
+
+    More than 100 queries count as 100. Equally many queries keep the order of the users' numbers;
+    users with fewer than three queries have none.
+
+    Example:
+        >>> third_last(torch.tensor([7, 7, 7, 3, 3, 3, 3, 5]), None)
+        tensor([4, 0])
+    """
+    order = torch.arange(len(users)) if times is None else times.argsort(stable=True)
+    order = order[users[order].argsort(stable=True)]  # by user, then by time
+    _, sizes = torch.unique(users, return_counts=True)
+    ends, enough = sizes.cumsum(0), sizes >= 3
+    longest_first = (-sizes[enough].clamp(max=100)).argsort(stable=True)
+    return order[ends[enough][longest_first] - 3]
+
+
 def drop_remainder(users: Tensor | None, number: int, batch_size: int, seed: int) -> Tensor:
     """Group the rows by user, shuffle them by Python's `random`, and keep full batches."""
     rows = list(range(number))
@@ -149,6 +167,15 @@ def draw_uniform(number: int, width: int, count: int, seen: Tensor | None, seed:
                 one = draw.randint(1, width)
             drawn[row, column] = one
     return torch.from_numpy(drawn)
+
+
+def count_drawn(given: Given) -> int:
+    """Return the mean number of ids from 1 on that are not in `seen`."""
+    number, width = given.preds.shape
+    known = torch.zeros(number, width, dtype=torch.bool)
+    if given.seen is not None:
+        known.scatter_(1, given.seen.clamp(min=0).long(), True)
+    return round(float((~known[:, 1:]).sum(1).double().mean()))
 
 
 def draw_popular(number: int, counts: Tensor, count: int, seed: int) -> Tensor:

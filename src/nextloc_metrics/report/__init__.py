@@ -4,12 +4,15 @@ It imports `files`, `analysis` and `protocols`. Begin with `evaluation.evaluate`
 """
 
 from nextloc_metrics.files.predictions import Predictions, read
+from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.comparing import Comparisons, compare
-from nextloc_metrics.report.evaluation import Evaluation, merge
+from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator, evaluate
+from nextloc_metrics.report.results import merge
 from nextloc_metrics.report.table_evaluation import evaluate_table
 
 __all__ = [
+    "Ceiling",
     "Comparisons",
     "Evaluation",
     "Evaluator",

@@ -19,9 +19,9 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.evaluation import merge as merge_shards
 from nextloc_metrics.report.evaluator import evaluate
 from nextloc_metrics.report.groups import write_groups
+from nextloc_metrics.report.results import merge as merge_shards
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.written import (

@@ -25,6 +25,7 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.report.ceiling import CeilingCounts
 from nextloc_metrics.report.clustered import Pairs
 from nextloc_metrics.report.counted import (
     PAIRS,
@@ -36,7 +37,8 @@ from nextloc_metrics.report.counted import (
     digest_data,
 )
 from nextloc_metrics.report.data import check_cluster, count_locations
-from nextloc_metrics.report.evaluation import Evaluation, evaluation_of
+from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.results import evaluation_of
 
 # How the card names excluded candidates that leave the targets.
 _EXEMPT = "given ids, but not the targets"
@@ -432,6 +434,7 @@ def evaluate(
     locations: Locations | None = None,
     km: float = 1.0,
     missed: int | None = None,
+    history: tuple[Array, Array] | None = None,
     confidence: float = 0.95,
     given: Given | None = None,
     confidences: Array | None = None,
@@ -466,6 +469,11 @@ def evaluate(
         km: the largest distance of a hit in the accuracy within `km`.
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
+        history: the locations and the users of all visits, each user's in the order of time, for
+            `ceiling`: Acc@1 between chance, the most frequent location, and the limit of
+            [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
+            shuffled visits. The users are named as in `groups["user"]`, or in the groups that
+            `cluster` names.
         confidence: the confidence level of the intervals.
         given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
             metrics of `probability_metrics`, beside chance and the training frequencies (each
@@ -516,6 +524,12 @@ def evaluate(
     )
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
+    ceiling = None
+    if history is not None:
+        ceiling = CeilingCounts(history, rows, cluster, counts, exempt_target)
     for batch in rows.chunks():
         evaluator.add(batch)
-    return evaluator.result(missed)
+        if ceiling is not None:
+            ceiling.add(batch)
+    found = evaluator.result(missed)
+    return found if ceiling is None else replace(found, ceiling=ceiling.result(confidence))

@@ -19,6 +19,7 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, import_pyplot
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols import Audit
+from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import by_group
@@ -93,6 +94,13 @@ def show_headline(
         note = "0: ranking by visits in the training data; 100: perfect ranking"
         below = show_table(Table(["skill, percent", "value"], rows, [note]))
     return picture + show_table(table) + below
+
+
+def show_ceiling(ceiling: Ceiling) -> str:
+    """Draw the model between chance and the limit, and show the numbers."""
+    caption = "Acc@1, means over users; the limits are estimates"
+    drawn = _picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence, None)
+    return drawn + show_table(ceiling.table)
 
 
 def show_groups(kind: str, table: Table, counted: Counted) -> str:

@@ -131,8 +131,8 @@ def set_sizes(models: Models, *, ax: Any = None) -> Any:
     Example:
         >>> from torch import tensor
         >>> from nextloc_metrics import RankingCollection, SetSize, plotting
-        >>> sizes = {f"size_{mass}": SetSize(mass, given="probabilities") for mass in (0.5, 0.9)}
-        >>> metrics = RankingCollection(sizes)
+        >>> sizes = [SetSize(mass, given="probabilities") for mass in (0.5, 0.9)]
+        >>> metrics = RankingCollection({"size_50": sizes[0], "size_90": sizes[1]})
         >>> metrics.update(tensor([[0.6, 0.3, 0.1]]), tensor([0]))
         >>> figure, axes = plotting.set_sizes(metrics)
         >>> axes.lines[0].get_ydata()

@@ -1,0 +1,190 @@
+"""How predictable users are: the limit of Song et al., beside that of their visits shuffled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.analysis.entropy import (
+    End,
+    Profile,
+    check_conventions,
+    entropy_rates,
+    fano_limit,
+)
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.checks import as_int, check_bool, check_positive
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.metrics.visits import read_check_ins
+
+
+class MeanLimit(NamedTuple):
+    """A mean over users with its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Predictability:
+    """The limits of predictability of users; see `predictability`.
+
+    Attributes:
+        limit: the limit by the entropy rate, float64 `[U]`.
+        entropy: the entropy rate in bits per visit, float64 `[U]`.
+        shuffled: the mean limit of the user's visits in random orders, float64 `[U]`. Without
+            errors of the estimate it would be `uncorrelated`.
+        random: the limit if all locations were equally likely, 1/N, float64 `[U]`.
+        uncorrelated: the limit by the entropy of the user's shares of visits, without their order,
+            float64 `[U]`.
+        num_visits: the number of visits, int64 `[U]`.
+        num_locations: the number of different locations, int64 `[U]`.
+        users: the users in rising order.
+        few_visits: whether the user has fewer than `min_visits` visits, bool `[U]`.
+    """
+
+    limit: Tensor
+    entropy: Tensor
+    shuffled: Tensor
+    random: Tensor
+    uncorrelated: Tensor
+    num_visits: Tensor
+    num_locations: Tensor
+    users: list[Any]
+    few_visits: Tensor
+
+    def means(self, confidence: float = 0.95) -> dict[str, MeanLimit]:
+        """Return the mean of each limit over the users who are not flagged, with its interval.
+
+        The interval is that of a metric that is averaged over users; NaN if all are flagged.
+        """
+        intervals.check_confidence(confidence)
+        found = {}
+        for name in ("limit", "shuffled", "random", "uncorrelated"):
+            values = getattr(self, name)[~self.few_visits]
+            mean = intervals.of_queries(
+                exact.tally(values[None], torch.ones_like(values).bool())[0]
+            )
+            low, high = mean.interval(confidence)
+            found[name] = MeanLimit(float(mean.mean), float(low), float(high))
+        return found
+
+    def __repr__(self) -> str:
+        left_out = int(self.few_visits.sum())
+        lines = [f"Predictability of {len(self.users) - left_out} users, {left_out} left out"]
+        lines += [
+            f"{name:12}  {mean.value:.4f}  ({mean.low:.4f} to {mean.high:.4f})"
+            for name, mean in self.means().items()
+        ]
+        return "\n".join(lines)
+
+
+def predictability(
+    visits: Array,
+    users: Array,
+    *,
+    num_locations: int | None = None,
+    stays: bool = True,
+    end: End = "k+1",
+    overlap: bool = False,
+    profile: Profile | None = None,
+    min_visits: int = 100,
+    num_shuffles: int = 20,
+    seed: int = 0,
+) -> Predictability:
+    r"""Estimate the highest accuracy that any model can have, for each user.
+
+    The entropy rate S of the user's visits by Lempel-Ziv
+    ([`entropy_rate`][nextloc_metrics.analysis.entropy_rate]) gives the limit by Fano's inequality
+    ([`fano_limit`][nextloc_metrics.analysis.fano_limit]).
+
+    **The limit is too high for short histories**, because the entropy rate is too low: 300 visits
+    spread evenly over 200 locations have 7.64 bits, and are estimated at about 5.5. So report it
+    beside `shuffled`, the mean limit of random orders of the same visits. In a random order there
+    is nothing to learn but the shares of visits, whose limit is `uncorrelated`; the difference
+    between the two is the error. Users with fewer than `min_visits` visits are flagged and not in
+    `means`. Models have exceeded published limits (Kulkarni et al., 2019).
+
+    The values of a user depend on this user's visits and on `seed` only.
+
+    Args:
+        visits: the location of each visit, integers `[V]`; each user's in the order of time.
+        users: the user of each visit, integers or text `[V]`.
+        num_locations: N of Fano's inequality for all users; None for the number of the user's
+            different locations.
+        stays: whether consecutive visits to one location count each; False counts them as one.
+            Predicting whether a user stays is easier than predicting where the user goes.
+        end: see `entropy_rate`.
+        overlap: see `entropy_rate`.
+        profile: see `entropy_rate`; the limits are those of the same codebase. For
+            `"scikit-mobility"`, which has no limit, they are those of `fano_limit`.
+        min_visits: the fewest visits of a user who is not flagged, counted after `stays`.
+        num_shuffles: the number of random orders per user.
+        seed: the seed of the random orders.
+
+    Raises:
+        TypeError: `visits` or `users` has another type.
+        ValueError: an option is out of range, or there is no visit.
+
+    Example:
+        >>> ann, bob = [0, 1, 2] * 40, [0, 1] * 5  # ann's next visit is known, bob has 10 visits
+        >>> predictability(ann + bob, ["ann"] * 120 + ["bob"] * 10)
+        Predictability of 1 users, 1 left out
+        limit         0.9697  (0.0000 to 1.0000)
+        shuffled      0.3614  (0.0000 to 1.0000)
+        random        0.3333  (0.0000 to 1.0000)
+        uncorrelated  0.3333  (0.0000 to 1.0000)
+
+    One user has no interval. The visits of ann in a random order have a limit of 36 % instead of
+    33 %: this is the error of the estimate for 120 visits of 3 locations.
+
+    Sources: C. Song, Z. Qu, N. Blumm and A.-L. Barabási, "Limits of predictability in human
+    mobility", Science 327, 2010; V. Kulkarni, A. Mahalunkar, B. Garbinato and J. D. Kelleher,
+    "Examining the limits of predictability of human mobility", Entropy 21, 2019.
+    """
+    check_conventions(end, overlap, profile)
+    check_bool("stays", stays)
+    if num_locations is not None:
+        num_locations = check_positive("num_locations", num_locations)
+    min_visits = check_positive("min_visits", min_visits)
+    num_shuffles, seed = check_positive("num_shuffles", num_shuffles), as_int(seed)
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
+    names, locations = read_check_ins(users, visits, ("users", "visits"))
+    if not len(locations):
+        raise ValueError("`visits` must hold at least one visit, got none.")
+    distinct, inverse = np.unique(names, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    histories = np.split(locations[order], np.cumsum(np.bincount(inverse))[:-1])
+    if not stays:
+        histories = [one[np.append(True, one[1:] != one[:-1])] for one in histories]
+    counts = [np.unique(one, return_counts=True)[1] for one in histories]
+    rates = []
+    for history in histories:
+        copies = np.tile(history, (num_shuffles + 1, 1))
+        copies[1:] = np.random.default_rng(seed).permuted(copies[1:], axis=1)
+        rates.append(entropy_rates(copies, end, overlap, profile))
+    bits = torch.from_numpy(np.array(rates))
+    num_visits = torch.tensor([len(one) for one in histories])
+    own = torch.tensor([len(one) for one in counts])
+    size = own if num_locations is None else torch.full_like(own, num_locations)
+    shares = [torch.from_numpy(one / one.sum()) for one in counts]
+    by_share = torch.stack([torch.special.entr(one).sum() for one in shares]) / math.log(2)
+    return Predictability(
+        limit=fano_limit(bits[:, 0], size, profile=profile),
+        entropy=bits[:, 0],
+        shuffled=fano_limit(bits[:, 1:], size[:, None], profile=profile).mean(1),
+        random=fano_limit(size.double().log2(), size, profile=profile),
+        uncorrelated=fano_limit(by_share, size, profile=profile),
+        num_visits=num_visits,
+        num_locations=own,
+        users=distinct.tolist(),
+        few_visits=num_visits < min_visits,
+    )

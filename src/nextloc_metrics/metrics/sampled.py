@@ -1,0 +1,109 @@
+"""The ranks of targets among sampled candidates, to be corrected by `analysis.correct_sampled`."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingTally
+from nextloc_metrics.means import exact
+from nextloc_metrics.ranking.ranking import Ranking
+
+
+class SampledRanks(RankingTally):
+    r"""The ranks of the targets, each among itself and `num_sampled` sampled candidates.
+
+    The value is the area under the ROC curve (AUC): the mean share of the sampled candidates that
+    the target is above. If the sample is uniform, its expectation is the AUC of all candidates.
+    This holds for no other metric: `analysis.correct_sampled` estimates the others from `shares`,
+    the share of queries with rank 1, 2, ..., m + 1, where m is `num_sampled`.
+
+    A target tied with e - 1 others has each of the e ranks with the share 1/e. An unretrieved
+    target (not in the list, or scored NaN or -inf) has the last rank. A query without a target is
+    skipped, and one with several is an error. The state is one integer per rank, in multiples of
+    2^-32.
+
+    Args:
+        num_sampled: m, the number of sampled candidates of each query, without the target.
+
+    Example:
+        >>> from torch import tensor
+        >>> ranks = SampledRanks(num_sampled=2)
+        >>> ranks.update(tensor([[0.5, 0.1, 0.9], [0.5, 0.5, 0.1]]), tensor([0, 0]))
+        >>> ranks.shares  # rank 2; rank 1 or 2
+        tensor([0.2500, 0.7500, 0.0000])
+        >>> ranks.compute()  # above 1 of 2; above 1 or 2 of 2
+        tensor(0.6250)
+
+    Source: W. Krichene and S. Rendle, "On sampled metrics for item recommendation", KDD 2020.
+    """
+
+    def __init__(self, num_sampled: int, **kwargs: Any) -> None:
+        super().__init__(
+            num_sampled=check_positive("num_sampled", num_sampled, LARGEST_STATE), **kwargs
+        )
+
+    num_sampled: int
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if a query has several relevant locations, or another number of candidates."""
+        super().check(ranking)
+        most = self.num_sampled + 1
+        if ranking.num_candidates not in (None, most):
+            raise ValueError(
+                f"`preds` must have {most} candidates per query, the target and `num_sampled`, got "
+                f"{ranking.num_candidates}."
+            )
+        if self.validate_args and len(ranking):
+            relevant = int(ranking.num_relevant.max())
+            if relevant > 1:
+                raise ValueError(
+                    "`target` must hold one relevant location per query for SampledRanks, got up "
+                    f"to {relevant}."
+                )
+            retrieved = ranking.answerable & (ranking.above[:, 0] < UNRETRIEVED)
+            last = (ranking.above + ranking.tied)[:, 0].masked_fill(~retrieved, 0)
+            if int(last.max()) > most:
+                raise ValueError(
+                    f"a rank must be at most {most}, `num_sampled` + 1, got {int(last.max())}."
+                )
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros, one for each rank."""
+        return torch.zeros(self.num_sampled + 1, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Add the share of each query's ranks: the first ones of a block take the remainder."""
+        first = ranking.above[:, 0].clamp(max=self.num_sampled)
+        tied = ranking.tied[:, 0].minimum(self.num_sampled + 1 - first)
+        counted = ranking.answerable.long()
+        share, rest = exact.ONE // tied * counted, exact.ONE % tied * counted
+        # the differences between the counts of neighbouring ranks
+        step = torch.zeros(self.num_sampled + 2, dtype=torch.int64, device=first.device)
+        for start, end, added in ((first, first + tied, share), (first, first + rest, counted)):
+            step = step.index_add(0, start, added).index_add(0, end, -added)
+        return step.cumsum(0)[:-1]
+
+    def compute(self) -> Tensor:
+        """Return the area under the ROC curve; NaN without a query."""
+        counts = exact.float64(self.state)
+        below = torch.arange(self.num_sampled, -1, -1, device=counts.device)
+        return ((counts * below).sum() / self.num_sampled / counts.sum()).float().to(self.device)
+
+    @property
+    def shares(self) -> Tensor:
+        """The share of queries with each rank, of all processes, float `[num_sampled + 1]`."""
+        state = self.counts
+        return exact.ratio(state, state.sum() // exact.ONE)
+
+    @property
+    def counts(self) -> Tensor:
+        """How many queries have each rank, of all processes, in multiples of 2^-32."""
+        return self.of_all_processes(lambda: self.state.clone())
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state.sum()) // exact.ONE

@@ -1,0 +1,329 @@
+"""The entropy rate and its limit, against loops written from the papers and from other code."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextloc_metrics import analysis
+from nextloc_metrics.analysis.ceiling import Predictability
+from strategies import examples
+
+SEQUENCES = st.integers(1, 5).flatmap(
+    lambda size: st.lists(st.integers(0, size - 1), min_size=1, max_size=40)
+)
+
+
+def entropy_by_loops(visits: list[int], end: str, overlap: bool) -> float:
+    """Divide n log2(n) by the lengths of the shortest strings that are new at their start."""
+    n, total = len(visits), 0
+    for i in range(n):
+        k = 0  # the longest string from i that occurs before
+        while i + k < n and any(
+            visits[j : j + k + 1] == visits[i : i + k + 1]
+            for j in range(i if overlap else max(0, i - k))
+        ):
+            k += 1
+        total += {"k+1": k + 1, "k": k, "zero": 0}[end] if i + k == n else k + 1
+    return n * math.log2(n) / total
+
+
+def entropy_of_scikit_mobility(visits: list[int]) -> float:
+    """Its loop: the first term is 1, the last 2, and a string that reaches the end adds 2."""
+    n, total = len(visits), 3
+    for i in range(1, n - 1):
+        end, before = i + 1, visits[:i]
+        while end < n and any(
+            before[j : j + end - i] == visits[i:end] for j in range(i - (end - i) + 1)
+        ):
+            end += 1
+        total += end - i + (end == n)
+    return n * math.log2(n) / total
+
+
+def entropy_of_dougct(visits: list[int]) -> float:
+    """Its loop over text that is joined without a separator."""
+    text, total = [str(visit) for visit in visits], 0
+    for i in range(len(text)):
+        end, found = i, True
+        while found and end < len(text):
+            end += 1
+            found = "".join(text[i:end]) in "".join(text[:i])
+        total += end - i
+    return len(text) / total * math.log2(len(text))
+
+
+def limit_of_dougct(entropy: float, size: int) -> float:
+    """The first point of its grid at which the equation holds to 0.001, or 0."""
+    if entropy == 0 or size <= 1:
+        return 1.0
+    for p in np.arange(0.0001, 1.0, 0.0001):
+        own = -p * math.log2(p) - (1 - p) * math.log2(1 - p)
+        if abs(own + (1 - p) * math.log2(size - 1) - entropy) <= 0.001:
+            return float(round(p, 3))  # NumPy's rounding: p is a NumPy number
+    return 0.0
+
+
+def fano(p: float, size: int) -> float:
+    """The entropy of a location of probability p and size - 1 equally likely others."""
+    own = -sum(q * math.log2(q) for q in (p, 1 - p) if q > 0)
+    return own + ((1 - p) * math.log2(size - 1) if p < 1 else 0)
+
+
+# Entropy rate ------------------------------------------------------------------------------------
+
+
+@examples(60)
+@given(SEQUENCES, st.sampled_from(["k+1", "k", "zero"]), st.booleans())
+def test_entropy_rate_is_that_of_the_paper(visits: list[int], end: Any, overlap: bool) -> None:
+    """Kontoyiannis et al. 1998, in quadratic loops, for each convention."""
+    found = analysis.entropy_rate(visits, end=end, overlap=overlap)
+    assert found == pytest.approx(entropy_by_loops(visits, end, overlap), rel=1e-12)
+
+
+def test_entropy_rate_of_long_sequences() -> None:
+    """Some thousand positions share slots of the hash table, and strings get long."""
+    draw = random.Random(0)
+    week = [draw.randrange(30) for _ in range(50)]
+    visits = [one if draw.random() < 0.9 else draw.randrange(10**12) for one in week * 12]
+    for overlap in (False, True):
+        assert analysis.entropy_rate(visits, overlap=overlap) == pytest.approx(
+            entropy_by_loops(visits, "k+1", overlap), rel=1e-12
+        )
+
+
+def test_conventions_change_the_value() -> None:
+    """The figures for "abc" twenty times."""
+    abc = [0, 1, 2] * 20
+    figures = {"k+1": 0.381, "k": 0.394, "zero": 0.815}
+    for end, figure in figures.items():
+        found = analysis.entropy_rate(abc, end=end)  # type: ignore[arg-type]
+        assert round(found, 3) == figure, end
+    assert round(analysis.entropy_rate(abc, overlap=True), 3) == 0.207
+
+
+@examples(60)
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=40))
+def test_profiles_are_those_codebases(visits: list[int]) -> None:
+    """The entropy rate of each profile is that of the loops of its code."""
+    for profile, of_code in {
+        "scikit-mobility": entropy_of_scikit_mobility,
+        "dougct": entropy_of_dougct,
+    }.items():
+        found = analysis.entropy_rate(visits, profile=profile)  # type: ignore[arg-type]
+        assert found == pytest.approx(of_code(visits), rel=1e-12), profile
+
+
+def test_profiles_differ_from_the_paper() -> None:
+    """Five different locations have log2(5) bits; joined text finds 1, 2 in 12."""
+    assert round(analysis.entropy_rate([0, 1, 2, 3, 4]), 3) == round(math.log2(5), 3) == 2.322
+    assert round(analysis.entropy_rate([0, 1, 2, 3, 4], profile="scikit-mobility"), 3) == 1.935
+    assert analysis.entropy_rate([12, 1, 2]) == pytest.approx(math.log2(3))
+    assert analysis.entropy_rate([12, 1, 2], profile="dougct") < math.log2(3)
+
+
+def test_short_histories_have_too_few_bits() -> None:
+    """300 visits over 200 equally likely locations: 7.64 bits, about 5.5 estimated."""
+    visits = np.random.default_rng(0).integers(0, 200, (20, 300))
+    found = np.mean([analysis.entropy_rate(one) for one in visits])
+    assert math.log2(200) == pytest.approx(7.64, abs=0.005)
+    assert found == pytest.approx(5.5, abs=0.1)
+
+
+def test_long_histories_converge() -> None:
+    """A Markov chain that stays with probability 0.8 has H(0.8) bits per visit."""
+    draw = np.random.default_rng(0)
+    chain = np.cumsum(draw.random(20_000) > 0.8) % 2
+    assert analysis.entropy_rate(chain) == pytest.approx(fano(0.8, 2), rel=0.05)
+
+
+# Limit -------------------------------------------------------------------------------------------
+
+
+@examples(60)
+@given(st.floats(0.001, 0.999), st.integers(2, 5000))
+def test_limit_solves_the_equation_of_fano(share: float, size: int) -> None:
+    """The root by another method, to 1e-12."""
+    bits = share * math.log2(size)
+    root = scipy.optimize.brentq(lambda p: fano(p, size) - bits, 1 / size, 1, xtol=1e-14)
+    found = float(analysis.fano_limit(bits, size))
+    # the equation is flat at 1 / N, where a change of S below its rounding moves the root
+    assert found == pytest.approx(root, abs=1e-12) or abs(fano(found, size) - bits) < 1e-14
+
+
+def test_bounds_of_the_limit() -> None:
+    """1/N for at least log2(N) bits, 1 for none or for one location, NaN for NaN."""
+    assert analysis.fano_limit([math.log2(50), 9.0], 50).tolist() == [1 / 50, 1 / 50]
+    assert analysis.fano_limit([0.0, -1.0, 3.0], [7, 7, 1]).tolist() == [1, 1, 1]
+    assert bool(analysis.fano_limit(math.nan, 7).isnan())
+
+
+@examples(30)
+@given(st.lists(st.floats(0, 13), min_size=1, max_size=5), st.integers(1, 5000))
+def test_limit_of_a_profile_is_the_first_of_its_grid(bits: list[float], size: int) -> None:
+    """The first point of the grid, rounded, and 0 where there is none."""
+    found = analysis.fano_limit(bits, size, profile="dougct").tolist()
+    assert found == pytest.approx([limit_of_dougct(one, size) for one in bits], abs=1e-12)
+
+
+def test_grid_of_a_profile_misses_roots() -> None:
+    """At log2(49) bits and N = 50 it has 0, where the root is 0.054."""
+    assert float(analysis.fano_limit(math.log2(49), 50, profile="dougct")) == 0
+    assert round(float(analysis.fano_limit(math.log2(49), 50)), 3) == 0.054
+
+
+# Users -------------------------------------------------------------------------------------------
+
+ANN = [int(one) for one in np.random.default_rng(1).integers(0, 9, 150) ** 2 // 9]
+BOB = [5, 5, 6, 5, 5, 5, 7]
+
+
+def interleaved() -> Predictability:
+    """Ann's visits with Bob's among them."""
+    visits, users = list(ANN), ["ann"] * len(ANN)
+    for number, visit in enumerate(BOB):
+        visits.insert(20 * number, visit)
+        users.insert(20 * number, "bob")
+    return analysis.predictability(visits, users)
+
+
+def test_values_of_a_user_depend_on_own_visits_only() -> None:
+    """Also the shuffled limit, and in each order of users."""
+    both = interleaved()
+    assert both.users == ["ann", "bob"]
+    for number, own in enumerate([ANN, BOB]):
+        alone = analysis.predictability(own, torch.full((len(own),), 3))
+        for name in ("limit", "entropy", "shuffled", "random", "uncorrelated", "num_visits"):
+            assert getattr(alone, name)[0] == getattr(both, name)[number], name
+
+
+def test_values_of_a_user_are_those_of_the_parts() -> None:
+    """Each column by the functions of one sequence, and Shannon's entropy by hand."""
+    found = interleaved()
+    for number, own in enumerate([ANN, BOB]):
+        bits, size = analysis.entropy_rate(own), len(set(own))
+        shares = [own.count(one) / len(own) for one in set(own)]
+        by_share = -sum(share * math.log2(share) for share in shares)
+        assert float(found.entropy[number]) == bits
+        assert found.limit[number] == analysis.fano_limit(bits, size)
+        assert float(found.random[number]) == pytest.approx(1 / size)
+        assert float(found.uncorrelated[number]) == pytest.approx(
+            float(analysis.fano_limit(by_share, size)), abs=1e-12
+        )
+        assert (int(found.num_visits[number]), int(found.num_locations[number])) == (len(own), size)
+    assert found.few_visits.tolist() == [False, True]
+
+
+def test_shuffled_limit_is_that_of_random_orders() -> None:
+    """Near the mean over many orders drawn otherwise, and not that of the order of the visits."""
+    visits = [0, 1, 2, 3] * 50
+    found = analysis.predictability(visits, [0] * 200, num_shuffles=50)
+    draw = random.Random(0)
+    limits = []
+    for _ in range(200):
+        draw.shuffle(visits)
+        limits.append(float(analysis.fano_limit(analysis.entropy_rate(visits), 4)))
+    spread = np.std(limits)
+    assert float(found.shuffled) == pytest.approx(np.mean(limits), abs=4 * spread / 50**0.5)
+    assert float(found.limit) > float(found.shuffled) + 10 * spread
+
+
+def test_options_of_the_entropy_reach_every_limit() -> None:
+    """The conventions and the profiles change the limit and that of the shuffled visits."""
+    users = [0] * len(ANN)
+    plain = analysis.predictability(ANN, users)
+    others: list[dict[str, Any]] = [{"end": "zero"}, {"overlap": True}]
+    others += [{"profile": "scikit-mobility"}, {"profile": "dougct"}]
+    for options in others:
+        found = analysis.predictability(ANN, users, num_shuffles=3, **options)
+        assert float(found.entropy) == analysis.entropy_rate(ANN, **options), options
+        profile = options.get("profile")
+        assert found.limit == analysis.fano_limit(found.entropy, len(set(ANN)), profile=profile)
+        assert found.shuffled != plain.shuffled
+        thirds = 3000 * float(found.shuffled)  # limits of the grid have three digits
+        assert (abs(thirds - round(thirds)) < 1e-9) == (profile == "dougct")
+    again = [analysis.predictability(ANN, users, seed=seed).shuffled for seed in (0, 0, 1)]
+    assert again[0] == again[1] != again[2]
+
+
+def test_stays_are_counted_once_on_request() -> None:
+    """The values are those of the visits without repeats, before they are shuffled."""
+    once = [one for i, one in enumerate(ANN) if i == 0 or one != ANN[i - 1]]
+    users = [0] * len(ANN)
+    found = analysis.predictability(ANN, users, stays=False)
+    expected = analysis.predictability(once, users[: len(once)])
+    assert repr(found) == repr(expected)
+    assert int(found.num_visits) == len(once) < len(ANN)
+    flagged = analysis.predictability(ANN, users, stays=False, min_visits=len(once) + 1)
+    assert flagged.few_visits.tolist() == [True]
+
+
+def test_a_given_number_of_locations() -> None:
+    """N of Fano's inequality; the number of own locations stays."""
+    found = analysis.predictability(ANN, [0] * len(ANN), num_locations=5000)
+    assert found.limit == analysis.fano_limit(analysis.entropy_rate(ANN), 5000)
+    assert float(found.random) == pytest.approx(1 / 5000)
+    assert int(found.num_locations) == len(set(ANN))
+
+
+def test_means_leave_out_flagged_users() -> None:
+    """The mean over the others, with an interval by users; NaN without any."""
+    draw = np.random.default_rng(2)
+    visits, users = draw.integers(0, 6, 900), np.repeat(np.arange(5), [250, 200, 200, 150, 100])
+    found = analysis.predictability(visits, users, min_visits=150)
+    mean = found.means()["limit"]
+    assert found.few_visits.tolist() == [False] * 4 + [True]
+    assert mean.value == pytest.approx(float(found.limit[:4].mean()), abs=1e-9)
+    error = float(found.limit[:4].std()) / 2
+    t = scipy.stats.t.ppf(0.975, 3)
+    assert mean.high - mean.low == pytest.approx(2 * t * error, rel=0.01)
+    assert "4 users, 1 left out" in repr(found)
+    empty = analysis.predictability(visits, users, min_visits=1000).means(0.9)
+    assert all(math.isnan(value) for mean in empty.values() for value in mean)
+
+
+def test_one_visit_and_one_location() -> None:
+    """They have no entropy, and the limit 1."""
+    found = analysis.predictability([4, 5, 5, 5], [0, 1, 1, 1])
+    assert found.limit.tolist() == found.shuffled.tolist() == [1, 1]
+    assert float(found.entropy[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"end": "k-1"}, r"`end` must be one of \('k\+1', 'k', 'zero'\), got 'k-1'"),
+        ({"overlap": 1}, "`overlap` must be True or False, got 1"),
+        ({"profile": "skmob"}, "`profile` must be one of .* got 'skmob'"),
+        ({"profile": "dougct", "end": "k"}, "`profile` must be None with `end='k'`"),
+        ({"stays": None}, "`stays` must be True or False"),
+        ({"num_locations": 0}, "`num_locations` must be a positive integer, got 0"),
+        ({"min_visits": 0}, "`min_visits` must be a positive integer"),
+        ({"num_shuffles": 0}, "`num_shuffles` must be a positive integer"),
+        ({"seed": -1}, "`seed` must be an integer from 0"),
+        ({"visits": []}, "`users` and `visits` must have one entry per check-in"),
+        ({"visits": [], "users": []}, "`visits` must hold at least one visit"),
+        ({"visits": [-1, 0]}, "`visits` must hold ids of at least 0, got -1"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], message: str) -> None:
+    """Each error names the argument and the value."""
+    arguments: dict[str, Any] = {"visits": [0, 1], "users": [0, 0], **options}
+    with pytest.raises(ValueError, match=message):
+        analysis.predictability(**arguments)
+
+
+def test_wrong_sequences_are_named() -> None:
+    """A sequence is one row of integers, and a limit needs a location."""
+    with pytest.raises(ValueError, match="`visits` must be one row of integers"):
+        analysis.entropy_rate([[0, 1]])
+    with pytest.raises(ValueError, match="`num_locations` must be at least 1, got 0"):
+        analysis.fano_limit(1.0, 0)

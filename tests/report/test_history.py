@@ -1,0 +1,142 @@
+"""Acc@1 between chance and the limit of predictability, as means over users, by `history`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from nextloc_metrics import analysis, report
+from nextloc_metrics.report.ceiling import Ceiling
+
+DRAW = np.random.default_rng(0)
+SIZES = {"ann": 200, "bob": 150, "cid": 120, "dan": 30, "eve": 140}
+VISITS = DRAW.integers(0, 64, sum(SIZES.values())) // 8
+OWNERS = np.repeat(list(SIZES), list(SIZES.values()))
+# "dan" has few visits, "eve" has no query that counts, and "fay" has no history
+USERS = np.repeat(["ann", "bob", "cid", "dan", "eve", "fay"], [30, 20, 10, 10, 5, 5])
+SCORES = DRAW.integers(0, 20, (80, 8)).astype(np.float32)
+TARGET = DRAW.integers(0, 8, 80)
+SCORES[:30, 0] += 20 * (TARGET[:30] == 0)
+MASK = USERS != "eve"
+COUNTS = np.array([5, 9, 9, 1, 0, 2, 3, 4])
+KEPT = ["ann", "bob", "cid"]
+
+
+def evaluate(**options: Any) -> Ceiling:
+    """The ceiling of the evaluation of the scores."""
+    arguments: dict[str, Any] = {
+        "k": 1, "groups": {"user": USERS}, "mask": MASK, "train_counts": COUNTS,
+        "history": (VISITS, OWNERS), **options,
+    }  # fmt: skip
+    found = report.evaluate(arguments.pop("preds", SCORES), TARGET, **arguments).ceiling
+    assert found is not None
+    return found
+
+
+def of_users(scores: Any, excluded: Any = None) -> list[float]:
+    """The accuracies of the users who count, in loops; of tied best ones each counts its share."""
+    means = []
+    for user in KEPT:
+        hits = []
+        for row in np.flatnonzero(user == USERS):
+            own = scores[row].copy()
+            if excluded is not None:
+                own[excluded[row]] = -np.inf
+            best = np.flatnonzero(own == own.max())
+            hits.append((TARGET[row] in best) / len(best))
+        means.append(float(np.mean(hits)))
+    return means
+
+
+def test_rows_are_means_over_the_same_users() -> None:
+    """Chance, most frequent, model and limits: of users with visits enough, and a query."""
+    found = evaluate()
+    frequent = of_users(np.tile(COUNTS.astype(float), (80, 1)))
+    model = of_users(SCORES)
+    limits = analysis.predictability(VISITS, OWNERS)
+    assert list(found.rows) == [
+        "chance", "most frequent", "model", "limit of shuffled visits", "limit"
+    ]  # fmt: skip
+    expected = [1 / 8, np.mean(frequent), np.mean(model)]
+    expected += [float(column[:3].mean()) for column in (limits.shuffled, limits.limit)]
+    values = [row.value for row in found.rows.values()]
+    assert values == pytest.approx(expected, abs=1e-6)
+    assert found.limits.few_visits.tolist() == [False] * 3 + [True] * 2
+    share = (values[2] - values[1]) / (values[4] - values[1])
+    assert found.share == pytest.approx(share)
+    to_shuffled = (values[2] - values[1]) / (values[3] - values[1])
+    assert f"limit: {100 * share:.0f} %; to the limit of shuffled visits: " in str(found.table)
+    assert f"shuffled visits: {100 * to_shuffled:.0f} %" in str(found.table)
+    assert "mean over 3 users; 2 users left out" in str(found.table)
+
+
+def test_intervals_are_those_of_users() -> None:
+    """As wide as Student's, and the confidence level is that of the evaluation."""
+    found = evaluate(confidence=0.5)
+    shuffled = analysis.predictability(VISITS, OWNERS).shuffled[:3]
+    half = scipy.stats.t.ppf(0.75, 2) * float(shuffled.std()) / 3**0.5
+    bounds = found.rows["limit of shuffled visits"].bounds
+    assert bounds is not None
+    assert bounds[1] - bounds[0] == pytest.approx(2 * half, rel=0.01)
+    assert "50 % interval" in str(found.table)
+
+
+def test_excluded_candidates_are_left_out_of_all_rows() -> None:
+    """The baseline has them, too; chance then depends on the query and is left out."""
+    excluded = (TARGET[:, None] + np.array([1, 3])) % 8
+    found = evaluate(exclude=excluded)
+    frequent = of_users(np.tile(COUNTS.astype(float), (80, 1)), excluded)
+    assert found.rows["most frequent"].value == pytest.approx(np.mean(frequent), abs=1e-6)
+    assert found.rows["model"].value == pytest.approx(np.mean(of_users(SCORES, excluded)), abs=1e-6)
+    assert "chance" not in found.rows
+
+
+def test_lists_and_other_names_of_users() -> None:
+    """Lists have no chance level; users may be numbers, named by `cluster`."""
+    lists = np.argsort(-SCORES, axis=1, kind="stable")[:, :3]
+    numbers = np.unique(USERS, return_inverse=True)[1]
+    owners = np.unique([*SIZES, "fay"], return_inverse=True)[1]
+    of_visits = np.repeat(owners[:5], list(SIZES.values()))
+    found = evaluate(
+        preds=lists,
+        train_counts=None,
+        groups={"person": numbers, "user": numbers % 2},
+        cluster="person",
+        history=(VISITS, of_visits),
+        num_locations=8,
+    )
+    assert list(found.rows) == ["model", "limit of shuffled visits", "limit"]
+    first = np.eye(8)[lists[:, 0]]
+    assert found.rows["model"].value == pytest.approx(np.mean(of_users(first)), abs=1e-6)
+    assert found.share == found.rows["model"].value / found.rows["limit"].value
+
+
+def test_the_ceiling_is_shown_beside_the_headline() -> None:
+    """In text, in Markdown, and on the page; never a limit without that of shuffled visits."""
+    arguments: dict[str, Any] = {"k": 1, "groups": {"user": USERS}}
+    found = report.evaluate(SCORES, TARGET, history=(VISITS, OWNERS), **arguments)
+    plain = report.evaluate(SCORES, TARGET, **arguments)
+    assert plain.ceiling is None
+    for text in (repr(found), found.to_markdown(), found.to_html()):
+        assert "limit of shuffled visits" in text
+        assert "way from the baseline" in text
+    assert "How far from the ceiling" in found.to_html()
+    for text in (repr(plain), plain.to_markdown(), plain.to_html()):
+        assert "limit" not in text
+    assert found.values == plain.values
+
+
+def test_users_without_a_history_are_an_empty_mean() -> None:
+    """Nobody has visits enough: the rows are NaN, and nothing raises."""
+    found = evaluate(history=(VISITS[:50], OWNERS[:50]))
+    assert np.isnan([found.rows["model"].value, found.rows["limit"].value]).all()
+    assert bool(found.limits.few_visits.all())
+
+
+def test_a_history_needs_users() -> None:
+    """The groups must name them."""
+    with pytest.raises(ValueError, match=r"`groups` must have the key 'user' .* got \['hour'\]"):
+        evaluate(groups={"hour": TARGET})
