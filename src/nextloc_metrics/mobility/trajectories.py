@@ -225,6 +225,8 @@ class Trajectories:
         return self._positions[key][1]
 
     def _locate(self, units: Units, locations: Locations | None) -> Numbers:
+        if not self.num:
+            return np.zeros((0, 3))
         if self.coordinates is None:
             return self._look_up(locations)
         if locations is not None:
@@ -233,8 +235,6 @@ class Trajectories:
             )
         if units != "degrees":
             return self.coordinates / (1000 if units == "m" else 1)
-        if not len(self.coordinates):
-            return np.zeros((0, 3))
         first, other = self.coordinates.T
         for name, column, low, high in (
             ("latitude", first, -90, 90),
