@@ -28,7 +28,7 @@ ROOMS: dict[str, list[str]] = {
     "metrics": ["geography", "base"],
     "functional": ["metrics"],
     "analysis": ["metrics"],
-    "protocols": ["ranking", "scoring", "display"],
+    "protocols": ["ranking", "scoring", "display", "mobility"],
     "integrations": ["metrics", "distributed"],
     "report": ["files", "analysis", "protocols"],
     "__main__": ["report"],
