@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import blake2b
 from typing import Any
 
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 BUCKETS = 64
 
 Hashes = NDArray[np.uint64]
+
+# Integers of at most 18 digits, written as `str` writes them.
+_INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -34,10 +38,15 @@ def bits(values: Any) -> Any:
 
 
 def hash_text(words: list[str]) -> Hashes:
-    """Return a hash of each text."""
+    """Return a hash of each text; a text that is an integer, as in a CSV file, has its hash."""
     different, place = np.unique(np.array(words, dtype=object), return_inverse=True)
-    digests = [blake2b(word.encode(), digest_size=8).digest() for word in different]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[place]
+    found = np.zeros(len(different), dtype=np.uint64)
+    for i, word in enumerate(different):
+        if _INTEGER.fullmatch(word):
+            found[i] = mix(np.array([int(word)]))[0]
+        else:
+            found[i] = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
+    return found[place]
 
 
 def hash_rows(starts: NDArray[np.int64], columns: list[Any]) -> Hashes:

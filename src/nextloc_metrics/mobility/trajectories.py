@@ -117,7 +117,8 @@ class Trajectories:
     ) -> Trajectories:
         """Make trajectories from columns with a point per row, in any order.
 
-        Without `times` the points of a trajectory keep the order of the rows.
+        Without `times` the points of a trajectory keep the order of the rows. Rows with padding,
+        NaN or -1, do not count.
 
         Args:
             trajectory: integers or text `[P]`, which trajectory each point belongs to.
@@ -132,15 +133,17 @@ class Trajectories:
             Trajectories(2 with 3 points)
         """
         check_choice("time_unit", time_unit, TimeUnit)
-        flat = as_tensor("points", points).detach().cpu()
-        _check_points(flat[:, None])
+        found = as_tensor("points", points).detach().cpu()
+        is_known = _check_points(found[:, None])[:, 0].numpy()
+        flat = found.numpy()
         names = _hash_names("trajectory", trajectory, len(flat))
         order = np.argsort(names, kind="stable")
         moments = None
         if times is not None:
             moments = _read_times(times, (len(flat),))
             order = np.lexsort([moments, names])
-            moments = moments[order]
+        order = order[is_known[order]]
+        moments = None if moments is None else moments[order]
         _, rows = np.unique(names[order], return_inverse=True)
         hashes = None
         if users is not None:
@@ -154,7 +157,7 @@ class Trajectories:
                     f"row {point}; make `trajectory` differ for each user."
                 )
         made = cls.__new__(cls)
-        made._set(rows, flat.numpy()[order], moments, hashes, time_unit, None)
+        made._set(rows, flat[order], moments, hashes, time_unit, None)
         return made
 
     @cached_property

@@ -7,16 +7,19 @@ from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.report.comparing import Comparisons, compare
 from nextloc_metrics.report.evaluation import Evaluation, merge
 from nextloc_metrics.report.evaluator import Evaluator, evaluate
+from nextloc_metrics.report.generated import MobilityEvaluation, evaluate_tables
 from nextloc_metrics.report.table_evaluation import evaluate_table
 
 __all__ = [
     "Comparisons",
     "Evaluation",
     "Evaluator",
+    "MobilityEvaluation",
     "Predictions",
     "compare",
     "evaluate",
     "evaluate_table",
+    "evaluate_tables",
     "merge",
     "read",
 ]
