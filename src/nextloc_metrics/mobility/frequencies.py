@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -142,17 +143,18 @@ class SparseMeasure(Measure):
         """Return the part and the two numbers of the cell of each visit or flow."""
         raise NotImplementedError
 
-    def _entries(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """Return part, cell and count of each entry, and the cells."""
+    def _entries(self) -> tuple[Integers, Integers, Integers, int]:
+        """Return part, cell and count of each entry, and the number of cells."""
         entries = self.state.cpu().numpy()
         entries = entries[entries[:, 1] >= 0]
-        cells, cell = np.unique(entries[:, 1:3], axis=0, return_inverse=True)
-        return entries[:, 0], cell.reshape(-1), entries[:, 3], cells
+        order, starts = _sort(entries[:, 1:3])
+        cell = np.zeros(len(entries), dtype=np.int64)
+        cell[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(entries))))
+        return entries[:, 0], cell, entries[:, 3], len(starts)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
         """Return generated counts, and those of sets of buckets."""
-        part, cell, count, cells = self._entries()
-        number = len(cells)
+        part, cell, count, number = self._entries()
         own = part == 0
         generated = np.bincount(cell[own], weights=count[own], minlength=number)
         bucket, cell, count = part[~own] - 1, cell[~own], count[~own]
@@ -338,6 +340,28 @@ class Flows(SparseMeasure):
 def _merge(entries: list[Tensor]) -> Tensor:
     """Return each cell once, sorted, with the sum of its counts."""
     every = torch.cat(entries)
-    cells, place = torch.unique(every[:, :3], dim=0, return_inverse=True)
-    counts = torch.zeros(len(cells), dtype=torch.int64, device=every.device)
-    return torch.cat([cells, counts.index_add(0, place, every[:, 3])[:, None]], 1)
+    rows = every.cpu().numpy()
+    order, starts = _sort(rows[:, :3])
+    if not len(rows):
+        return every
+    counts = np.add.reduceat(rows[order, 3], starts)
+    found = np.column_stack([rows[order[starts], :3], counts])
+    return torch.from_numpy(found).to(every.device)
+
+
+def _sort(cells: Integers) -> tuple[Integers, Integers]:
+    """Return the order that sorts rows, and where in it each different row begins."""
+    if not len(cells):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    low, high = cells.min(0), cells.max(0)
+    sizes = [int(x) for x in high - low + 1]
+    if math.prod(sizes) < 1 << 62:  # one number for each row, which sorts faster
+        key = np.zeros(len(cells), dtype=np.int64)
+        for column, least, size in zip(cells.T, low, sizes, strict=True):
+            key = key * size + (column - least)
+        order = np.argsort(key, kind="stable")
+        changes = np.diff(key[order]) != 0
+    else:
+        order = np.lexsort(cells.T[::-1])
+        changes = (np.diff(cells[order], axis=0) != 0).any(1)
+    return order, np.append(0, changes.nonzero()[0] + 1)
