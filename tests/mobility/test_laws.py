@@ -225,6 +225,42 @@ def test_the_floor_is_what_a_perfect_generator_scores(
     assert np.mean(inside) >= 0.7
 
 
+@pytest.mark.parametrize(("generated", "real"), [(300, 300), (100, 400)])
+def test_the_ceiling_of_flows_is_what_a_perfect_generator_scores(generated: int, real: int) -> None:
+    """The common part of rare flows depends on the numbers of users; its ceiling follows."""
+    values, ceilings, uncorrected = [], [], []
+    for seed in range(12):
+        metric = mobility.Flows()
+        metric.update(commuters(seed, generated), commuters(1000 + seed, real))
+        values.append(float(metric.compute()))
+        ceilings.append(metric.floor().value)
+        first = np.random.RandomState(seed).rand(real) < min(generated / real, 0.5)
+        halves = mobility.Flows()
+        halves.update(commuters(1000 + seed, real, first), commuters(1000 + seed, real, ~first))
+        uncorrected.append(float(halves.compute()))
+    assert np.mean(ceilings) == pytest.approx(np.mean(values), rel=0.1)
+    if generated == real:
+        assert np.mean(uncorrected) < 0.9 * np.mean(values)
+
+
+def commuters(seed: int, users: int, chosen: Any = slice(None)) -> Trajectories:
+    """Ten places of each user, rare ones by Zipf's law."""
+    places = np.minimum(np.random.RandomState(seed).zipf(1.5, (users, 10)), 300)
+    return Trajectories(places[chosen], users=np.arange(users)[chosen])
+
+
+def test_names_of_locations_change_nothing() -> None:
+    """Flows and ranks are equal for any ids, also as large as integers can be."""
+    rows = [rows_of_ids(1), rows_of_ids(2)]
+    renamed = [[[(7 - x) * 10**18 for x in row] for row in one] for one in rows]
+    for measure in (mobility.Flows, mobility.VisitFrequency, mobility.UserVisitFrequency):
+        metric, other = measure(), measure()
+        metric.update(*(Trajectories(one, users=range(30)) for one in rows))
+        other.update(*(Trajectories(one, users=range(30)) for one in renamed))
+        assert torch.equal(metric.compute(), other.compute())
+        assert metric.floor() == pytest.approx(other.floor())
+
+
 def test_a_floor_needs_users() -> None:
     """One user has no halves."""
     metric = mobility.DailyLocations()

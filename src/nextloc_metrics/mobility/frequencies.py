@@ -119,6 +119,11 @@ class SparseMeasure(Measure):
         super().add_state(name, [], "cat", persistent)
 
     @property
+    def power(self) -> float | None:
+        """None: values of many rare cells follow no one law of the number of trajectories."""
+        return None
+
+    @property
     def state(self) -> Tensor:
         """The entries, int64 `[E, 4]`, each cell once and sorted."""
         found = vars(self)[self.state_name]
@@ -280,9 +285,7 @@ class Flows(SparseMeasure):
         base: of the logarithm of the divergence.
         itself: whether successive points at one location are a move, too.
 
-    The floor of `"cpc"` is a ceiling: the part that real users have in common with others. It is
-    not corrected for the smaller halves, as the common part of rare flows follows no law of the
-    number of moves; it is a lower bound if the generated set is larger than half of the real one.
+    The floor of `"cpc"` is a ceiling: the part that real users have in common with others.
 
     Example:
         >>> from nextloc_metrics.mobility import Flows

@@ -37,9 +37,6 @@ TITLES = {
     "cpc": "CPC",
 }
 
-# Differences of two samples of n fall as 1/n to this power.
-_POWERS = {"jsd": 1.0, "ks": 0.5, "wasserstein": 0.5, "cpc": 0.0}
-
 
 class Result(NamedTuple):
     """The value of a measure with its floor."""
@@ -172,9 +169,12 @@ class Measure(SummedMetric):
 
         The real users are divided 200 times at random, into a set about as large as the generated
         one, at most half, and the others; the two are compared as `compute` does. Users stand in 64
-        buckets by a hash, and a bucket goes into one set whole. Sets are smaller than what
-        `compute` compares, so a divergence is multiplied by (1/n + 1/m) of the compared sets over
-        that of the halves, and the other two distances by its root.
+        buckets by a hash, and a bucket goes into one set whole.
+
+        Halves are smaller than the sets that `compute` compares, so their values are brought to the
+        sets' sizes: for n and m trajectories a divergence goes with 1/n + 1/m, and the other two
+        distances with its root. Values of ranks and flows go with a power of it that is found from
+        sets half as large.
 
         Example:
             >>> from nextloc_metrics.mobility import DailyLocations, Trajectories
@@ -191,8 +191,13 @@ class Measure(SummedMetric):
     def _floor(self) -> Floor:
         sizes = self.sizes()
         _, halves = self.histograms()
-        power = _POWERS[self.comparison]
-        return find_floor(sizes[1:], int(sizes[0]), halves, self.compare, power)
+        most = np.inf if self.comparison == "wasserstein" else 1.0
+        return find_floor(sizes[1:], int(sizes[0]), halves, self.compare, self.power, most)
+
+    @property
+    def power(self) -> float | None:
+        """The power of 1/n by which differences of samples of n fall; None if it is found."""
+        return 1.0 if self.comparison == "jsd" else 0.5
 
     def distributions(self) -> tuple[Numbers, Numbers]:
         """Return the shares of each cell, generated and real, float64 `[K]`, of all processes."""

@@ -196,9 +196,9 @@ def mobility_metrics(
         >>> metrics.table()
         measure               comparison   value      floor         95 % of halves  times
         daily_locations       JSD (bits)       1   0.004993            0 - 0.01056    200
-        visit_frequency       JSD (bits)  0.3093   0.002146   1.341e-05 - 0.007347    144
+        visit_frequency       JSD (bits)  0.3093   0.003089     1.93e-05 - 0.01058    100
         user_visit_frequency  JSD (bits)  0.3093  3.169e-05  1.326e-05 - 5.443e-05  9,761
-        flows                        CPC       -     0.6678        0.6667 - 0.6689      -
+        flows                        CPC       -     0.6685        0.6673 - 0.6696      -
         100 generated and 100 real trajectories
         flows: there is no generated value
         flows: higher is better, and the floor is a ceiling

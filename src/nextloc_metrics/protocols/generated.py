@@ -291,7 +291,10 @@ class GeneratedAudit:
             numbers = [one[quantity] for one in self.values.values()] + [*self.exact[quantity]]
             rows.append([quantity, *("-" if x != x else f"{x:.4g}" for x in numbers)])
             records.append(dict(zip(header, [quantity, *numbers], strict=True)))
-        notes = ["-: the code stops with an error, or has no value", "floor of nextloc_metrics"]
+        notes = [
+            "-: the code stops with an error, or has no value",
+            "floor: what other real days score by nextloc_metrics",
+        ]
         return Table(header, rows, notes, records)
 
     def __repr__(self) -> str:
