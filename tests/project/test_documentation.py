@@ -331,8 +331,8 @@ INNER = {
         "follows", "headline", "histograms", "hours", "jumps", "need_ids", "need_times",
         "num_cells", "places", "positions", "power", "quantity_unit", "sizes", "title",
         "Measure.tally", "DenseMeasure.tally", "SparseMeasure.tally",
-        "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare", "Measure.compare",
-        "VisitFrequency.compare",
+        "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
+        "Measure.compare", "VisitFrequency.compare",
     },
 }  # fmt: skip
 
