@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+import distributed_workers as work
+from mobility.mobility_workers import evaluate
 from mobility.test_measures import padded, rows_of_ids, rows_of_points
 from nextloc_metrics import mobility
 from nextloc_metrics.geography import Locations
@@ -102,6 +104,21 @@ def test_states_add_up_over_processes(name: str) -> None:
     assert torch.equal(whole.state, first.state)
     first._computed = None
     assert torch.equal(whole.compute(), first.compute())
+
+
+def test_processes_equal_one() -> None:
+    """Two processes of a gloo group have the values and floors of one, also without real rows."""
+    coordinates = np.linspace(40, 41, 8).tolist(), np.linspace(-74, -73, 8).tolist()
+    users = list(range(30))
+    generated, real = rows_of_ids(1), rows_of_ids(2)
+    whole = [[(generated, users), (real, users)]]
+    parts = [
+        [(generated[:11], users[:11]), (real, users)],
+        [(generated[11:], users[11:]), ([], [])],
+    ]
+    expected = evaluate(0, whole, coordinates)
+    for found in work.run(evaluate, 2, parts, coordinates):
+        assert found == expected
 
 
 @NAMES

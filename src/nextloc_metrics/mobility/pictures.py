@@ -11,6 +11,7 @@ from nextloc_metrics.display.style import COLORS, DASHES, add_legend, make_axes,
 
 # The range of the halves, the largest number of ticks, of ranks that are drawn as steps, of flows.
 _BAND, _TICKS, _FLOWS = "0.82", 8, 5000
+_HALVES = "random halves of real users, 95 %"
 
 
 class Axis(NamedTuple):
@@ -25,26 +26,34 @@ class Axis(NamedTuple):
 def draw_cells(generated: Any, real: Any, band: Any, axis: Axis, title: str, ax: Any) -> Any:
     """Draw the share of each cell: steps, and for ranks lines on logarithmic axes."""
     figure, axes = make_axes(ax)
-    number = len(real)
+    number, _shade = len(real), {"color": _BAND, "linewidth": 0}
     looks = (("real", real, COLORS[3], "-"), ("generated", generated, COLORS[2], DASHES[1]))
     if axis.ranks:
         at = np.arange(1, number + 1)
         if band is not None:
-            axes.fill_between(at, *band, color=_BAND, label="random halves, 95 %", linewidth=0)
+            axes.fill_between(
+                at, *band, color=_BAND, label="random halves of real users, 95 %", linewidth=0
+            )
         for name, shares, color, dash in looks:
             axes.plot(at[:-1], shares[:-1], color=color, linestyle=dash, label=name)
             rest = {"color": color, "fillstyle": "none", "linestyle": "none"}
             axes.plot(at[-1:], shares[-1:], marker="s", **rest)
         axes.set_xscale("log")
-        axes.set_yscale("symlog", linthresh=1e-4)
-        axes.set_ylim(0, 1.1)
+        axes.set_yscale("log")
+        _write_plainly(axes.xaxis, axes.yaxis)
         axes.set_xlabel(f"{axis.label} (square: the rest)")
     else:
         ends = np.arange(number + 1)
         if band is not None:
             low, high = (np.append(side, side[-1:]) for side in band)
             axes.fill_between(
-                ends, low, high, step="post", color=_BAND, label="random halves, 95 %", linewidth=0
+                ends,
+                low,
+                high,
+                step="post",
+                color=_BAND,
+                label="random halves of real users, 95 %",
+                linewidth=0,
             )
         for name, shares, color, dash in looks:
             axes.stairs(shares, ends, color=color, linestyle=dash, label=name, linewidth=1.4)
@@ -56,7 +65,7 @@ def draw_cells(generated: Any, real: Any, band: Any, axis: Axis, title: str, ax:
         axes.set_xticks([x + offset for x in shown], [axis.edges[x] for x in shown])
         axes.set_xlabel(axis.label)
     axes.set_ylabel("share")
-    axes.set_title(title, loc="left")
+    axes.set_title(title, loc="left", fontsize=8)
     add_legend(axes)
     return figure, axes
 
@@ -66,14 +75,25 @@ def draw_flows(generated: Any, real: Any, title: str, ax: Any) -> Any:
     """Draw a dot for each of the largest flows: its real and its generated share."""
     figure, axes = make_axes(ax, 4.2, 4.2)
     largest = np.argsort(-(generated + real), kind="stable")[:_FLOWS]
-    axes.plot(real[largest], generated[largest], "o", color=COLORS[0], markersize=2.5, alpha=0.4)
-    most = max(float(np.nanmax(real)), float(np.nanmax(generated))) if len(real) else 1.0
-    axes.plot([0, most], [0, most], color="0.5", linewidth=0.8)
-    least = min((x[x > 0].min() for x in (real, generated) if (x > 0).any()), default=1e-3)
-    for scale, limit in ((axes.set_xscale, axes.set_xlim), (axes.set_yscale, axes.set_ylim)):
-        scale("symlog", linthresh=float(least))
-        limit(-float(least) / 5, 1.3 * most)
-    axes.set_xlabel("share of moves, real")
-    axes.set_ylabel("share of moves, generated")
-    axes.set_title(title, loc="left")
+    shares = np.stack([real[largest], generated[largest]])
+    known = shares[shares > 0]
+    least, most = (float(known.min()), float(known.max())) if len(known) else (0.1, 1.0)
+    shares = np.where(shares > 0, shares, least / 3)
+    axes.plot(*shares, "o", color=COLORS[0], markersize=2.5, alpha=0.4)
+    axes.plot([least, most], [least, most], color="0.5", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    _write_plainly(axes.xaxis, axes.yaxis)
+    axes.set_xlabel("share of moves, real (leftmost: 0)")
+    axes.set_ylabel("share of moves, generated (lowest: 0)")
+    axes.set_title(title, loc="left", fontsize=8)
     return figure, axes
+
+
+def _write_plainly(*of: Any) -> None:
+    """Write powers of ten as numbers."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    for axis in of:
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axis.set_minor_formatter(NullFormatter())

@@ -112,7 +112,8 @@ class MobilityCollection(MetricCollection):
         found = []
         for number, (name, measure) in enumerate(self.measures().items()):
             figure, axes = measure.plot(ax=None if ax is None else ax[number])
-            axes.set_title(f"{self._set_name(name)}: {axes.get_title(loc='left')}", loc="left")
+            title = f"{self._set_name(name)}\n{axes.get_title(loc='left')}"
+            axes.set_title(title, loc="left", fontsize=8)
             found.append((figure, axes))
         return found
 
