@@ -26,14 +26,13 @@ class Axis(NamedTuple):
 def draw_cells(generated: Any, real: Any, band: Any, axis: Axis, title: str, ax: Any) -> Any:
     """Draw the share of each cell: steps, and for ranks lines on logarithmic axes."""
     figure, axes = make_axes(ax)
-    number, _shade = len(real), {"color": _BAND, "linewidth": 0}
+    number = len(real)
+    shade: dict[str, Any] = {"color": _BAND, "linewidth": 0, "label": _HALVES}
     looks = (("real", real, COLORS[3], "-"), ("generated", generated, COLORS[2], DASHES[1]))
     if axis.ranks:
         at = np.arange(1, number + 1)
         if band is not None:
-            axes.fill_between(
-                at, *band, color=_BAND, label="random halves of real users, 95 %", linewidth=0
-            )
+            axes.fill_between(at, *band, **shade)
         for name, shares, color, dash in looks:
             axes.plot(at[:-1], shares[:-1], color=color, linestyle=dash, label=name)
             rest = {"color": color, "fillstyle": "none", "linestyle": "none"}
@@ -46,15 +45,7 @@ def draw_cells(generated: Any, real: Any, band: Any, axis: Axis, title: str, ax:
         ends = np.arange(number + 1)
         if band is not None:
             low, high = (np.append(side, side[-1:]) for side in band)
-            axes.fill_between(
-                ends,
-                low,
-                high,
-                step="post",
-                color=_BAND,
-                label="random halves of real users, 95 %",
-                linewidth=0,
-            )
+            axes.fill_between(ends, low, high, step="post", **shade)
         for name, shares, color, dash in looks:
             axes.stairs(shares, ends, color=color, linestyle=dash, label=name, linewidth=1.4)
         axes.set_xlim(0, number)
