@@ -14,8 +14,15 @@ from nextloc_metrics.arguments.checks import check_number, check_positive, check
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
-from nextloc_metrics.metrics import at_k, click_through, deciles, exposure
+from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
+from nextloc_metrics.metrics import (
+    at_k,
+    click_through,
+    confidence,
+    deciles,
+    exposure,
+    probabilities,
+)
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.scoring.formulas import Gain
@@ -127,6 +134,118 @@ def recommendation_metrics(
             f"ndcg{end}": at_k.NDCGAtK(cut, gain=gain, **kwargs),
         }
     return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def probability_metrics(
+    *,
+    mass: float = 0.9,
+    coverage: float = 0.5,
+    risk: float = 0.1,
+    bins: int = 15,
+    locations: Locations | None = None,
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Collect what tells how likely, how calibrated and how sure a model is.
+
+    In one `RankingCollection` with the members of `next_location_metrics`, a row of scores is read
+    once for ranks and once for probabilities.
+
+    Args:
+        mass: the mass of the prediction sets.
+        coverage: the share of queries answered in `accuracy_at_coverage`.
+        risk: the share of wrong answers in `coverage_at_risk`.
+        bins: the bins of the calibration error.
+        locations: the coordinates of all ids; adds the expected distance.
+        kwargs: among others `given`, what scores are; see
+            [`NegativeLogLikelihood`][nextloc_metrics.NegativeLogLikelihood].
+
+    Example:
+        >>> from torch import tensor
+        >>> metrics = probability_metrics(given="probabilities")
+        >>> metrics.update(tensor([[0.5, 0.25, 0.25], [0.75, 0.25, 0.0]]), tensor([0, 1]))
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.4f}")
+        nll 1.0397
+        perplexity 2.8284
+        brier 0.7500
+        ece 0.6250
+        aurc 0.7500
+        accuracy_at_coverage 0.0000
+        coverage_at_risk 0.0000
+        set_coverage 1.0000
+        set_size 2.5000
+    """
+    members: dict[str, RecordMetric] = {
+        **dict(likelihood_metrics(**kwargs).named_members()),
+        **_of_confidence(coverage, risk, bins, **kwargs),
+        "set_coverage": probabilities.SetCoverage(mass, **kwargs),
+        "set_size": probabilities.SetSize(mass, **kwargs),
+    }
+    if locations is not None:
+        members["expected_distance"] = ExpectedDistance(locations, **kwargs)
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def likelihood_metrics(**kwargs: Any) -> RankingCollection:
+    """Collect the members of `probability_metrics` that a baseline without a model has, too."""
+    return RankingCollection(
+        {
+            "nll": probabilities.NegativeLogLikelihood(**kwargs),
+            "perplexity": probabilities.Perplexity(**kwargs),
+            "brier": probabilities.BrierScore(**kwargs),
+        }
+    )
+
+
+def confidence_metrics(
+    *,
+    coverage: float = 0.5,
+    risk: float = 0.1,
+    bins: int = 15,
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Collect what lists of ids with one confidence per answer tell, as of language models.
+
+    Args:
+        coverage: as for `probability_metrics`.
+        risk: as for `probability_metrics`.
+        bins: as for `probability_metrics`.
+
+    Example:
+        >>> from torch import tensor
+        >>> metrics = confidence_metrics()
+        >>> preds, confidence = tensor([[3, 5], [-1, -1]]), tensor([0.75, 0.0])
+        >>> metrics.update(preds, tensor([3, 4]), confidence=confidence)
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.4f}")
+        answered 0.5000
+        accuracy_of_answered 1.0000
+        ece 0.1250
+        aurc 0.2500
+        accuracy_at_coverage 1.0000
+        coverage_at_risk 0.5000
+    """
+    members: dict[str, RecordMetric] = {
+        "answered": confidence.AnsweredShare(**kwargs),
+        "accuracy_of_answered": confidence.AnsweredAccuracy(**kwargs),
+        **_of_confidence(coverage, risk, bins, **kwargs),
+    }
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def _of_confidence(
+    coverage: float, risk: float, bins: int, **kwargs: Any
+) -> dict[str, RecordMetric]:
+    return {
+        "ece": confidence.CalibrationError(bins, **kwargs),
+        "aurc": confidence.AURC(**kwargs),
+        "accuracy_at_coverage": confidence.AccuracyAtCoverage(coverage, **kwargs),
+        "coverage_at_risk": confidence.CoverageAtRisk(risk, **kwargs),
+    }
 
 
 def libcity_metrics(
