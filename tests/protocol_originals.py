@@ -55,6 +55,9 @@ COMMITS = {
     "xlwang233+LLM-Mob": "9ace25f7",
     "tsinghua-fib-lab+AgentMove": "61a3e476",
     "cruiseresearchgroup+Massive-STEPS": "aeb73058",
+    "FIBLAB+MoveSim": "93e6837f",
+    "tsinghua-fib-lab+PateGail": "0c79f0ce",
+    "VictorRubio98+Sec-MoveSim": "0f7b4704",
 }
 
 Names = dict[str, Any]

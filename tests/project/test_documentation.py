@@ -40,6 +40,8 @@ NOT_RUN = {
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
+    "nextloc-metrics mobility real.parquet made.parquet --trajectory day --location place "
+    "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
     "pytest tests/scoring tests/base/test_contract.py": "is part of `pytest`",
     "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr ADDRESS_OF_HOST_0 "
     "--master-port 29500 examples/ddp_evaluation.py": "needs a second host",
@@ -212,6 +214,7 @@ MET = {
     "nextloc_metrics.arguments.batch.Batch": "is the argument of `Record.read`",
     "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
+    "nextloc_metrics.mobility.histograms.Histogram": "has `edges_from` of measures with edges",
     "nextloc_metrics.ranking.top.TopCandidates": "is returned by `Ranking.top_candidates`",
     "nextloc_metrics.base.summed.SummedMetric": "has hooks of metrics that are no mean",
 }
@@ -323,6 +326,14 @@ INNER = {
         "setup", "teardown",
     },
     "how F1, precision and recall per location differ": {"divisor"},
+    "how measures of generated mobility differ, and what they read of trajectories": {
+        "axis", "bucket", "cells", "comparisons", "count", "default_edges", "ends",
+        "follows", "headline", "histograms", "hours", "jumps", "need_ids", "need_times",
+        "num_cells", "places", "positions", "power", "quantity_unit", "sizes", "title",
+        "Measure.tally", "DenseMeasure.tally", "SparseMeasure.tally",
+        "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
+        "Measure.compare", "VisitFrequency.compare",
+    },
 }  # fmt: skip
 
 

@@ -1,14 +1,35 @@
 """The values that other codebases would print for your predictions, next to the exact values.
 
 A protocol is data: it names the queries, the candidates, the order and the average. This room
-imports `ranking`, `scoring` and `display`; begin with `protocol.Protocol`.
+imports `ranking`, `scoring`, `display` and `mobility`; begin with `protocol.Protocol`.
 """
 
 from nextloc_metrics.protocols import codebases
 from nextloc_metrics.protocols.auditing import Audit, Finding, audit
 from nextloc_metrics.protocols.codebases import *  # noqa: F403 - its `__all__` lists them
+from nextloc_metrics.protocols.generated import (
+    GeneratedAudit,
+    GeneratedProtocol,
+    audit_generated,
+    movesim,
+    pategail,
+    sec_movesim,
+)
 from nextloc_metrics.protocols.measures import Metric
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
-__all__ = ["Audit", "Finding", "Metric", "Protocol", "Source", "audit"]
+__all__ = [
+    "Audit",
+    "Finding",
+    "GeneratedAudit",
+    "GeneratedProtocol",
+    "Metric",
+    "Protocol",
+    "Source",
+    "audit",
+    "audit_generated",
+    "movesim",
+    "pategail",
+    "sec_movesim",
+]
 __all__ += codebases.__all__

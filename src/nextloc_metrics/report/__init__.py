@@ -8,6 +8,7 @@ from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.comparing import Comparisons, compare
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator, evaluate
+from nextloc_metrics.report.generated import MobilityEvaluation, evaluate_tables
 from nextloc_metrics.report.results import merge
 from nextloc_metrics.report.table_evaluation import evaluate_table
 
@@ -16,10 +17,12 @@ __all__ = [
     "Comparisons",
     "Evaluation",
     "Evaluator",
+    "MobilityEvaluation",
     "Predictions",
     "compare",
     "evaluate",
     "evaluate_table",
+    "evaluate_tables",
     "merge",
     "read",
 ]

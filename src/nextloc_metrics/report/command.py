@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
-import numpy as np
 
-from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
-from nextloc_metrics.geography import Locations
 from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import evaluate
+from nextloc_metrics.report.generated import evaluate_tables
 from nextloc_metrics.report.groups import write_groups
 from nextloc_metrics.report.results import merge as merge_shards
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
+from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
 from nextloc_metrics.report.written import (
     FORMATS,
     note_left_out,
     write_audit,
     write_comparisons,
     write_evaluation,
+    write_table,
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,7 +64,7 @@ _FILES = _options(
     click.option(
         "--vocabulary",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        callback=lambda _context, _option, path: _read_words(path),
+        callback=lambda _context, _option, path: read_words(path),
         help="File with the text of each id, one per line.",
     ),
     click.option("--separator", help="What separates the ids of a cell of text without brackets."),
@@ -278,6 +278,48 @@ def audit(
     click.echo(write_audit(result, kind))
 
 
+@main.command(
+    epilog="Example: nextloc-metrics mobility real.parquet made.parquet --trajectory day "
+    "--location place"
+)
+@click.argument("real")
+@click.argument("generated")
+@click.option("--trajectory", default="trajectory", show_default=True, help="Column.")
+@click.option("--latitude", default="latitude", show_default=True, help="Column, or of x.")
+@click.option("--longitude", default="longitude", show_default=True, help="Column, or of y.")
+@click.option("--location", help="Column of locations, in place of coordinates.")
+@click.option("--time", help="Column of numbers or dates.")
+@click.option("--time-unit", type=click.Choice(["s", "min", "h"]), default="s", show_default=True)
+@click.option("--user", help="Column of users in REAL, for the floor.")
+@click.option("--units", type=click.Choice(["degrees", "km", "m"]), default="degrees")
+@click.option("--coordinates", type=_FILE, help="As for `score`: of the locations 0, 1, ...")
+@click.option(
+    "--comparison",
+    type=click.Choice(["jsd", "ks", "wasserstein"]),
+    default="jsd",
+    show_default=True,
+)
+@_FORMAT
+@_OUT
+@_FORCE
+def mobility(
+    real: str,
+    generated: str,
+    coordinates: Path | None,
+    kind: str,
+    out: Path | None,
+    force: bool,
+    **columns: Any,
+) -> None:
+    """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
+    _check_new(force, out)
+    locations = None if coordinates is None else read_coordinates(coordinates)
+    with _explained():
+        result = evaluate_tables(real, generated, locations=locations, **columns)
+        is_page = out is not None and out.suffix == ".html"
+        _write(result.to_html() if is_page else write_table(result.table, kind), out)
+
+
 def _read_same(
     paths: Sequence[str], key: str | None, groups: Sequence[str], **reading: Any
 ) -> dict[str, Predictions]:
@@ -325,10 +367,10 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     options: dict[str, Any] = {
         "k": reading["cuts"] or (1, 5, 10),
         "cluster": reading["cluster"],
-        "train_counts": None if counts is None else _read_counts(counts),
+        "train_counts": None if counts is None else read_counts(counts),
         "exempt_target": reading["exempt_target"],
         "num_locations": reading["num_locations"],
-        "locations": None if coordinates is None else _read_coordinates(coordinates),
+        "locations": None if coordinates is None else read_coordinates(coordinates),
         "km": reading["km"],
         "confidence": reading["confidence"],
         "given": reading["given"],
@@ -346,42 +388,6 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
     return evaluate(found.preds, found.target, vocabulary=words or known, missed=missed, **options)
-
-
-def _read_counts(path: Path) -> Any:
-    """Read the visits of each id, int64 `[C]`."""
-    if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    lines = path.read_text(encoding="utf-8-sig").split()
-    wrong = next((line for line in lines if not line.isdecimal()), None)
-    if wrong is not None or not lines:
-        raise ValueError(f"{path} must hold one integer per line, got {short(wrong)}.")
-    return np.array(lines, dtype=np.int64)
-
-
-def _read_coordinates(path: Path) -> Locations:
-    """Read latitude and longitude of each id."""
-    if path.suffix == ".npy":
-        table = np.load(path, allow_pickle=False)
-        if table.ndim != 2 or table.shape[1] != 2:
-            raise ValueError(
-                f"{path} must hold latitude and longitude, [C, 2], got {short(table)}."
-            )
-        return Locations(table[:, 0], table[:, 1])
-    import pandas
-
-    frame = pandas.read_csv(path)
-    missing = {"latitude", "longitude"} - {*frame.columns}
-    if missing:
-        raise ValueError(
-            f"{path} must have the columns {short(sorted(missing))}, got {short([*frame.columns])}."
-        )
-    return Locations(frame["latitude"].to_numpy(), frame["longitude"].to_numpy())
-
-
-def _read_words(vocabulary: Path | None) -> list[str] | None:
-    """Read the text of each id, one per line."""
-    return None if vocabulary is None else vocabulary.read_text(encoding="utf-8-sig").splitlines()
 
 
 def _check_table(path: Path | None) -> Path | None:

@@ -74,7 +74,7 @@ def show_audit(audit: Audit) -> str:
     if not cuts:
         return show_table(audit.table)
     caption = f"Accuracy@{min(cuts)} under each protocol; the line is the exact value"
-    return _picture(caption, audit.plot, min(cuts)) + show_table(audit.table)
+    return show_picture(caption, audit.plot, min(cuts)) + show_table(audit.table)
 
 
 def show_headline(
@@ -87,7 +87,7 @@ def show_headline(
     named = {"model": columns["value"], **columns}
     del named["value"]
     caption = f"Values with {100 * confidence:g} % confidence intervals"
-    picture = _picture(caption, draw_readings, named, confidence, None)
+    picture = show_picture(caption, draw_readings, named, confidence, None)
     below = ""
     if skill:
         rows = [[name, f"{100 * x:.2f}"] for name, x in skill.items()]
@@ -108,7 +108,7 @@ def show_groups(kind: str, table: Table, counted: Counted) -> str:
     name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
     caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
     draw = partial(by_group, confidence=counted.setting.confidence)
-    return _picture(caption, draw, member) + show_table(table)
+    return show_picture(caption, draw, member) + show_table(table)
 
 
 def show_distances(counted: Counted) -> str:
@@ -118,9 +118,9 @@ def show_distances(counted: Counted) -> str:
     ((_, by_location),) = counted.parts["map"].named_members()
     if not int(by_location.numbers()[0].sum()):
         return ""
-    return _picture(
+    return show_picture(
         "acc_at_1 by target location", error_map, by_location, counted.locations
-    ) + _picture("Distance from decision to target", distance_errors, counted.headline)
+    ) + show_picture("Distance from decision to target", distance_errors, counted.headline)
 
 
 def show_probabilities(counted: Counted) -> str:
@@ -130,7 +130,7 @@ def show_probabilities(counted: Counted) -> str:
     if not members["ece"].numbers()[0]:
         return ""
     draw = partial(reliability, confidence=counted.setting.confidence)
-    return _picture("Accuracy by confidence", draw, members["ece"]) + _picture(
+    return show_picture("Accuracy by confidence", draw, members["ece"]) + show_picture(
         "Wrong answers, if only the most confident queries are answered", risk_coverage, metrics
     )
 
@@ -152,7 +152,7 @@ def show_deciles(counted: Counted) -> str:
         caption = "; ".join([f"{shared} by popularity of the target", *counted.note_intervals()])
         scale = Scale(shared, 0, 1)
         draw = partial(draw_groups, confidence=confidence)
-        pictures += _picture(caption, draw, {"": found}, labels, scale, decile, None)
+        pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
     return pictures
 
 
@@ -184,7 +184,7 @@ def show_table(table: Table) -> str:
     return f"<details><summary>{len(table.rows)} rows</summary>{html}</details>\n"
 
 
-def _picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
+def show_picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
     """Return a picture as SVG inside the page."""
     pyplot = import_pyplot()
     # do not parse text of the data as formulas; the same data give the same bytes

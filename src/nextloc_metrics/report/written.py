@@ -23,7 +23,7 @@ def write_evaluation(result: Evaluation, kind: str, intervals: bool) -> str:
     if kind == "markdown":
         return result.to_markdown()
     if kind in ("latex", "csv"):
-        return _write_table(result.table, kind)
+        return write_table(result.table, kind)
     parts = [
         str(result),
         *(f"by {one_line(name)}\n{table}" for name, table in result.groups.items()),
@@ -60,7 +60,7 @@ def _evaluation_to_json(result: Evaluation, intervals: bool) -> str:
 def write_comparisons(result: Comparisons, kind: str) -> str:
     """Write comparisons in one of the formats; JSON has values and corrected p-values too."""
     if kind != "json":
-        return _write_table(result.table, kind)
+        return write_table(result.table, kind)
     comparisons = {
         name: {
             key: {**asdict(found), "corrected_p_value": result.corrected[name][key]}
@@ -74,16 +74,18 @@ def write_comparisons(result: Comparisons, kind: str) -> str:
 def write_audit(result: Audit, kind: str) -> str:
     """Write the values under each protocol in one of the formats."""
     if kind != "json":
-        return _write_table(result.table, kind)
+        return write_table(result.table, kind)
     return json.dumps(result.table.records, indent=2)
 
 
-def _write_table(table: Table, kind: str) -> str:
+def write_table(table: Table, kind: str) -> str:
+    """Write a table in one of the formats."""
     writers = {
         "text": table.__str__,
         "markdown": table.to_markdown,
         "latex": table.to_latex,
         "csv": table.to_csv,
+        "json": table.to_json,
     }
     return writers[kind]().rstrip("\n")
 

@@ -1,0 +1,37 @@
+"""How like real mobility generated trajectories are, each measure beside its floor.
+
+It imports `geography` and `base`. Begin with `trajectories.Trajectories`, then `measure.Measure`.
+"""
+
+from nextloc_metrics.mobility.cells import log_edges
+from nextloc_metrics.mobility.floors import Floor
+from nextloc_metrics.mobility.frequencies import Flows, UserVisitFrequency, VisitFrequency
+from nextloc_metrics.mobility.histograms import (
+    DailyLocations,
+    HourOfDay,
+    JumpLength,
+    RadiusOfGyration,
+    StayDuration,
+    TravelDistance,
+)
+from nextloc_metrics.mobility.measure import Measure
+from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
+from nextloc_metrics.mobility.trajectories import Trajectories
+
+__all__ = [
+    "DailyLocations",
+    "Floor",
+    "Flows",
+    "HourOfDay",
+    "JumpLength",
+    "Measure",
+    "MobilityCollection",
+    "RadiusOfGyration",
+    "StayDuration",
+    "Trajectories",
+    "TravelDistance",
+    "UserVisitFrequency",
+    "VisitFrequency",
+    "log_edges",
+    "mobility_metrics",
+]

@@ -1,0 +1,370 @@
+"""Measures of visited locations: shares by rank, of all and within users, and flows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.arguments.messages import clip, describe
+from nextloc_metrics.display.style import import_pyplot
+from nextloc_metrics.mobility import comparisons
+from nextloc_metrics.mobility.hashing import BUCKETS
+from nextloc_metrics.mobility.measure import (
+    Base,
+    Comparison,
+    DenseMeasure,
+    Integers,
+    Measure,
+    Numbers,
+)
+from nextloc_metrics.mobility.pictures import Axis, draw_flows
+from nextloc_metrics.mobility.trajectories import Trajectories
+
+# A share of 1 in the state of `UserVisitFrequency`.
+_ONE = 1 << 32
+
+_RANKS = 100
+
+
+class UserVisitFrequency(DenseMeasure):
+    """User visit frequency: the share of a trajectory's points at its most visited locations.
+
+    A trajectory's locations are ranked by their number of points. The share of each rank is
+    averaged over trajectories, and the last cell holds all further ranks. Shares are summed in
+    steps of 2^-32. Give each user's points as one trajectory to compare users.
+
+    Args:
+        ranks: the number of ranks with a cell of their own.
+        comparison: how the two distributions are compared.
+        base: of the logarithm of the divergence.
+
+    Example:
+        >>> from nextloc_metrics.mobility import UserVisitFrequency
+        >>> metric = UserVisitFrequency(ranks=2, comparison="ks")
+        >>> metric.update([[1, 1, 1, 2]], [[8, 9, 8, 9]])  # 3/4 and 1/4, against 1/2 and 1/2
+        >>> metric.compute()
+        tensor(0.2500)
+
+    Source: the rank curve of González, Hidalgo and Barabási, Nature 2008.
+    """
+
+    title = "visits by a user's rank"
+    quantity_unit = "ranks"
+
+    ranks: int
+
+    def __init__(
+        self,
+        ranks: int = _RANKS,
+        comparison: Comparison = "jsd",
+        base: Base = 2,
+        **options: Any,
+    ) -> None:
+        ranks = check_positive("ranks", ranks)
+        super().__init__(ranks=ranks, comparison=comparison, base=base, **options)
+
+    @property
+    def num_cells(self) -> int:
+        """The number of cells: the ranks, and the rest."""
+        return self.ranks + 1
+
+    def axis(self) -> Axis:
+        """Return the ranks."""
+        return Axis("rank", ranks=True)
+
+    def places(self) -> Numbers:
+        """Return the ranks; the rest stands at the next one."""
+        return np.arange(1.0, self.num_cells + 1)
+
+    def count(self, trajectories: Trajectories, part: Integers) -> Integers:
+        """Add up the share of each rank, in steps of 2^-32."""
+        order = np.lexsort([trajectories.places, trajectories.row])
+        row, place = trajectories.row[order], trajectories.places[order]
+        is_new = np.ones(len(row), dtype=bool)
+        is_new[1:] = (row[1:] != row[:-1]) | (place[1:] != place[:-1])
+        row = row[is_new]
+        visits = np.diff(np.append(is_new.nonzero()[0], len(place)))
+        by_rank = np.lexsort([-visits, row])
+        row, visits = row[by_rank], visits[by_rank]
+        rank = np.arange(len(row)) - np.searchsorted(row, row)
+        lengths = np.diff(trajectories.starts)
+        share = np.rint(visits / lengths[row] * _ONE).astype(np.int64)
+        found = np.zeros((1 + BUCKETS, self.num_cells), dtype=np.int64)
+        np.add.at(found, (part[row], np.minimum(rank, self.ranks)), share)
+        return found
+
+
+class SparseMeasure(Measure):
+    """A measure with a cell for each location or flow that occurs.
+
+    The state is a list of one int64 tensor `[E, 4]`: part, two numbers of the cell, and the count;
+    part is 0 for generated and 1 + bucket for real trajectories. The first number is -1 where the
+    count is that of trajectories. Its memory grows with the cells that occur.
+    """
+
+    def empty_tally(self) -> Tensor:
+        """Return no entries."""
+        return torch.zeros(0, 4, dtype=torch.int64)
+
+    def add_state(
+        self, name: str, default: Any, dist_reduce_fx: Any = None, persistent: bool = False
+    ) -> None:
+        """Add the state as a list, whose entries processes gather."""
+        super().add_state(name, [], "cat", persistent)
+
+    @property
+    def power(self) -> float | None:
+        """None: values of many rare cells follow no one law of the number of trajectories."""
+        return None
+
+    @property
+    def state(self) -> Tensor:
+        """The entries, int64 `[E, 4]`, each cell once and sorted."""
+        found = vars(self)[self.state_name]
+        found = [found] if isinstance(found, Tensor) else list(found)
+        return _merge([one.to(self.device) for one in found] or [self.empty_tally()])
+
+    def _add(self, parts: list[Tensor]) -> None:
+        kept = vars(self)[self.state_name]
+        setattr(self, self.state_name, [_merge([*kept, *(x.to(self.device) for x in parts)])])
+
+    def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
+        """Count visits or flows, and trajectories."""
+        parts, first, other = self.cells(trajectories, part)
+        one, none = np.ones(len(parts), dtype=np.int64), np.full(len(part), -1)
+        found = np.column_stack([parts, first, other, one])
+        sizes = np.column_stack([part, none, none, np.ones(len(part), dtype=np.int64)])
+        return _merge([torch.from_numpy(np.concatenate([found, sizes]))])
+
+    def cells(
+        self, trajectories: Trajectories, part: Integers
+    ) -> tuple[Integers, Integers, Integers]:
+        """Return the part and the two numbers of the cell of each visit or flow."""
+        raise NotImplementedError
+
+    def _entries(self) -> tuple[Integers, Integers, Integers, int]:
+        """Return part, cell and count of each entry, and the number of cells."""
+        entries = self.state.cpu().numpy()
+        entries = entries[entries[:, 1] >= 0]
+        order, starts = _sort(entries[:, 1:3])
+        cell = np.zeros(len(entries), dtype=np.int64)
+        cell[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(entries))))
+        return entries[:, 0], cell, entries[:, 3], len(starts)
+
+    def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
+        """Return generated counts, and those of sets of buckets."""
+        part, cell, count, number = self._entries()
+        own = part == 0
+        generated = np.bincount(cell[own], weights=count[own], minlength=number)
+        bucket, cell, count = part[~own] - 1, cell[~own], count[~own]
+
+        def halves(mask: Any) -> Any:
+            return np.stack(
+                [np.bincount(cell, weights=count * one[bucket], minlength=number) for one in mask]
+            )
+
+        return generated, halves
+
+    def sizes(self) -> Integers:
+        """Return the number of trajectories of each part."""
+        entries = self.state.cpu().numpy()
+        entries = entries[entries[:, 1] < 0]
+        weights = np.bincount(entries[:, 0], weights=entries[:, 3], minlength=1 + BUCKETS)
+        return weights.astype(np.int64)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        key = prefix + self.state_name
+        found = state_dict.get(key)
+        if found is not None:
+            state_dict = {name: x for name, x in state_dict.items() if name != key}
+            is_entries = isinstance(found, list) and all(
+                isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == (4,)
+                for x in found
+            )
+            if not is_entries:
+                error_msgs.append(
+                    f"the state `{clip(key)}` must be a list of int64 [E, 4], got "
+                    f"{describe(found)}."
+                )
+            else:
+                setattr(self, self.state_name, [x.to(self.device, copy=True) for x in found])
+                self._computed = None
+                self._update_count = max(1, self._update_count)
+        elif self._persistent[self.state_name]:
+            missing_keys.append(key)
+
+
+class VisitFrequency(SparseMeasure):
+    """Visit frequency: the share of all points at the most visited locations, by rank.
+
+    Each set's locations are ranked by its own number of points, so the curves are compared, not
+    the locations. The last cell holds all further ranks. Points must be ids.
+
+    Args:
+        ranks: the number of ranks with a cell of their own.
+        comparison: how the two distributions are compared.
+        base: of the logarithm of the divergence.
+
+    Example:
+        >>> from nextloc_metrics.mobility import VisitFrequency
+        >>> metric = VisitFrequency(ranks=2, comparison="ks")
+        >>> metric.update([[1, 1, 1, 2]], [[8, 9, 8, 9]])  # 3/4 and 1/4, against 1/2 and 1/2
+        >>> metric.compute()
+        tensor(0.2500)
+    """
+
+    title = "visits by rank"
+    quantity_unit = "ranks"
+    computed_options = frozenset({"ranks", "comparison", "base"})
+
+    ranks: int
+
+    def __init__(
+        self,
+        ranks: int = _RANKS,
+        comparison: Comparison = "jsd",
+        base: Base = 2,
+        **options: Any,
+    ) -> None:
+        ranks = check_positive("ranks", ranks)
+        super().__init__(ranks=ranks, comparison=comparison, base=base, **options)
+
+    def axis(self) -> Axis:
+        """Return the ranks."""
+        return Axis("rank", ranks=True)
+
+    def places(self) -> Numbers:
+        """Return the ranks; the rest stands at the next one."""
+        return np.arange(1.0, self.ranks + 2)
+
+    def cells(
+        self, trajectories: Trajectories, part: Integers
+    ) -> tuple[Integers, Integers, Integers]:
+        """Return the location of each point."""
+        ids = trajectories.need_ids(self)
+        return part[trajectories.row], ids, np.zeros_like(ids)
+
+    def _ordered(self, counts: Any) -> Any:
+        """Return the counts of the first ranks, and of the rest."""
+        falling = -np.sort(-counts, -1)
+        width = counts.shape[-1]
+        found = np.zeros((*counts.shape[:-1], self.ranks + 1))
+        found[..., : min(width, self.ranks)] = falling[..., : self.ranks]
+        found[..., -1] = falling[..., self.ranks :].sum(-1)
+        return found
+
+    def compare(self, first: Any, other: Any) -> Numbers:
+        """Compare the shares of the ranks."""
+        return super().compare(self._ordered(first), self._ordered(other))
+
+
+class Flows(SparseMeasure):
+    """Flows: the share of moves from each origin to each destination. Points must be ids.
+
+    A move is from a point to the next one of a trajectory at another location.
+
+    Args:
+        comparison: `"cpc"`, the common part of commuters: the sum over flows of the smaller of the
+            two shares, from 0 to 1, higher is better. It equals 2 sum min(a, b) / (sum a + sum b)
+            of the counts where both sets have equally many moves. Or `"jsd"`.
+        base: of the logarithm of the divergence.
+        itself: whether successive points at one location are a move, too.
+
+    The floor of `"cpc"` is a ceiling: the part that real users have in common with others.
+
+    Example:
+        >>> from nextloc_metrics.mobility import Flows
+        >>> metric = Flows()
+        >>> metric.update([[1, 2, 1]], [[1, 2, 3]])  # 1-2 and 2-1, against 1-2 and 2-3
+        >>> metric.compute()
+        tensor(0.5000)
+
+    Source: Lenormand, Bassolas and Ramasco, "Systematic comparison of trip distribution laws and
+    models", Journal of Transport Geography 2016.
+    """
+
+    title = "flows"
+    comparisons = ("cpc", "jsd")
+
+    itself: bool
+
+    def __init__(
+        self,
+        comparison: Literal["cpc", "jsd"] = "cpc",
+        base: Base = 2,
+        *,
+        itself: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(comparison=comparison, base=base, itself=itself, **options)
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]  # a class attribute of `Metric`
+        """Whether the value is the common part."""
+        return self.comparison == "cpc"
+
+    def cells(
+        self, trajectories: Trajectories, part: Integers
+    ) -> tuple[Integers, Integers, Integers]:
+        """Return the origin and the destination of each move."""
+        ids = trajectories.need_ids(self)
+        moves = trajectories.follows
+        if not self.itself:
+            moves = moves & (ids[1:] != ids[:-1])
+        return part[trajectories.row[1:][moves]], ids[:-1][moves], ids[1:][moves]
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw the real and the generated share of each flow; `val` is not used."""
+        import_pyplot()
+        return draw_flows(*self.distributions(), self.headline(), ax)
+
+    def compare(self, first: Any, other: Any) -> Numbers:
+        """Compare the shares of flows."""
+        if self.comparison == "cpc":
+            return comparisons.common_part(first, other)
+        return super().compare(first, other)
+
+
+def _merge(entries: list[Tensor]) -> Tensor:
+    """Return each cell once, sorted, with the sum of its counts."""
+    every = torch.cat(entries)
+    rows = every.cpu().numpy()
+    order, starts = _sort(rows[:, :3])
+    if not len(rows):
+        return every
+    counts = np.add.reduceat(rows[order, 3], starts)
+    found = np.column_stack([rows[order[starts], :3], counts])
+    return torch.from_numpy(found).to(every.device)
+
+
+def _sort(cells: Integers) -> tuple[Integers, Integers]:
+    """Return the order that sorts rows, and where in it each different row begins."""
+    if not len(cells):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    low, high = cells.min(0), cells.max(0)
+    sizes = [int(x) for x in high - low + 1]
+    if math.prod(sizes) < 1 << 62:  # one number for each row, which sorts faster
+        key = np.zeros(len(cells), dtype=np.int64)
+        for column, least, size in zip(cells.T, low, sizes, strict=True):
+            key = key * size + (column - least)
+        order = np.argsort(key, kind="stable")
+        changes = np.diff(key[order]) != 0
+    else:
+        order = np.lexsort(cells.T[::-1])
+        changes = (np.diff(cells[order], axis=0) != 0).any(1)
+    return order, np.append(0, changes.nonzero()[0] + 1)

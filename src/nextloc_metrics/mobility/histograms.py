@@ -1,0 +1,384 @@
+"""Measures with cells of values: jumps, travelled km, radius, stays, locations a day, hours."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.geography.locations import Locations, check_locations
+from nextloc_metrics.mobility import comparisons
+from nextloc_metrics.mobility.cells import (
+    Edges,
+    cell_of,
+    log_edges,
+    middles,
+    quantile_edges,
+    read_edges,
+)
+from nextloc_metrics.mobility.measure import (
+    Base,
+    Comparison,
+    DenseMeasure,
+    Integers,
+    Numbers,
+    count_cells,
+)
+from nextloc_metrics.mobility.pictures import Axis
+from nextloc_metrics.mobility.trajectories import Trajectories, Units, distance, read
+
+Censored = Literal["count", "skip"]
+
+
+class Histogram(DenseMeasure):
+    """A measure whose values fall into cells between edges, with a cell below and a cell above."""
+
+    edges: Edges | None
+
+    def __init__(
+        self,
+        edges: Array | Sequence[float] | None = None,
+        comparison: Comparison = "jsd",
+        base: Base = 2,
+        **options: Any,
+    ) -> None:
+        given = None if edges is None else read_edges(edges)
+        super().__init__(edges=given, comparison=comparison, base=base, **options)
+
+    @staticmethod
+    @abstractmethod
+    def default_edges() -> Edges:
+        """Return the edges of `edges=None`."""
+
+    @abstractmethod
+    def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
+        """Return all values, float64 `[V]`, and the trajectory of each, int64 `[V]`."""
+
+    @property
+    def bounds(self) -> Edges:
+        """The edges: those that were given, or the default ones."""
+        return self.default_edges() if self.edges is None else self.edges
+
+    @property
+    def num_cells(self) -> int:
+        """The number of cells."""
+        return len(self.bounds) + 1
+
+    def axis(self) -> Axis:
+        """Return the quantity and the edges."""
+        return Axis(f"{self.title}, {self.quantity_unit}", [f"{edge:.4g}" for edge in self.bounds])
+
+    def places(self) -> Numbers:
+        """Return the middle of each cell; the lowest and the highest edge for those outside."""
+        return middles(self.bounds)
+
+    def count(self, trajectories: Trajectories, part: Integers) -> Integers:
+        """Count the values of each cell."""
+        values, row = self.values(trajectories)
+        return count_cells(part[row], cell_of(values, self.bounds), self.num_cells)
+
+    @classmethod
+    def edges_from(
+        cls, real: Array | Trajectories, cells: int = 50, **options: Any
+    ) -> NDArray[np.float64]:
+        """Return edges for cells with equal shares of the real values, from a first pass.
+
+        Args:
+            real: real trajectories, all or a sample.
+            cells: the number of cells; there are fewer if values repeat.
+            options: the options of the measure, such as `locations`.
+
+        Example:
+            >>> from nextloc_metrics.mobility import JumpLength
+            >>> real = [[[0.0, 0.0], [0.0, 1.0], [0.0, 3.0], [0.0, 6.0], [0.0, 10.0]]]
+            >>> JumpLength.edges_from(real, cells=2, units="km").round(6)
+            array([1., 2., 4.])
+        """
+        found = read("real", real)
+        if found is None:
+            raise ValueError("`real` must be trajectories, got None.")
+        return quantile_edges(cls(**options).values(found)[0], cells)
+
+
+class Distances(Histogram):
+    """A measure of distances in km.
+
+    Args:
+        edges: the cells are [edge, next edge), with a cell below and a cell above; by default ten
+            to each power of ten from 0.01 to 10,000 km.
+        comparison: how the two distributions are compared.
+        base: of the logarithm of the divergence.
+        units: of coordinates: `"degrees"` (latitude, longitude), `"km"` or `"m"` on a plane.
+        locations: the coordinates of the locations, for ids.
+    """
+
+    quantity_unit = "km"
+
+    units: Units
+    locations: Locations | None
+
+    def __init__(
+        self,
+        edges: Array | Sequence[float] | None = None,
+        comparison: Comparison = "jsd",
+        base: Base = 2,
+        *,
+        units: Units = "degrees",
+        locations: Locations | None = None,
+        **options: Any,
+    ) -> None:
+        check_choice("units", units, Units)
+        if locations is not None:
+            check_locations(locations)
+        super().__init__(
+            edges=edges,
+            comparison=comparison,
+            base=base,
+            units=units,
+            locations=locations,
+            **options,
+        )
+
+    @staticmethod
+    def default_edges() -> Edges:
+        """Return ten cells to each power of ten, from 0.01 to 10,000 km."""
+        return log_edges(0.01, 10_000)
+
+    def jumps(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
+        """Return the distances between successive points, km, and their trajectories."""
+        at = trajectories.positions(self.units, self.locations)
+        follows = trajectories.follows
+        return distance(at[1:], at[:-1])[follows], trajectories.row[1:][follows]
+
+
+class JumpLength(Distances):
+    r"""Jump length: the distance between successive points of a trajectory, km.
+
+    A trajectory of L points has L - 1 jumps; two points at one location are a jump of 0 km, in the
+    cell below. On the sphere the distance is haversine's with R = 6371.0088 km.
+
+    Example:
+        >>> from nextloc_metrics.mobility import JumpLength
+        >>> metric = JumpLength(edges=[1, 2, 5], units="km")
+        >>> generated = [[[0.0, 0.0], [0.0, 1.0], [0.0, 4.0]]]  # jumps of 1 and 3 km
+        >>> real = [[[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]]]  # of 1 and 1 km
+        >>> metric.update(generated, real)
+        >>> metric.compute()  # bits, of the shares (1/2, 1/2) and (1, 0)
+        tensor(0.3113)
+
+    Source: Brockmann, Hufnagel and Geisel, "The scaling laws of human travel", Nature 2006.
+    """
+
+    title = "jump length"
+
+    def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
+        """Return the jumps."""
+        return self.jumps(trajectories)
+
+
+class TravelDistance(Distances):
+    """Travel distance: the sum of a trajectory's jumps, km; 0 for a single point.
+
+    Example:
+        >>> from nextloc_metrics.mobility import TravelDistance
+        >>> metric = TravelDistance(edges=[1, 3, 5], comparison="wasserstein", units="km")
+        >>> metric.update([[[0.0, 0.0], [0.0, 4.0]]], [[[0.0, 0.0], [2.0, 0.0]]])  # 4 and 2 km
+        >>> metric.compute()  # km, between the middles of the cells [3, 5) and [1, 3)
+        tensor(2.)
+    """
+
+    title = "travel distance"
+
+    def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
+        """Return the sum of each trajectory's jumps."""
+        jumps, row = self.jumps(trajectories)
+        # `bincount` adds in the order of the points, so a row's sum depends on the row alone
+        total = np.bincount(row, weights=jumps, minlength=trajectories.num)
+        return total.astype(np.float64), np.arange(trajectories.num)
+
+
+class RadiusOfGyration(Distances):
+    r"""Radius of gyration: the root mean square distance of points from their centre, km.
+
+    sqrt(1/L sum over i of d(p_i, c)^2). On a plane c is the mean of the points. On the sphere c
+    is the mean of the points in three dimensions, projected to the surface, and d the great-circle
+    distance. Every point counts, also several at one location.
+
+    Example:
+        >>> from nextloc_metrics.mobility import RadiusOfGyration
+        >>> metric = RadiusOfGyration(edges=[1, 3, 5], comparison="wasserstein", units="km")
+        >>> metric.update([[[0.0, 0.0], [0.0, 8.0]]], [[[0.0, 0.0], [0.0, 4.0]]])  # 4 and 2 km
+        >>> metric.compute()
+        tensor(2.)
+
+    Source: González, Hidalgo and Barabási, "Understanding individual human mobility patterns",
+    Nature 2008.
+    """
+
+    title = "radius of gyration"
+
+    def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
+        """Return the radius of each trajectory."""
+        at = trajectories.positions(self.units, self.locations)
+        row, num = trajectories.row, trajectories.num
+        lengths = np.maximum(np.diff(trajectories.starts), 1)
+        sums = [np.bincount(row, weights=column, minlength=num) for column in at.T]
+        centre = np.column_stack(sums) / lengths[:, None]
+        if at.shape[1] == 3:
+            norm = np.sqrt((centre * centre).sum(1))[:, None]
+            centre = centre / np.maximum(norm, np.finfo(np.float64).tiny)
+        apart = distance(at, centre[row])
+        radius = np.sqrt(np.bincount(row, weights=apart * apart, minlength=num) / lengths)
+        return radius, np.arange(num)
+
+
+class StayDuration(Histogram):
+    """Stay duration: how long a trajectory stays at one location before the next one, hours.
+
+    A stay is a run of successive points at one location, from its first point to the first point of
+    the next stay. The last stay ends with the trajectory: at its last point, or one `step` later
+    where points are at regular times. Points are one location if their coordinates are equal.
+    Trajectories need times, or `step`.
+
+    Args:
+        edges: in hours, as for `JumpLength`; by default ten to each power of ten from 0.1 to 1,000.
+        comparison: how the two distributions are compared.
+        base: of the logarithm of the divergence.
+        censored: whether the last stay of a trajectory, whose end was not seen, is counted
+            (`"count"`) or left out (`"skip"`).
+
+    Example:
+        >>> from nextloc_metrics.mobility import StayDuration, Trajectories
+        >>> metric = StayDuration(edges=[0, 1, 2, 3, 4], comparison="ks")
+        >>> generated = Trajectories([[7, 7, 8]], step=1.0)  # stays of 2 and 1 hours
+        >>> metric.update(generated, Trajectories([[7, 7, 7]], step=1.0))  # a stay of 3 hours
+        >>> metric.compute()
+        tensor(1.)
+    """
+
+    title = "stay duration"
+    quantity_unit = "h"
+
+    censored: Censored
+
+    def __init__(
+        self,
+        edges: Array | Sequence[float] | None = None,
+        comparison: Comparison = "jsd",
+        base: Base = 2,
+        *,
+        censored: Censored = "count",
+        **options: Any,
+    ) -> None:
+        check_choice("censored", censored, Censored)
+        super().__init__(
+            edges=edges, comparison=comparison, base=base, censored=censored, **options
+        )
+
+    @staticmethod
+    def default_edges() -> Edges:
+        """Return ten cells to each power of ten, from 0.1 to 1,000 hours."""
+        return log_edges(0.1, 1000)
+
+    def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
+        """Return the duration of each stay."""
+        times = trajectories.need_times(self)
+        place = trajectories.places
+        begins = np.ones(len(place), dtype=bool)
+        begins[1:] = ~trajectories.follows | (place[1:] != place[:-1])
+        row = trajectories.row[begins]
+        is_last = np.ones(len(row), dtype=bool)
+        is_last[:-1] = row[1:] != row[:-1]
+        start = times[begins]
+        end = np.append(start[1:], start[:1])
+        end[is_last] = trajectories.ends()
+        kept = slice(None) if self.censored == "count" else ~is_last
+        return trajectories.hours(end - start)[kept], row[kept]
+
+
+class DailyLocations(Histogram):
+    """Daily locations: the number of different locations of a trajectory on one day.
+
+    With times, a trajectory counts once for each day on which it has a point; without times, a
+    trajectory is a day. Days begin at 0:00 of the times that were passed.
+
+    Args:
+        edges: as for `JumpLength`; by default a cell for each number from 1 to 50.
+        comparison: how the two distributions are compared.
+        base: of the logarithm of the divergence.
+
+    Example:
+        >>> from nextloc_metrics.mobility import DailyLocations
+        >>> metric = DailyLocations(comparison="ks")
+        >>> metric.update([[1, 1, 2]], [[1, 2, 3], [4, 5, 4]])  # 2, against 3 and 2
+        >>> metric.compute()
+        tensor(0.5000)
+    """
+
+    title = "daily locations"
+    quantity_unit = "locations"
+
+    @staticmethod
+    def default_edges() -> Edges:
+        """Return 0.5, 1.5, ..., 50.5: each number stands at the middle of its cell."""
+        edges: Edges = np.arange(0.5, 51.0)
+        return edges
+
+    def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
+        """Return the number of different locations of each trajectory and day."""
+        row = trajectories.row
+        day = np.zeros(len(row), dtype=np.int64)
+        if trajectories.has_times:
+            hours = trajectories.hours(trajectories.need_times(self))
+            day = np.floor(hours / 24).astype(np.int64)
+        order = np.lexsort([trajectories.places, day, row])
+        row, day, place = row[order], day[order], trajectories.places[order]
+        new_day = np.ones(len(row), dtype=bool)
+        new_day[1:] = (row[1:] != row[:-1]) | (day[1:] != day[:-1])
+        is_new = new_day.copy()
+        is_new[1:] |= place[1:] != place[:-1]
+        number: Integers = np.bincount(np.cumsum(new_day)[is_new] - 1, minlength=int(new_day.sum()))
+        return number.astype(np.float64), row[new_day]
+
+
+class HourOfDay(DenseMeasure):
+    """Hour of the day: the share of points in each of 24 hours.
+
+    Trajectories need times, or `step`, that begin at 0:00. `"wasserstein"` is the distance on the
+    circle of 24 hours, so that 23:00 and 0:00 are one hour apart; a circle has no
+    Kolmogorov-Smirnov distance.
+
+    Example:
+        >>> from nextloc_metrics.mobility import HourOfDay, Trajectories
+        >>> metric = HourOfDay(comparison="wasserstein")
+        >>> generated = Trajectories([[5, 5]], times=[[22, 23]], time_unit="h")
+        >>> metric.update(generated, Trajectories([[5, 5]], times=[[23, 24]], time_unit="h"))
+        >>> metric.compute()  # hours
+        tensor(1.)
+    """
+
+    title = "hour of the day"
+    quantity_unit = "h"
+    comparisons = ("jsd", "wasserstein")
+    num_cells = 24
+
+    def axis(self) -> Axis:
+        """Return the hours."""
+        return Axis(self.title, [str(hour) for hour in range(25)])
+
+    def compare(self, first: Any, other: Any) -> Numbers:
+        """Compare counts of hours."""
+        if self.comparison == "wasserstein":
+            return comparisons.circular_wasserstein(first, other)
+        return super().compare(first, other)
+
+    def count(self, trajectories: Trajectories, part: Integers) -> Integers:
+        """Count the points of each hour."""
+        hours = trajectories.hours(trajectories.need_times(self))
+        hour = np.floor(hours).astype(np.int64) % 24
+        return count_cells(part[trajectories.row], hour, 24)

@@ -1,0 +1,324 @@
+"""The base of all measures: two histograms, generated and real, that add up, and their floor."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics.display.style import import_pyplot
+from nextloc_metrics.mobility import comparisons
+from nextloc_metrics.mobility.floors import Floor, find_floor
+from nextloc_metrics.mobility.hashing import BUCKETS
+from nextloc_metrics.mobility.pictures import Axis, draw_cells
+from nextloc_metrics.mobility.trajectories import Trajectories, read
+
+Comparison = Literal["jsd", "ks", "wasserstein", "cpc"]
+Base = Literal[2, "e"]
+Integers = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+Read = TypeVar("Read")
+
+#: the names of comparisons in tables
+TITLES = {
+    "jsd": "JSD",
+    "ks": "KS",
+    "wasserstein": "W1",
+    "cpc": "CPC",
+}
+
+
+class Result(NamedTuple):
+    """The value of a measure with its floor."""
+
+    value: float  #: NaN without data
+    floor: Floor
+    reason: str  #: why the value is NaN; empty if it is not
+    generated: int  #: the number of generated trajectories
+    real: int  #: the number of real trajectories
+
+
+class Measure(SummedMetric):
+    """The difference of a quantity's distribution between generated and real trajectories.
+
+    `update` adds the quantity of generated trajectories, `preds`, and of real ones, `target`, to
+    two histograms of integers. There may be any number of each, and none belongs to another one.
+    `compute` compares the histograms; `floor` compares real users with other real users.
+
+    Nothing is added to the counts. Without generated or without real values the value is NaN, and
+    a warning says which are missing.
+
+    A comparison is `"jsd"`, the Jensen-Shannon divergence (not its root), 0 to 1 bit; `"ks"`, the
+    Kolmogorov-Smirnov distance, 0 to 1; or `"wasserstein"`, the Wasserstein-1 distance in the
+    quantity's unit, with the values of a cell at its middle.
+
+    Args:
+        comparison: how the two distributions are compared.
+        base: of the logarithm of the divergence, 2 or `"e"`; its maximum is then 1 or ln 2.
+        options: the options of a subclass, and TorchMetrics' own keyword arguments.
+    """
+
+    is_differentiable = False
+    higher_is_better = False
+    plot_lower_bound = 0.0
+    computed_options = frozenset({"comparison", "base"})
+
+    #: the comparisons that this measure has
+    comparisons: ClassVar[tuple[Comparison, ...]] = ("jsd", "ks", "wasserstein")
+    #: the quantity in tables and pictures, and its unit
+    title: ClassVar[str] = ""
+    quantity_unit: ClassVar[str] = ""
+
+    comparison: Comparison
+    base: Base
+
+    def __init__(self, comparison: Comparison = "jsd", base: Base = 2, **options: Any) -> None:
+        if comparison not in self.comparisons:
+            raise ValueError(
+                f"`comparison` must be one of {self.comparisons} for {type(self).__name__}, got "
+                f"{short(comparison)}."
+            )
+        if base != "e" and (isinstance(base, bool) or base != 2):
+            raise ValueError(f'`base` must be 2 or "e", got {short(base)}.')
+        super().__init__(comparison=comparison, base=base, **options)
+
+    def update(
+        self, preds: Array | Trajectories | None = None, target: Array | Trajectories | None = None
+    ) -> None:
+        """Add generated trajectories `preds`, real trajectories `target`, or both.
+
+        Each is an array of points, `[N, L, 2]` or ids `[N, L]`, or `Trajectories`, which also have
+        times and users.
+        """
+        if preds is None and target is None:
+            raise ValueError("`preds` or `target` must be given, got None for both.")
+        generated, real = read("preds", preds), read("target", target)
+        parts = []
+        if generated is not None:
+            parts.append(self.tally(generated, np.zeros(generated.num, dtype=np.int64)))
+        if real is not None:
+            parts.append(self.tally(real, 1 + real.bucket))
+        self._add(parts)
+
+    @abstractmethod
+    def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
+        """Return the summand of the state; `part` is 0, or 1 + the bucket, for each trajectory."""
+
+    @abstractmethod
+    def _add(self, parts: list[Tensor]) -> None:
+        """Add summands to the state."""
+
+    @abstractmethod
+    def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
+        """Return generated counts `[K]`, and a function from bool `[S, 64]` to real `[S, K]`."""
+
+    @abstractmethod
+    def sizes(self) -> Integers:
+        """Return the number of trajectories of each part, int64 `[65]`."""
+
+    def compare(self, first: Any, other: Any) -> Numbers:
+        """Compare counts `[..., K]` with counts `[..., K]`."""
+        if self.comparison == "jsd":
+            return comparisons.jensen_shannon(first, other, self._base)
+        if self.comparison == "ks":
+            return comparisons.kolmogorov_smirnov(first, other)
+        return comparisons.wasserstein(first, other, self.places())
+
+    def places(self) -> Numbers:
+        """Return where the values of each cell stand, float64 `[K]`, for `"wasserstein"`."""
+        raise NotImplementedError
+
+    def compute(self) -> Tensor:
+        """Return the difference of the distributions; NaN if one has no value."""
+        value, reason = self._difference()
+        if self._update_count and reason:
+            warnings.warn(f"{short(self)} is NaN: {reason}.", stacklevel=2)
+        return torch.tensor(value, device=self.device)
+
+    def _difference(self) -> tuple[float, str]:
+        generated, real = self._both()
+        reason = _why(generated, real)
+        return math.nan if reason else float(self.compare(generated, real)), reason
+
+    def result(self) -> Result:
+        """Return the value, its floor, and the numbers of trajectories, without a warning."""
+
+        def read() -> Result:
+            sizes = self.sizes()
+            value, reason = self._difference()
+            return Result(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
+
+        return self.of_all_processes(read)
+
+    def _both(self) -> tuple[Any, Any]:
+        generated, halves = self.histograms()
+        return generated, halves(np.ones((1, BUCKETS), dtype=bool))[0]
+
+    def floor(self) -> Floor:
+        """Return what a perfect generator would score, with the range of 95 % of random halves.
+
+        The real users are divided 200 times at random, into a set about as large as the generated
+        one, at most half, and the others; the two are compared as `compute` does. Users stand in 64
+        buckets by a hash, and a bucket goes into one set whole.
+
+        Halves are smaller than the sets that `compute` compares, so their values are brought to the
+        sets' sizes: for n and m trajectories a divergence goes with 1/n + 1/m, and the other two
+        distances with its root. Values of ranks and flows go with a power of it that is found from
+        sets half as large.
+
+        Example:
+            >>> from nextloc_metrics.mobility import DailyLocations, Trajectories
+            >>> metric = DailyLocations()
+            >>> real = Trajectories([[1, 2, 3], [1, 2, -1]] * 50, users=range(100))
+            >>> metric.update([[1, 1, 1]] * 100, real)
+            >>> metric.compute()  # bits
+            tensor(1.)
+            >>> metric.floor().value < 0.02
+            True
+        """
+        return self.of_all_processes(self._floor)
+
+    def _floor(self) -> Floor:
+        sizes = self.sizes()
+        _, halves = self.histograms()
+        most = np.inf if self.comparison == "wasserstein" else 1.0
+        return find_floor(sizes[1:], int(sizes[0]), halves, self.compare, self.power, most)
+
+    @property
+    def power(self) -> float | None:
+        """The power of 1/n by which differences of samples of n fall; None if it is found."""
+        return 1.0 if self.comparison == "jsd" else 0.5
+
+    def distributions(self) -> tuple[Numbers, Numbers]:
+        """Return the shares of each cell, generated and real, float64 `[K]`, of all processes."""
+        generated, real = self.of_all_processes(self._both)
+        return comparisons.shares(self._ordered(generated)), comparisons.shares(self._ordered(real))
+
+    def band(self) -> Numbers:
+        """Return the range of 95 % of random halves of the real users for each cell, `[2, K]`."""
+
+        def read() -> Any:
+            sizes = self.sizes()
+            found: list[Any] = []
+
+            def keep(first: Any, other: Any) -> Any:
+                found.append(comparisons.shares(self._ordered(first)))
+                return np.zeros(len(first))
+
+            find_floor(sizes[1:], int(sizes[0]), self.histograms()[1], keep, 0)
+            return np.quantile(found[0], [0.025, 0.975], axis=0) if found else None
+
+        return self.of_all_processes(read)
+
+    def _ordered(self, counts: Any) -> Any:
+        """Return counts in the order of the cells."""
+        return counts
+
+    def of_all_processes(self, read: Callable[[], Read]) -> Read:
+        """Return `read()`, called while the state is summed over all processes."""
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync,
+            should_unsync=self._should_unsync,
+        ):
+            return read()
+
+    @property
+    def unit(self) -> str:
+        """The unit of the value; empty for a share."""
+        if self.comparison == "jsd":
+            return "bits" if self.base == 2 else "nats"
+        return self.quantity_unit if self.comparison == "wasserstein" else ""
+
+    @property
+    def _base(self) -> float:
+        return math.e if self.base == "e" else 2.0
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Draw both distributions, with the value and the floor; `val` is not used.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        import_pyplot()
+        generated, real = self.distributions()
+        return draw_cells(generated, real, self.band(), self.axis(), self.headline(), ax)
+
+    def axis(self) -> Axis:
+        """Return what the cells are, for pictures."""
+        return Axis(self.title)
+
+    def headline(self) -> str:
+        """Return the value with its floor in one line."""
+        value, floor, reason, *_ = self.result()
+        unit = f" {self.unit}" if self.unit else ""
+        if reason:
+            return f"{TITLES[self.comparison]} -: {reason}"
+        beside = f"{floor.value:.4g} ({floor.low:.4g} to {floor.high:.4g})"
+        beside = floor.reason or f"{'ceiling' if self.higher_is_better else 'floor'} {beside}"
+        return f"{TITLES[self.comparison]} {value:.4g}{unit}, {beside}"
+
+
+class DenseMeasure(Measure):
+    """A measure with a fixed number of cells: the state is int64 `[65, K + 1]`.
+
+    Row 0 is generated, the others are the 64 buckets of real users. The last column counts
+    trajectories.
+    """
+
+    @property
+    @abstractmethod
+    def num_cells(self) -> int:
+        """The number K of cells."""
+
+    @abstractmethod
+    def count(self, trajectories: Trajectories, part: Integers) -> Integers:
+        """Return the counts of each part and cell, int64 `[65, K]`."""
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros."""
+        return torch.zeros(1 + BUCKETS, self.num_cells + 1, dtype=torch.int64)
+
+    def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
+        """Count values and trajectories."""
+        number = np.bincount(part, minlength=1 + BUCKETS)
+        return torch.from_numpy(np.column_stack([self.count(trajectories, part), number]))
+
+    def _add(self, parts: list[Tensor]) -> None:
+        total = sum(parts).to(self.state.device)  # type: ignore[union-attr]
+        setattr(self, self.state_name, self.state + total)
+
+    def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
+        """Return generated counts, and those of sets of buckets."""
+        counts = self.state[:, :-1].cpu().numpy()
+        real = counts[1:].astype(np.float64)
+        return counts[0], lambda mask: mask.astype(np.float64) @ real
+
+    def sizes(self) -> Integers:
+        """Return the number of trajectories of each part."""
+        return self.state[:, -1].cpu().numpy()
+
+
+def count_cells(part: Integers, cell: Integers, num_cells: int) -> Integers:
+    """Return how often each cell occurs in each part, int64 `[65, K]`."""
+    found = np.bincount(part * num_cells + cell, minlength=(1 + BUCKETS) * num_cells)
+    return found.reshape(1 + BUCKETS, num_cells)
+
+
+def _why(generated: Any, real: Any) -> str:
+    empty = [
+        name
+        for name, counts in (("generated", generated), ("real", real))
+        if not np.asarray(counts).sum()
+    ]
+    return f"there is no {' and no '.join(empty)} value" if empty else ""

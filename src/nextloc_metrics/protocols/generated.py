@@ -1,0 +1,352 @@
+"""The evaluations of generated mobility that other codebases make, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.display.table import Table
+from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.mobility.frequencies import UserVisitFrequency, VisitFrequency
+from nextloc_metrics.mobility.histograms import (
+    DailyLocations,
+    JumpLength,
+    RadiusOfGyration,
+    StayDuration,
+)
+from nextloc_metrics.mobility.measure import Measure
+from nextloc_metrics.mobility.trajectories import Trajectories
+from nextloc_metrics.protocols.protocol import Source
+
+Numbers = NDArray[np.float64]
+Days = NDArray[np.int64]
+
+#: the quantities, in the order of MoveSim's code
+QUANTITIES = ("distance", "radius", "duration", "daily locations", "G-rank", "I-rank")
+
+_SLOTS = 48
+
+
+@dataclass(frozen=True)
+class GeneratedProtocol:
+    """A codebase's divergences between real and generated days, in nats.
+
+    A histogram has `bins` + 1 edges in the codebases' intention; `numpy.arange` leaves out the last
+    edge, so the last bin is missing, and values in it and above do not count.
+
+    Attributes:
+        name: a short name.
+        source: the source code that it follows.
+        bins: the number of bins of distances and radii.
+        max_distance: the end of the bins of distances, squared degrees; None for the largest
+            distance of both sets, rounded down.
+        max_radius: the end of the bins of radii, squared degrees: `max_distance`, its square, or
+            the largest radius of both sets, rounded down.
+        counts_last_stay: whether the last stay of a day counts.
+        ranks: the number of locations in the rank curves: of all days, and within days.
+        curve: whether the curve within days is compared as it is, or by a histogram of its values.
+        counts_ids: whether the ids of the most visited locations are among the shares.
+        added: what is added to the sum of counts, and to each share.
+    """
+
+    name: str
+    source: Source
+    bins: int = 10_000
+    max_distance: float | None = 247.3
+    max_radius: Literal["distance", "squared", "largest"] = "squared"
+    counts_last_stay: bool = False
+    ranks: tuple[int, int] = (100, 100)
+    curve: bool = False
+    counts_ids: bool = False
+    added: tuple[float, float] = (1e-14, 0.0)
+
+    def evaluate(self, real: Array, generated: Array, coordinates: Array) -> dict[str, float]:
+        """Return the values that the code would print, by the names in `QUANTITIES`.
+
+        NaN stands for a value that the code does not print because it stops with an error.
+
+        Args:
+            real: integer `[N, 48]`, ids of locations from 0 on, one day per row.
+            generated: integer `[M, 48]`.
+            coordinates: latitude and longitude of each id, degrees `[C, 2]`.
+
+        Raises:
+            ValueError: the shapes are others, an id has no coordinates, or there are fewer
+                locations than ranks.
+
+        Example:
+            >>> import torch
+            >>> from nextloc_metrics import protocols
+            >>> at_home = torch.zeros(10, 48, dtype=torch.int64)
+            >>> places = torch.arange(200.0).view(100, 2) / 100
+            >>> found = protocols.movesim().evaluate(at_home, at_home, places)
+            >>> found["distance"], found["duration"]  # no stay is counted
+            (0.0, nan)
+        """
+        degrees = _read_coordinates(coordinates)
+        sets = [
+            _read_days(n, x, len(degrees)) for n, x in (("real", real), ("generated", generated))
+        ]
+        if len(degrees) < self.ranks[0]:
+            raise ValueError(
+                f"`coordinates` must have at least {self.ranks[0]} locations for {self.name}, got "
+                f"{len(degrees)}."
+            )
+        measures: tuple[Callable[..., Any], ...] = (
+            self._distance, self._radius, self._duration, self._daily, self._of_all, self._within,
+        )  # fmt: skip
+        values = (measure(sets, degrees) for measure in measures)
+        return dict(zip(QUANTITIES, map(float, values), strict=True))
+
+    def _distance(self, sets: Sequence[Days], degrees: Numbers) -> float:
+        jumps = [((degrees[days[:, 1:]] - degrees[days[:, :-1]]) ** 2).sum(2) for days in sets]
+        return self._compare([one.ravel() for one in jumps], self._end(jumps, self.max_distance))
+
+    def _radius(self, sets: Sequence[Days], degrees: Numbers) -> float:
+        radii = []
+        for days in sets:
+            at = np.ascontiguousarray(degrees[days].transpose(2, 0, 1))
+            apart = at - at.mean(2, keepdims=True)
+            radii.append((apart[0] ** 2 + apart[1] ** 2).mean(1))
+        if self.max_radius == "largest":
+            return self._compare(radii, self._end(radii, None))
+        assert self.max_distance is not None
+        end = self.max_distance ** (2 if self.max_radius == "squared" else 1)
+        return self._compare(radii, end)
+
+    def _duration(self, sets: Sequence[Days], degrees: Numbers) -> float:
+        stays = []
+        for days in sets:
+            ends = np.ones(days.shape, dtype=bool)
+            ends[:, :-1] = days[:, 1:] != days[:, :-1]
+            rows, columns = ends.nonzero()
+            begins = np.append(-1, columns[:-1])
+            begins[np.append(True, rows[1:] != rows[:-1])] = -1
+            kept = (columns < _SLOTS - 1) | self.counts_last_stay
+            stays.append((columns - begins)[kept])
+        if self.counts_last_stay:
+            return self._diverge([_histogram(one, 1, _SLOTS + 1, _SLOTS) for one in stays])
+        return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in stays])
+
+    def _daily(self, sets: Sequence[Days], degrees: Numbers) -> float:
+        numbers = [1 + (np.diff(np.sort(days, 1), axis=1) != 0).sum(1) for days in sets]
+        return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in numbers])
+
+    def _of_all(self, sets: Sequence[Days], degrees: Numbers) -> float:
+        found, ranks = [], self.ranks[0]
+        for days in sets:
+            visits = np.bincount(days.ravel(), minlength=len(degrees)) / days.size
+            order = np.argsort(-visits, kind="stable")[:ranks]
+            values = np.append(visits[order], order if self.counts_ids else [])
+            found.append(_histogram(values, 0, 1, ranks))
+        return self._diverge(found)
+
+    def _within(self, sets: Sequence[Days], degrees: Numbers) -> float:
+        found, ranks = [], self.ranks[1]
+        for days in sets:
+            curve = np.zeros((len(days), max(ranks, _SLOTS)))
+            for row, day in zip(curve, days, strict=True):
+                counts = np.unique(day, return_counts=True)[1]
+                row[: len(counts)] = -np.sort(-counts) / _SLOTS
+            mean = curve[:, :ranks].mean(0)
+            found.append(mean / mean.sum())
+        if self.curve:
+            return self._diverge(found)
+        return self._diverge([_histogram(one, 0, 1, ranks) for one in found])
+
+    def _end(self, values: Sequence[Numbers], given: float | None) -> float:
+        """Return the end of the bins; 0 where the code stops as it rounds down to 0."""
+        return int(max(one.max() for one in values)) if given is None else given
+
+    def _compare(self, values: Sequence[Numbers], end: float) -> float:
+        if not end:
+            return np.nan
+        return self._diverge([_histogram(one, 0, end, self.bins) for one in values])
+
+    def _diverge(self, histograms: Sequence[Any]) -> float:
+        of_sum, of_share = self.added
+        p, q = (one / (one.sum() + of_sum) + of_share for one in histograms)
+        middle = (p + q) / 2
+        return (_entropy(p, middle) + _entropy(q, middle)) / 2
+
+
+def _histogram(values: Any, low: float, high: float, bins: int) -> Any:
+    """Return the counts of the bins between `arange`'s edges, which do not reach `high`."""
+    return np.histogram(values, np.arange(low, high, float(high - low) / bins))[0]
+
+
+def _entropy(p: Numbers, q: Numbers) -> float:
+    """Return the relative entropy of what is first divided by its sum; NaN if that is 0."""
+    if not p.sum() or not q.sum():
+        return np.nan
+    p, q = p / p.sum(), q / q.sum()
+    own = p > 0
+    return float((p[own] * np.log(p[own] / q[own])).sum())
+
+
+def _read_days(name: str, days: Array, locations: int) -> Days:
+    found = as_tensor(name, days).detach().cpu()
+    if found.ndim != 2 or found.shape[1] != _SLOTS or not len(found) or not is_integer(found):
+        raise ValueError(f"`{name}` must be integer days [N, {_SLOTS}], got {describe(found)}.")
+    if int(found.min()) < 0 or int(found.max()) >= locations:
+        wrong = int(found.max() if found.min() >= 0 else found.min())
+        raise ValueError(f"`{name}` must be ids from 0 to {locations - 1}, got {wrong}.")
+    return found.long().numpy()
+
+
+def _read_coordinates(coordinates: Array) -> Numbers:
+    found = as_tensor("coordinates", coordinates).detach().cpu().double()
+    if found.ndim != 2 or found.shape[1] != 2 or not found.isfinite().all():
+        raise ValueError(f"`coordinates` must be finite degrees [C, 2], got {describe(found)}.")
+    return found.numpy()
+
+
+def movesim(max_distance: float = 247.3) -> GeneratedProtocol:
+    """MoveSim: squared degrees in 10,000 bins; the last stay of a day does not count.
+
+    G-rank and I-rank are histograms of the shares of the first 100 ranks. `max_distance` is the
+    constant of the data set in the code: 247.3 for GeoLife, 2.088 for its mobile data.
+    """
+    return GeneratedProtocol(
+        "movesim",
+        Source(
+            "Feng et al., Learning to Simulate Human Mobility, KDD 2020",
+            "FIBLAB/MoveSim",
+            "93e6837fa318a9e5a3966f5267accfb303ed8bb6",
+            "code/evaluations.py L38-53, L82-96, L193-238, L283-335, L346-385",
+        ),
+        max_distance=max_distance,
+    )
+
+
+def pategail(max_distance: float = 2101.45) -> GeneratedProtocol:
+    """PateGail: MoveSim's file with 1,000 bins, the last stay, and 1e-10 added to each share.
+
+    Radii, in squared degrees, end where distances do. G-rank counts the ids of the 50 most visited
+    locations among their shares: `get_topk_visits` returns both. I-rank is the curve of 20 ranks.
+    """
+    return GeneratedProtocol(
+        "pategail",
+        Source(
+            "Wang et al., PateGail: A Privacy-Preserving Mobility Trajectory Generator with "
+            "Imitation Learning, AAAI 2023",
+            "tsinghua-fib-lab/PateGail",
+            "0c79f0cebfc6111987a3d9633c1421e2a4d26b44",
+            "utils/evaluations.py L41-54, L91-104, L193-247, L296-422, L455-466",
+        ),
+        bins=1000,
+        max_distance=max_distance,
+        max_radius="distance",
+        counts_last_stay=True,
+        ranks=(50, 20),
+        curve=True,
+        counts_ids=True,
+        added=(1e-10, 1e-10),
+    )
+
+
+def sec_movesim() -> GeneratedProtocol:
+    """Sec-MoveSim: MoveSim's file, whose bins end at the largest value of both sets, rounded down.
+
+    Where that is 0, as for a city, the code stops with an error.
+    """
+    return GeneratedProtocol(
+        "sec_movesim",
+        Source(
+            "a private variant of MoveSim",
+            "VictorRubio98/Sec-MoveSim",
+            "0f7b4704113eb9389858cfa0421720aa32798d5f",
+            "code/evaluations.py L41-56, L91-105, L197-250, L299-366",
+        ),
+        max_distance=None,
+        max_radius="largest",
+    )
+
+
+@dataclass(repr=False)
+class GeneratedAudit:
+    """The result of `audit_generated`; `print` shows it as a table.
+
+    Attributes:
+        values: the value of each protocol and quantity, in nats.
+        exact: the value and the floor of this library's measure of each quantity, in nats.
+    """
+
+    values: dict[str, dict[str, float]]
+    exact: dict[str, tuple[float, float]]
+
+    @property
+    def table(self) -> Table:
+        """One row per quantity, one column per protocol."""
+        header = ["JSD (nats)", *self.values, "nextloc_metrics", "floor"]
+        rows, records = [], []
+        for quantity in QUANTITIES:
+            numbers = [one[quantity] for one in self.values.values()] + [*self.exact[quantity]]
+            rows.append([quantity, *("-" if x != x else f"{x:.4g}" for x in numbers)])
+            records.append(dict(zip(header, [quantity, *numbers], strict=True)))
+        notes = [
+            "-: the code stops with an error, or has no value",
+            "floor: what other real days score by nextloc_metrics",
+        ]
+        return Table(header, rows, notes, records)
+
+    def __repr__(self) -> str:
+        return str(self.table)
+
+    def _repr_html_(self) -> str:
+        return self.table._repr_html_()
+
+
+def audit_generated(
+    real: Array, generated: Array, coordinates: Array, users: Array | None = None
+) -> GeneratedAudit:
+    """Compare one pair of sets under every protocol, beside this library's measures.
+
+    The measures have their default cells. They differ from the codebases' in what they measure:
+    km for squared degrees, curves for histograms of shares, all stays and all cells.
+
+    Args:
+        real: integer `[N, 48]`, ids of locations from 0 on, a day of half hours per row.
+        generated: integer `[M, 48]`.
+        coordinates: latitude and longitude of each id, degrees `[C, 2]`, at least 100 ids.
+        users: integers or text `[N]`, the users of the real days, for the floor.
+
+    Example:
+        >>> import torch
+        >>> from nextloc_metrics import protocols
+        >>> slots = torch.arange(480).view(10, 48)
+        >>> real, generated = slots // 8 % 100, slots // 4 % 100  # stays of 4 and of 2 hours
+        >>> places = torch.arange(200.0).view(100, 2) / 10
+        >>> audit = protocols.audit_generated(real, generated, places)
+        >>> {name: round(one["duration"], 3) for name, one in audit.values.items()}
+        {'movesim': 0.693, 'pategail': 0.693, 'sec_movesim': 0.693}
+        >>> value, floor = audit.exact["duration"]
+        >>> round(value, 3), floor  # all real stays have 4 hours
+        (0.693, 0.0)
+    """
+    degrees = _read_coordinates(coordinates)
+    every = (movesim(), pategail(), sec_movesim())
+    values = {one.name: one.evaluate(real, generated, degrees) for one in every}
+    sets = Trajectories(generated, step=0.5), Trajectories(real, step=0.5, users=users)
+    locations = Locations(*degrees.T)
+    measures: dict[str, Measure] = {
+        "distance": JumpLength(base="e", locations=locations),
+        "radius": RadiusOfGyration(base="e", locations=locations),
+        "duration": StayDuration(base="e"),
+        "daily locations": DailyLocations(base="e"),
+        "G-rank": VisitFrequency(base="e"),
+        "I-rank": UserVisitFrequency(base="e"),
+    }
+    exact = {}
+    for name, measure in measures.items():
+        measure.update(*sets)
+        found = measure.result()
+        exact[name] = found.value, found.floor.value
+    return GeneratedAudit(values, exact)

@@ -1,0 +1,437 @@
+"""What every measure promises: sums, order, processes, checkpoints, floors, errors."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torchmetrics import MetricCollection
+
+import distributed_workers as work
+from mobility.mobility_workers import evaluate
+from mobility.test_measures import padded, rows_of_ids, rows_of_points
+from nextloc_metrics import mobility
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.mobility import Measure, Trajectories, mobility_metrics
+
+PLACES = Locations(np.linspace(40, 41, 8), np.linspace(-74, -73, 8) ** 1)
+
+
+def measures() -> dict[str, Measure]:
+    """One of each measure, for ids with times."""
+    return mobility_metrics("ids", times=True, locations=PLACES, ranks=4).measures()
+
+
+def test_all_measures_are_here() -> None:
+    """Every public measure is tested by these laws."""
+    kinds = {type(one).__name__ for one in measures().values()}
+    public = {
+        name
+        for name in mobility.__all__
+        if isinstance(getattr(mobility, name), type)
+        and issubclass(getattr(mobility, name), Measure)
+    }
+    assert public - {"Measure"} == kinds
+
+
+NAMES = pytest.mark.parametrize("name", measures())
+
+
+def part(rows: list[list[int]], users: list[int]) -> Trajectories:
+    """Rows with a point every seven hours."""
+    return Trajectories(rows, step=7.0, users=users)
+
+
+@NAMES
+@pytest.mark.parametrize("seed", range(3))
+def test_any_split_and_order_gives_the_same_state(name: str, seed: int) -> None:
+    """Batches of any size, in any order, of both sets or one, add up to equal bits."""
+    draw = np.random.RandomState(seed)
+    whole, divided = measures()[name], measures()[name]
+    sets = [rows_of_ids(seed), rows_of_ids(seed + 9, 41)]
+    whole.update(*(part(rows, list(range(len(rows)))) for rows in sets))
+    batches = []
+    for which, rows in enumerate(sets):
+        order = draw.permutation(len(rows))
+        ends = sorted(draw.randint(0, len(rows), 4))
+        for chosen in np.split(order, ends):
+            own = part([rows[i] for i in chosen], [int(i) for i in chosen])
+            batches.append((own, None) if which == 0 else (None, own))
+    for i in draw.permutation(len(batches)):
+        divided.update(*batches[i])
+    assert torch.equal(whole.state, divided.state)
+    assert torch.equal(whole.compute(), divided.compute())
+    assert whole.floor() == divided.floor()
+
+
+def test_padding_and_the_other_rows_change_no_bit() -> None:
+    """Coordinates give equal states for any width of padding, and row by row, without users."""
+    rows = rows_of_points(3, 50, 0.1)
+    for name in ("JumpLength", "TravelDistance", "RadiusOfGyration", "DailyLocations"):
+        states = []
+        for batches in ([rows], [rows[i : i + 1] for i in range(len(rows))]):
+            metric = getattr(mobility, name)()
+            for number, batch in enumerate(batches):
+                width = max(map(len, batch)) + number % 3
+                metric.update(target=padded(batch, width))
+            states.append(metric.state)
+        assert torch.equal(*states), name
+
+
+@NAMES
+def test_states_add_up_over_processes(name: str) -> None:
+    """The sum that processes make, or the entries that they gather, give one process' value."""
+    rows = rows_of_ids(1), rows_of_ids(2)
+    users = list(range(30))
+    whole, first, other = (measures()[name] for _ in range(3))
+    whole.update(*(part(one, users) for one in rows))
+    first.update(part(rows[0], users), part(rows[1][:7], users[:7]))
+    other.update(None, part(rows[1][7:], users[7:]))
+    (key,) = first.metric_state
+    states = [vars(one)[key] for one in (first, other)]
+    if isinstance(states[0], Tensor):
+        setattr(first, key, states[0] + states[1])
+    else:
+        setattr(first, key, first._reductions[key]([*states[0], *states[1]]))
+    assert torch.equal(whole.state, first.state)
+    first._computed = None
+    assert torch.equal(whole.compute(), first.compute())
+
+
+def test_processes_equal_one() -> None:
+    """Two processes of a gloo group have the values and floors of one, also without real rows."""
+    coordinates = np.linspace(40, 41, 8).tolist(), np.linspace(-74, -73, 8).tolist()
+    users = list(range(30))
+    generated, real = rows_of_ids(1), rows_of_ids(2)
+    whole = [[(generated, users), (real, users)]]
+    parts = [
+        [(generated[:11], users[:11]), (real, users)],
+        [(generated[11:], users[11:]), ([], [])],
+    ]
+    expected = evaluate(0, whole, coordinates)
+    for found in work.run(evaluate, 2, parts, coordinates):
+        assert found == expected
+
+
+@NAMES
+def test_a_measure_survives_copies_and_checkpoints(name: str) -> None:
+    """Pickle, deepcopy, state_dict and reset keep or clear the state."""
+    metric = measures()[name]
+    metric.persistent(True)
+    metric.update(part(rows_of_ids(1), list(range(30))), part(rows_of_ids(2), list(range(30))))
+    value, state = metric.compute(), metric.state
+    for made in (pickle.loads(pickle.dumps(metric)), copy.deepcopy(metric)):
+        assert torch.equal(made.state, state)
+        assert torch.equal(made.compute(), value)
+    stored = io.BytesIO()
+    torch.save(metric.state_dict(), stored)
+    stored.seek(0)
+    fresh = measures()[name]
+    fresh.persistent(True)
+    fresh.load_state_dict(torch.load(stored))
+    assert torch.equal(fresh.compute(), value)
+    metric.reset()
+    assert not metric.state.any()
+
+
+@NAMES
+def test_forward_returns_the_value_of_the_batch(name: str) -> None:
+    """`forward` has the batch's value, and adds it."""
+    users = list(range(30))
+    first = part(rows_of_ids(1), users), part(rows_of_ids(2), users)
+    other = part(rows_of_ids(3), users), part(rows_of_ids(4), users)
+    metric, alone, both = (measures()[name] for _ in range(3))
+    alone.update(*other)
+    for batch in (first, other):
+        both.update(*batch)
+    metric.update(*first)
+    assert torch.equal(metric(*other), alone.compute())
+    assert torch.equal(metric.state, both.state)
+
+
+@NAMES
+@pytest.mark.filterwarnings("ignore:.*is NaN.*:UserWarning")
+def test_one_empty_side_is_nan_with_a_reason(name: str) -> None:
+    """The value is NaN, and the reason says which side has no value."""
+    metric = measures()[name]
+    metric.update(part(rows_of_ids(1), list(range(30))), Trajectories([], step=7.0))
+    assert metric.compute().isnan()
+    assert metric.result().reason == "there is no real value"
+    assert metric.result().floor.reason == "there is no real trajectory"
+    assert np.isnan(metric.floor().value)
+    metric = measures()[name]
+    metric.update(target=part(rows_of_ids(1), list(range(30))))
+    assert metric.compute().isnan()
+    assert metric.result().reason == "there is no generated value"
+
+
+def test_a_nan_is_not_silent() -> None:
+    """`compute` warns, with the reason."""
+    metric = mobility.DailyLocations()
+    metric.update(target=[[1, 2]])
+    with pytest.warns(UserWarning, match=re.escape("there is no generated value")):
+        metric.compute()
+
+
+def test_equal_sets_differ_by_nothing() -> None:
+    """The divergence of a set from itself is 0, and the common part is 1."""
+    rows = part(rows_of_ids(1), list(range(30)))
+    for name, metric in measures().items():
+        metric.update(rows, rows)
+        assert float(metric.compute()) == (1.0 if name == "flows" else 0.0), name
+
+
+def test_comparisons_of_one_quantity_share_a_state() -> None:
+    """A collection counts once for measures that differ in the comparison only."""
+    kinds = ("jsd", "ks", "wasserstein")
+    together = MetricCollection({kind: mobility.JumpLength(comparison=kind) for kind in kinds})
+    together.update(padded(rows_of_points(1)), padded(rows_of_points(2)))
+    assert list(together.compute_groups.values()) == [list(kinds)]
+
+
+def test_the_same_users_without_names() -> None:
+    """Without users, rows stand in buckets by their content, equal in every batch and process."""
+    rows = rows_of_ids(1, 400)
+    given = Trajectories(rows)
+    assert (given.bucket == Trajectories(rows[::-1]).bucket[::-1]).all()
+    assert len(set(given.bucket)) == 64
+    names = Trajectories(rows, users=[f"user {i}" for i in range(400)])
+    numbers = Trajectories(rows, users=range(400))
+    for one in (names, numbers):
+        counts = np.bincount(one.bucket, minlength=64)
+        assert counts.max() < 4 * 400 / 64
+
+
+def test_one_user_stands_in_one_bucket() -> None:
+    """All trajectories of a user go to the same half."""
+    given = Trajectories(rows_of_ids(1, 400), users=[i % 20 for i in range(400)])
+    assert len(set(zip(given.bucket, np.arange(400) % 20, strict=True))) == 20
+
+
+def perfect(seed: int, users: int) -> Trajectories:
+    """Users, each with a typical number of locations a day, and four days of it."""
+    draw = np.random.RandomState(seed)
+    typical = draw.randint(2, 12, users)
+    days = np.minimum(draw.poisson(typical, (4, users)) + 1, 24).T.reshape(-1)
+    rows = np.where(np.arange(24) < days[:, None], np.arange(24), -1)
+    return Trajectories(rows, users=np.repeat(np.arange(users), 4))
+
+
+@pytest.mark.parametrize("comparison", ["jsd", "ks", "wasserstein"])
+@pytest.mark.parametrize(("generated", "real"), [(300, 300), (60, 600), (900, 300)])
+def test_the_floor_is_what_a_perfect_generator_scores(
+    comparison: Any, generated: int, real: int
+) -> None:
+    """The mean value of other users from the same world is near the mean floor, at their sizes."""
+    values, floors = [], []
+    for seed in range(25):
+        metric = mobility.DailyLocations(comparison=comparison)
+        metric.update(perfect(seed, generated), perfect(1000 + seed, real))
+        values.append(float(metric.compute()))
+        floors.append(metric.floor())
+    assert np.mean([x.value for x in floors]) == pytest.approx(np.mean(values), rel=0.2)
+    inside = [x.low <= value <= x.high for x, value in zip(floors, values, strict=True)]
+    assert np.mean(inside) >= 0.7
+
+
+@pytest.mark.parametrize(("generated", "real"), [(300, 300), (100, 400)])
+def test_the_ceiling_of_flows_is_what_a_perfect_generator_scores(generated: int, real: int) -> None:
+    """The common part of rare flows depends on the numbers of users; its ceiling follows."""
+    values, ceilings, uncorrected = [], [], []
+    for seed in range(12):
+        metric = mobility.Flows()
+        metric.update(commuters(seed, generated), commuters(1000 + seed, real))
+        values.append(float(metric.compute()))
+        ceilings.append(metric.floor().value)
+        first = np.random.RandomState(seed).rand(real) < min(generated / real, 0.5)
+        halves = mobility.Flows()
+        halves.update(commuters(1000 + seed, real, first), commuters(1000 + seed, real, ~first))
+        uncorrected.append(float(halves.compute()))
+    assert np.mean(ceilings) == pytest.approx(np.mean(values), rel=0.1)
+    if generated == real:
+        assert np.mean(uncorrected) < 0.9 * np.mean(values)
+
+
+def commuters(seed: int, users: int, chosen: Any = slice(None)) -> Trajectories:
+    """Ten places of each user, rare ones by Zipf's law."""
+    places = np.minimum(np.random.RandomState(seed).zipf(1.5, (users, 10)), 300)
+    return Trajectories(places[chosen], users=np.arange(users)[chosen])
+
+
+def test_names_of_locations_change_nothing() -> None:
+    """Flows and ranks are equal for any ids, also as large as integers can be."""
+    rows = [rows_of_ids(1), rows_of_ids(2)]
+    renamed = [[[(7 - x) * 10**18 for x in row] for row in one] for one in rows]
+    for measure in (mobility.Flows, mobility.VisitFrequency, mobility.UserVisitFrequency):
+        metric, other = measure(), measure()
+        metric.update(*(Trajectories(one, users=range(30)) for one in rows))
+        other.update(*(Trajectories(one, users=range(30)) for one in renamed))
+        assert torch.equal(metric.compute(), other.compute())
+        assert metric.floor() == pytest.approx(other.floor())
+
+
+def test_a_floor_needs_users() -> None:
+    """One user has no halves."""
+    metric = mobility.DailyLocations()
+    metric.update([[1, 2]], Trajectories([[1, 2], [3, 4]], users=[5, 5]))
+    assert "at least two" in metric.floor().reason
+
+
+def test_the_floor_of_real_data_falls_as_one_over_n(data: Path) -> None:
+    """On check-ins of New York, half of the users have twice the floor."""
+    file = data / "nyc_with_coordinates" / "check_ins.npz"
+    if not file.is_file():
+        pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
+    stored = np.load(file)
+    user, location, hours = stored["user"], stored["location"] - 1, stored["minute"] // 60
+    locations = Locations(stored["latitude"], stored["longitude"])
+    edges = mobility.log_edges(0.1, 100, 3)  # km
+    draw, numbers = np.random.RandomState(0), [250, 500, 1000]
+    found: dict[str, list[float]] = {"jump_length": [], "daily_locations": [], "radius": []}
+    for number in numbers:
+        floors = []
+        for _ in range(8):
+            own = np.isin(user, draw.permutation(np.unique(user))[:number])
+            one, at, when = user[own], location[own], hours[own]
+            days = Trajectories.from_columns(one * 10_000 + when // 24, at, when, one)
+            whole = Trajectories.from_columns(one, at, when, one)
+            floors.append(
+                [
+                    floor_of(mobility.JumpLength(edges, locations=locations), days),
+                    floor_of(mobility.DailyLocations(np.arange(1, 8) + 0.5), days),
+                    floor_of(mobility.RadiusOfGyration(edges, locations=locations), whole),
+                ]
+            )
+        for name, floor in zip(found, np.mean(floors, axis=0), strict=True):
+            found[name].append(floor)
+    for name, falling in found.items():
+        slope = np.polyfit(np.log(numbers), np.log(falling), 1)[0]
+        assert -1.1 < slope < -0.75, (name, falling)
+
+
+def floor_of(metric: Measure, real: Trajectories) -> float:
+    """The floor of real trajectories, for a generated set of their size."""
+    metric.update(real, real)
+    return metric.floor().value
+
+
+# The preset -------------------------------------------------------------------------------------
+
+
+def test_the_table_shows_every_floor() -> None:
+    """Each row has a value, a floor and its range; a NaN has a note."""
+    metrics = mobility_metrics("ids", times=True, locations=PLACES, ranks=4, prefix="val/")
+    users = list(range(30))
+    metrics.update(part([[1, 1]] * 30, users), part(rows_of_ids(2), users))
+    table = metrics.table()
+    assert [record["measure"] for record in table.records] == [f"val/{x}" for x in measures()]
+    for row, record in zip(table.rows, table.records, strict=True):
+        assert "-" not in row[3:4], row
+        assert record["low"] <= record["floor"] <= record["high"]
+    assert any("flows: there is no generated value" in note for note in table.notes)
+    assert "30 generated and 30 real trajectories" in table.notes
+
+
+@pytest.mark.filterwarnings("ignore:.*is NaN.*:UserWarning")
+def test_the_preset_computes_floors_beside_values() -> None:
+    """`compute` has both, and they are those of the measures."""
+    metrics = mobility_metrics("coordinates", units="km")
+    metrics.update(padded(rows_of_points(1)), padded(rows_of_points(2)))
+    values = metrics.compute()
+    alone = mobility.RadiusOfGyration(units="km")
+    alone.update(padded(rows_of_points(1)), padded(rows_of_points(2)))
+    assert torch.equal(values["radius_of_gyration"], alone.compute())
+    assert float(values["radius_of_gyration_floor"]) == pytest.approx(alone.floor().value)
+    assert list(values) == [
+        f"{name}{end}"
+        for name in ("jump_length", "travel_distance", "radius_of_gyration", "daily_locations",
+                     "user_visit_frequency")
+        for end in ("", "_floor")
+    ]  # fmt: skip
+
+
+def test_an_error_changes_no_member() -> None:
+    """A batch that one member refuses updates none."""
+    metrics = mobility_metrics("ids", times=True)
+    users = list(range(30))
+    metrics.update(part(rows_of_ids(1), users), part(rows_of_ids(2), users))
+    before = {name: one.state for name, one in metrics.measures().items()}
+    with pytest.raises(ValueError, match="times must be given"):
+        metrics.update(rows_of_ids(3))
+    for name, one in metrics.measures().items():
+        assert torch.equal(one.state, before[name])
+
+
+def test_pictures_are_drawn() -> None:
+    """Every measure draws its two distributions, with the floor in the title."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    metrics = mobility_metrics("ids", times=True, locations=PLACES, ranks=4)
+    users = list(range(30))
+    metrics.update(part(rows_of_ids(1), users), part(rows_of_ids(2), users))
+    drawn = metrics.plot()
+    assert len(drawn) == len(measures())
+    for figure, axes in drawn:
+        assert "floor" in axes.get_title("left") or "ceiling" in axes.get_title("left")
+        figure.canvas.draw()
+        pyplot.close(figure)
+
+
+# Errors -----------------------------------------------------------------------------------------
+
+NAN = float("nan")
+
+WRONG: list[tuple[Any, type[Exception], str]] = [
+    (lambda: mobility.JumpLength([1]), ValueError, "`edges` must be at least two numbers"),
+    (lambda: mobility.JumpLength([2, 1]), ValueError, "`edges` must be finite and rise"),
+    (lambda: mobility.JumpLength([1, NAN]), ValueError, "`edges` must be finite and rise"),
+    (lambda: mobility.JumpLength(comparison="kl"), ValueError, "`comparison` must be one of"),
+    (lambda: mobility.HourOfDay(comparison="ks"), ValueError, "`comparison` must be one of"),
+    (lambda: mobility.JumpLength(base=10), ValueError, "`base` must be 2"),
+    (lambda: mobility.JumpLength(units="miles"), ValueError, "`units` must be one of"),
+    (lambda: mobility.StayDuration(censored="no"), ValueError, "`censored` must be one of"),
+    (lambda: mobility.VisitFrequency(0), ValueError, "`ranks` must be a positive integer"),
+    (lambda: mobility.DailyLocations().update(), ValueError, "`preds` or `target` must be given"),
+    (lambda: mobility.DailyLocations().update([[1.5, 2.5]]), TypeError, "`preds` must be coord"),
+    (lambda: mobility.DailyLocations().update(target=[[-2]]), ValueError, "`target` must be ids"),
+    (lambda: mobility.JumpLength().update([[[1.0, NAN]]]), ValueError, "both coordinates"),
+    (lambda: mobility.JumpLength().update([[[91.0, 0.0]]]), ValueError, "latitude must be degrees"),
+    (lambda: mobility.JumpLength().update([[1, 2]]), TypeError, "`locations` must be given"),
+    (lambda: mobility.JumpLength(locations=PLACES).update([[8]]), ValueError, "below the 8"),
+    (lambda: mobility.JumpLength(locations=PLACES).update([[[1.0, 1.0]]]), TypeError, "leave out"),
+    (lambda: mobility.Flows().update([[[1.0, 1.0]]]), TypeError, "must be ids of locations"),
+    (lambda: mobility.StayDuration().update([[1, 2]]), ValueError, "times must be given"),
+    (lambda: Trajectories([[1, 2]], [[2, 1]]), ValueError, "must not decrease"),
+    (lambda: Trajectories([[1, 2]], [[2.0, NAN]]), ValueError, "must be finite"),
+    (lambda: Trajectories([[1, 2]], [[2]]), ValueError, "one for each point"),
+    (lambda: Trajectories([[1, 2]], [[2, 3]], step=1), ValueError, "`step` must be None"),
+    (lambda: Trajectories([[1, 2]], users=[1.5]), ValueError, "`users` must be 1 integers"),
+    (lambda: Trajectories([[1, 2]], users=[1, 2]), ValueError, "`users` must be 1 integers"),
+    (
+        lambda: Trajectories.from_columns([1, 1], [3, 4], users=["a", "b"]),
+        ValueError,
+        "one user for all points",
+    ),
+    (lambda: mobility.JumpLength.edges_from([]), ValueError, "at least one value"),
+    (lambda: mobility.log_edges(2, 1), ValueError, "`high` must be above"),
+    (
+        lambda: mobility_metrics("coordinates", edges={"flows": [1, 2]}),
+        ValueError,
+        "`edges` must be of measures",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", range(len(WRONG)))
+def test_errors_name_argument_rule_and_value(number: int) -> None:
+    """A wrong argument is refused with its name."""
+    call, kind, text = WRONG[number]
+    with pytest.raises(kind, match=re.escape(text)):
+        call()
