@@ -5,7 +5,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
-FUNCTIONS = ["nextloc_survey", "nextloc_first", "nextloc_find", "nextloc_tally"]
+NAMES = ["survey", "first", "find", "tally", "match", "align"]
+FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
 class BuildKernels(build_ext):
@@ -17,6 +18,7 @@ class BuildKernels(build_ext):
             extension.extra_compile_args = ["/O2", "/fp:precise"]
         else:
             options = ["-O3", "-g0", "-std=c11", "-ffp-contract=off", "-fvisibility=hidden"]
+            options.append("-fno-math-errno")  # or `sqrt` is a call
             extension.extra_compile_args = [*options, *extension.extra_compile_args]
         super().build_extension(extension)
 
@@ -41,7 +43,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/rows.h"],
+    depends=[f"{FOLDER}/rows.h", f"{FOLDER}/pairs.h"],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

@@ -25,7 +25,16 @@ from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
 from nextloc_metrics.backends.reference import UNLISTED, UNRETRIEVED, Reference, must_not_sync
 
-__all__ = ["UNLISTED", "UNRETRIEVED", "Reference", "available", "choose", "must_not_sync", "use"]
+__all__ = [
+    "UNLISTED",
+    "UNRETRIEVED",
+    "Reference",
+    "available",
+    "choose",
+    "choose_for_pairs",
+    "must_not_sync",
+    "use",
+]
 
 #: in the order in which they are tried
 NAMES = ("cuda", "cpu", "reference")
@@ -77,6 +86,16 @@ def choose(values: Tensor) -> Reference:
         backend
         for backend in _chosen
         if backend.unable(values) is None and (backend.is_proven or proof.passes(backend))
+    )
+
+
+def choose_for_pairs(values: Tensor) -> Reference:
+    """Return the first backend that can read this tensor and aligns pairs of sequences."""
+    return next(
+        backend
+        for backend in _chosen
+        if backend.unable(values) is None
+        and (backend.aligns or proof.passes(backend, of_pairs=True))
     )
 
 
