@@ -115,15 +115,13 @@ def edits(pred: Points, true: Points, within: float = 0.0) -> float:
     table = {(i, j): i + j for i, j in product(range(len(pred) + 1), range(len(true) + 1))}
     for i, j in product(range(1, len(pred) + 1), range(1, len(true) + 1)):
         replaced = distance(pred[i - 1], true[j - 1]) > within
-        table[i, j] = min(
-            table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + replaced
-        )
+        table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + replaced)
     return float(table[len(pred), len(true)])
 
 
 def common(pred: Points, true: Points, within: float = 0.0) -> int:
     """The length of the longest common subsequence."""
-    table = {(i, j): 0 for i, j in product(range(len(pred) + 1), range(len(true) + 1))}
+    table = dict.fromkeys(product(range(len(pred) + 1), range(len(true) + 1)), 0)
     for i, j in product(range(1, len(pred) + 1), range(1, len(true) + 1)):
         if distance(pred[i - 1], true[j - 1]) <= within:
             table[i, j] = table[i - 1, j - 1] + 1
