@@ -112,16 +112,12 @@ def _read_sequences(
     number = shape.numel()
     if sequences.is_floating_point():
         points = exact.float64(sequences).reshape(number, sequences.shape[-2], 2)
-        missing = points.isnan()
-        is_point, fill = ~missing.any(-1).to(counted.device), "NaN"
+        no_x, no_y = points.isnan().to(counted.device).unbind(-1)
+        is_point, fill = ~(no_x | no_y), "NaN"
         if validate:
             _check(
-                (missing.any(-1) & ~missing.all(-1)).any(-1).to(counted.device) & counted,
+                (no_x != no_y).any(-1) & counted,
                 f"`{name}` must have both coordinates of a point or none, got one in query {{}}.",
-            )
-            _check(
-                points.isinf().flatten(1).any(-1).to(counted.device) & counted,
-                f"`{name}` must be finite, got infinity in query {{}}.",
             )
     else:
         points = sequences.reshape(number, sequences.shape[-1]).long()
@@ -140,8 +136,13 @@ def _read_sequences(
         )
     within &= counted[:, None]
     kept = within.to(points.device)
-    outside = ~(kept[..., None] if points.ndim == 3 else kept)
-    return points.masked_fill(outside, 0), within.sum(-1)
+    points = points.masked_fill(~(kept[..., None] if points.ndim == 3 else kept), 0)
+    if validate and points.numel() and torch.inf in map(abs, map(float, points.aminmax())):
+        _check(
+            points.isinf().flatten(1).any(-1),
+            f"`{name}` must be finite, got infinity in query {{}}.",
+        )
+    return points, within.sum(-1)
 
 
 def _check(wrong: Tensor, message: str) -> None:
