@@ -13,6 +13,7 @@ from nextloc_metrics import (
     protocols,
     report,
     scoring,
+    trajectories,
 )
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.record import Queries, Record
@@ -101,4 +102,5 @@ __all__ = [
     "report",
     "scoring",
     "tables",
+    "trajectories",
 ]

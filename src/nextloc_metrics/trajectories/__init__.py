@@ -6,7 +6,7 @@ It imports `geography`. Begin with `pairs.Pairs`, the record, and `metric.PairMe
 from nextloc_metrics.trajectories.editing import EDR, LCSS, EditDistance
 from nextloc_metrics.trajectories.errors import MeanPointError, PointErrorAt
 from nextloc_metrics.trajectories.geobleu import GeoBLEU
-from nextloc_metrics.trajectories.metric import PairMetric
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.presets import trajectory_metrics
 from nextloc_metrics.trajectories.tables import Trajectories, from_table
@@ -17,6 +17,7 @@ __all__ = [
     "EDR",
     "LCSS",
     "DiscreteFrechet",
+    "DistanceOfPairs",
     "EditDistance",
     "GeoBLEU",
     "Hausdorff",

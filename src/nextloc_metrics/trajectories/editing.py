@@ -67,7 +67,7 @@ class EDR(DistanceOfPairs):
         within: the largest distance of equal points, in the unit of the coordinates, or in km.
         normalized: divide by the length of the longer sequence, so that scores are in [0, 1].
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -114,7 +114,7 @@ class LCSS(DistanceOfPairs):
     Args:
         within: the largest distance of equal points, in the unit of the coordinates, or in km.
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor

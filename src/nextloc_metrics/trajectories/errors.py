@@ -56,7 +56,7 @@ class MeanPointError(_PointErrors):
 
     Args:
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -90,7 +90,7 @@ class PointErrorAt(_PointErrors):
     Args:
         step: 1 for the first step, 2 for the second; -1 for the last step of each pair.
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor

@@ -42,7 +42,7 @@ class GeoBLEU(DistanceOfPairs):
         divisor: what $p_n$ is divided by: the number of `"predicted"` or of `"matched"` n-grams.
             They differ if the prediction is longer than the target.
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor

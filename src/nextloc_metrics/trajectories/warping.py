@@ -29,7 +29,7 @@ class DTW(DistanceOfPairs):
             `MeanPointError` of sequences of equal length.
         free_start: let a path begin at any point of the target, without the distances before.
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -103,7 +103,7 @@ class DiscreteFrechet(DistanceOfPairs):
 
     Args:
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -133,7 +133,7 @@ class Hausdorff(DistanceOfPairs):
 
     Args:
         kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.metric.DistanceOfPairs].
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
