@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_bool, check_number
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric, backend_of
 from nextloc_metrics.trajectories.pairs import Pairs
 
 
@@ -39,7 +39,7 @@ class EditDistance(PairMetric):
     reversals", Soviet Physics Doklady 10, 1966.
     """
 
-    label = "edit distance"
+    _label = "edit distance"
     normalized: bool
 
     def __init__(self, normalized: bool = False, **kwargs: Any) -> None:
@@ -53,7 +53,7 @@ class EditDistance(PairMetric):
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the edits of each pair."""
         pairs = self.sequences(record)
-        found = self.backend(pairs).align(pairs, "edits")
+        found = backend_of(pairs).align(pairs, "edits")
         return _over_longer(found, record) if self.normalized else found
 
 
@@ -100,7 +100,7 @@ class EDR(DistanceOfPairs):
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the edits of each pair."""
         pairs = self.sequences(record)
-        found = self.backend(pairs).align(pairs, "edits", within=self.within)
+        found = backend_of(pairs).align(pairs, "edits", within=self.within)
         return _over_longer(found, record) if self.normalized else found
 
 
@@ -141,4 +141,4 @@ class LCSS(DistanceOfPairs):
         """Return the share of each pair."""
         pairs = self.sequences(record)
         shorter = torch.minimum(pairs.first_length, pairs.second_length)
-        return self.backend(pairs).align(pairs, "common", within=self.within) / shorter.clamp(min=1)
+        return backend_of(pairs).align(pairs, "common", within=self.within) / shorter.clamp(min=1)

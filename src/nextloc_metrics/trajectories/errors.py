@@ -29,7 +29,7 @@ class _PointErrors(DistanceOfPairs):
                 "leave it out with `mask`, or use `DTW`."
             )
 
-    def point_errors(self, record: Pairs) -> tuple[Tensor, Tensor]:
+    def _point_errors(self, record: Pairs) -> tuple[Tensor, Tensor]:
         """Return the distances at each step of the target, float64 `[N, M]`, and its length.
 
         A step without a predicted point has infinity, and what is behind the end has 0.
@@ -54,9 +54,7 @@ class MeanPointError(_PointErrors):
     Both sequences must have one length. With `validate_args=False`, points behind the end of the
     target are not read, and a step without a predicted point counts as infinity.
 
-    Args:
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+    The options are those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -70,11 +68,11 @@ class MeanPointError(_PointErrors):
     social behavior for multi-target tracking", ICCV 2009.
     """
 
-    label = "mean point error"
+    _label = "mean point error"
 
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the mean distance of each pair."""
-        found, length = self.point_errors(record)
+        found, length = self._point_errors(record)
         # in the order of steps, so that padding has no effect
         total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
         return total / length.clamp(min=1)
@@ -122,7 +120,7 @@ class PointErrorAt(_PointErrors):
 
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the distance at the step."""
-        found, length = self.point_errors(record)
+        found, length = self._point_errors(record)
         at = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
         # a column for pairs without this step
         found = torch.nn.functional.pad(found, (0, 1))

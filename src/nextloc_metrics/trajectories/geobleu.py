@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
-from nextloc_metrics.trajectories.metric import DistanceOfPairs
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.years import Year, check_year
 
@@ -59,7 +59,7 @@ class GeoBLEU(DistanceOfPairs):
     is_bounded = True
     higher_is_better = True
     plot_upper_bound = 1.0
-    label = "GEO-BLEU"
+    _label = "GEO-BLEU"
     unit = ""
 
     n: int
@@ -114,7 +114,7 @@ class GeoBLEU(DistanceOfPairs):
         shorter = torch.minimum(predicted, true)
         longest = max(1, min(self.n, int(shorter.max()) if len(shorter) else 1))
         optimal = self.matching == "optimal"
-        sums = self.backend(pairs).match_ngrams(pairs, longest, self.beta, self.scale, optimal)
+        sums = backend_of(pairs).match_ngrams(pairs, longest, self.beta, self.scale, optimal)
         n = torch.arange(1, longest + 1)
         grams = (predicted if self.divisor == "predicted" else shorter)[:, None] - n + 1
         shares = (sums / grams.clamp(min=1)).clamp(max=1)  # by rounding

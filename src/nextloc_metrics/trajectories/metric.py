@@ -46,7 +46,7 @@ class PairMetric(MeanMetric):
     is_bounded = False
     higher_is_better = False
     plot_upper_bound: float | None = None
-    label: ClassVar[str] = ""
+    _label: ClassVar[str] = ""
 
     def __init__(self, **options: Any) -> None:
         if options.get("ignore_index") is not None:
@@ -97,17 +97,17 @@ class PairMetric(MeanMetric):
         first, second = points if points[0].ndim == 3 else (x[..., None] for x in points)
         return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
 
-    @staticmethod
-    def backend(pairs: Sequences) -> Reference:
-        """Return the backend that aligns the sequences."""
-        return choose_for_pairs(pairs.first)
-
     @property
     def plot_label(self) -> str:
         """The name of the metric in the papers, with its unit."""
-        return (self.label or type(self).__name__) + (
+        return (self._label or type(self).__name__) + (
             f" ({self.unit})" if self.unit not in ("", "units") else ""
         )
+
+
+def backend_of(pairs: Sequences) -> Reference:
+    """Return the backend that aligns the sequences."""
+    return choose_for_pairs(pairs.first)
 
 
 class DistanceOfPairs(PairMetric):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_int, check_bool, check_number
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.trajectories.metric import DistanceOfPairs
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.years import Year, check_year
 
@@ -88,7 +88,7 @@ class DTW(DistanceOfPairs):
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the sum of distances of each pair."""
         pairs = self.sequences(record)
-        found = self.backend(pairs).align(pairs, "dtw", self.window, self.free_start) / self.scale
+        found = backend_of(pairs).align(pairs, "dtw", self.window, self.free_start) / self.scale
         if self.normalized:
             longer = torch.maximum(pairs.first_length, pairs.second_length)
             found = found / longer.clamp(min=1)
@@ -101,9 +101,7 @@ class DiscreteFrechet(DistanceOfPairs):
     The paths are those of [`DTW`][nextloc_metrics.trajectories.DTW]. Lower is better. An empty
     prediction scores infinity.
 
-    Args:
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+    The options are those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -116,12 +114,12 @@ class DiscreteFrechet(DistanceOfPairs):
     Source: T. Eiter and H. Mannila, "Computing discrete Frechet distance", TU Wien, 1994.
     """
 
-    label = "discrete Frechet distance"
+    _label = "discrete Frechet distance"
 
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the distance of each pair."""
         pairs = self.sequences(record)
-        return self.backend(pairs).align(pairs, "frechet")
+        return backend_of(pairs).align(pairs, "frechet")
 
 
 class Hausdorff(DistanceOfPairs):
@@ -131,9 +129,7 @@ class Hausdorff(DistanceOfPairs):
     both sequences counts. The order of points has no effect. Lower is better. An empty prediction
     scores infinity.
 
-    Args:
-        kwargs: `units` and `locations`, as in
-            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+    The options are those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
 
     Example:
         >>> from torch import tensor
@@ -146,9 +142,9 @@ class Hausdorff(DistanceOfPairs):
     Source: F. Hausdorff, "Grundzuge der Mengenlehre", 1914.
     """
 
-    label = "Hausdorff distance"
+    _label = "Hausdorff distance"
 
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the distance of each pair."""
         pairs = self.sequences(record)
-        return self.backend(pairs).align(pairs, "hausdorff")
+        return backend_of(pairs).align(pairs, "hausdorff")
