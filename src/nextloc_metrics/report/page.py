@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from importlib.metadata import version
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from nextloc_metrics.display.bars import Groups, draw_groups
+from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.lines import draw_readings
 from nextloc_metrics.display.reading import Reading
@@ -21,6 +22,7 @@ from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
+from nextloc_metrics.report.paths import draw_days, draw_errors
 from nextloc_metrics.report.plotting import by_group
 
 # Tables with more rows are folded.
@@ -133,6 +135,23 @@ def show_deciles(counted: Counted) -> str:
         draw = partial(draw_groups, confidence=confidence)
         pictures += _picture(caption, draw, {"": found}, labels, scale, decile, None)
     return pictures
+
+
+def show_users(metric: Any, means: Tensor, name: str) -> str:
+    """Draw the histogram of the mean of each user."""
+    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    caption = f"{name}: the mean over the days of each of {len(means):,} users"
+    return _picture(caption, draw_histogram, {"": means}, scale, "user", None)
+
+
+def show_slots(errors: Mapping[int, float], unit: str) -> str:
+    """Draw the mean point error of each slot of the day."""
+    return _picture("Mean point error by slot of the day", draw_errors, errors, unit)
+
+
+def show_days(days: Sequence[tuple[str, Tensor, Tensor]], by_degrees: bool) -> str:
+    """Draw some days on maps."""
+    return _picture("The best, the median and the worst day", draw_days, days, by_degrees)
 
 
 def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:
