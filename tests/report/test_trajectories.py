@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 
 from nextloc_metrics import report
 from nextloc_metrics.report.command import main
-from nextloc_metrics.trajectories import EDR, GeoBLEU
+from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU
 from trajectories.oracle import distance, geo_bleu, path
 from trajectories.test_tables import by_loops, make
 
@@ -69,7 +70,11 @@ def test_rows_that_do_not_fit_are_on_the_card() -> None:
     assert (found.scores["geo_bleu"] == 0).sum() == 4
     assert "mean_point_error" not in found.values
     assert torch.isinf(found.scores["dtw"]).sum() == 4
-    assert "no picture" not in found.to_html()
+    infinite = report.evaluate_trajectories(
+        fewer, target, metrics={"dtw": DTW()}, on_missing="count"
+    )
+    assert infinite.values == {"dtw": math.inf}
+    assert "4 are infinite and not drawn" in infinite.to_html()
 
 
 def test_files_are_read_with_and_without_a_header(tmp_path: Path) -> None:

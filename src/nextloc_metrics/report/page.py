@@ -140,7 +140,11 @@ def show_deciles(counted: Counted) -> str:
 def show_users(metric: Any, means: Tensor, name: str) -> str:
     """Draw the histogram of the mean of each user."""
     scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    infinite = means.isinf()
     caption = f"{name}: the mean over the days of each of {len(means):,} users"
+    if infinite.any():
+        caption += f"; {int(infinite.sum()):,} are infinite and not drawn"
+        means = means[~infinite]
     return _picture(caption, draw_histogram, {"": means}, scale, "user", None)
 
 

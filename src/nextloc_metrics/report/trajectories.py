@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
@@ -101,7 +101,7 @@ class TrajectoryEvaluation:
             score = float(self.scores[name][query])
             points = [x[query] for x in (self.rows.preds, self.rows.target)]
             known = [one[~one.isnan().any(1)] for one in points]
-            title = f"{what}: {name} {score:.3g}\nuser {short(str(user))}, day {day}"
+            title = f"{what}: {name} {score:.3g}\nuser {one_line(str(user))}, day {day}"
             days.append((title, known[0], known[1]))
         return days
 
