@@ -5,7 +5,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
-NAMES = ["survey", "first", "find", "tally", "match", "align"]
+NAMES = ["survey", "first", "find", "tally", "weigh", "gather", "match", "align"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
@@ -43,7 +43,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/rows.h", f"{FOLDER}/pairs.h"],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "mass", "pairs")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

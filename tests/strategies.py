@@ -116,6 +116,22 @@ RECOMMENDED_CASES = [
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
     Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
 ]
+PROBABILITY_CASES = [
+    Case("NegativeLogLikelihood", {"given": "logits"}),
+    Case("NegativeLogLikelihood", {"given": "logits", "base": 2, "floor": 0.01}),
+    Case("Perplexity", {"given": "logits", "temperature": 2.0}),
+    Case("BrierScore", {"given": "logits"}),
+    Case("CalibrationError", {"given": "logits"}),
+    Case("CalibrationError", {"given": "logits", "norm": "l2", "debiased": True, "bins": 10}),
+    Case("CalibrationError", {"given": "logits", "edges": "left"}),
+    Case("AURC", {"given": "logits"}),
+    Case("AccuracyAtCoverage", {"given": "logits", "coverage": 0.5}),
+    Case("CoverageAtRisk", {"given": "logits", "risk": 0.5}),
+    Case("SetCoverage", {"given": "logits", "mass": 0.8}),
+    Case("SetSize", {"given": "logits", "mass": 0.8}),
+    Case("SetSize", {"given": "logits", "threshold": 0.2}),
+    Case("EmptySets", {"given": "logits", "threshold": 0.3}),
+]
 # `ignore_index` belongs to a batch, so the tables above leave it out.
 IGNORING_CASES = [
     Case("AccuracyAtK", {"k": 3, "ignore_index": 0}),
@@ -139,6 +155,7 @@ CASES = [
     *RECOMMENDED_CASES,
     *IGNORING_CASES,
     *GEOGRAPHY_CASES,
+    *PROBABILITY_CASES,
 ]
 
 

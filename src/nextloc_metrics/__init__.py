@@ -20,6 +20,7 @@ from nextloc_metrics.arguments.record import Queries, Record
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.distribution.distribution import Distribution
 from nextloc_metrics.metrics.at_k import (
     MRR,
     AccuracyAtK,
@@ -32,6 +33,12 @@ from nextloc_metrics.metrics.at_k import (
 )
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.coarser import Coarser
+from nextloc_metrics.metrics.confidence import (
+    AURC,
+    AccuracyAtCoverage,
+    CalibrationError,
+    CoverageAtRisk,
+)
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.grouped import Grouped
@@ -42,7 +49,16 @@ from nextloc_metrics.metrics.presets import (
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
+    probability_metrics,
     recommendation_metrics,
+)
+from nextloc_metrics.metrics.probabilities import (
+    BrierScore,
+    EmptySets,
+    NegativeLogLikelihood,
+    Perplexity,
+    SetCoverage,
+    SetSize,
 )
 from nextloc_metrics.metrics.recommended import AveragePopularity, Coverage, Gini
 from nextloc_metrics.metrics.sequences import SequenceAccuracy
@@ -52,16 +68,23 @@ from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report import plotting, tables
 
 __all__ = [
+    "AURC",
     "MRR",
+    "AccuracyAtCoverage",
     "AccuracyAtK",
     "AveragePopularity",
+    "BrierScore",
+    "CalibrationError",
     "Coarser",
     "Coverage",
+    "CoverageAtRisk",
     "DecileCoverage",
     "DecileKForRecall",
     "DecileNDCG",
     "DecilePrecision",
     "DecilePredictionShare",
+    "Distribution",
+    "EmptySets",
     "F1AtK",
     "Gini",
     "GroupLabels",
@@ -74,7 +97,9 @@ __all__ = [
     "MeanMetric",
     "NDCGAtK",
     "Needs",
+    "NegativeLogLikelihood",
     "PerQueryScores",
+    "Perplexity",
     "PopularityBins",
     "PrecisionAtK",
     "Queries",
@@ -84,6 +109,8 @@ __all__ = [
     "RecallAtK",
     "Record",
     "SequenceAccuracy",
+    "SetCoverage",
+    "SetSize",
     "Visits",
     "analysis",
     "backends",
@@ -97,6 +124,7 @@ __all__ = [
     "next_location_metrics",
     "plotting",
     "previously_visited",
+    "probability_metrics",
     "protocols",
     "recommendation_metrics",
     "report",

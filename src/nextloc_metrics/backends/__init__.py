@@ -23,12 +23,21 @@ from torch import Tensor
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
-from nextloc_metrics.backends.reference import UNLISTED, UNRETRIEVED, Reference, must_not_sync
+from nextloc_metrics.backends.reference import (
+    EDGE,
+    UNLISTED,
+    UNRETRIEVED,
+    Reference,
+    Weights,
+    must_not_sync,
+)
 
 __all__ = [
+    "EDGE",
     "UNLISTED",
     "UNRETRIEVED",
     "Reference",
+    "Weights",
     "available",
     "choose",
     "choose_for_pairs",

@@ -1,8 +1,9 @@
 /* Counting on the CPU in C. `cpu.py` calls it and declares the structures; `rows.h` has the loops
    over a row, `pairs.h` those over a pair of sequences.
 
-   There is no global state, and only pairs of sequences need memory of their own. The threads are those of the OpenMP that PyTorch has
-   loaded: its entry point is an argument, so that nothing is linked. */
+   There is no global state, and only pairs of sequences need memory of their own. The threads are
+   those of the OpenMP that PyTorch has loaded: its entry point is an argument, so that nothing is
+   linked. */
 
 #include <math.h>
 #include <stddef.h>
@@ -139,6 +140,8 @@ static ALWAYS_INLINE void add_decision(const Tally *tally, int64_t target, int64
 #define NAME(x) x##_64
 #include "rows.h"
 
+#include "mass.h"
+
 /* Choose a function by the size of a score in bytes. */
 #define FOR_WIDTH(bytes, name) \
     ((bytes) == 2 ? name##_16 : (bytes) == 4 ? name##_32 : (bytes) == 8 ? name##_64 : NULL)
@@ -213,6 +216,16 @@ EXPORT int nextloc_tally(Parallel parallel, int64_t threads, int64_t bytes, Tall
             return MISPLACED;
     }
     return run(parallel, threads, FOR_WIDTH(bytes, tally_rows), tally, scores->rows);
+}
+
+EXPORT int nextloc_weigh(Parallel parallel, int64_t threads, int64_t rows, Weigh *weigh)
+{
+    return run(parallel, threads, weigh_rows, weigh, rows);
+}
+
+EXPORT int nextloc_gather(Parallel parallel, int64_t threads, int64_t rows, Gather *gather)
+{
+    return run(parallel, threads, gather_rows, gather, rows);
 }
 
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)

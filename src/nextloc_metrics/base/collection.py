@@ -24,7 +24,7 @@ from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
-_LARGEST_COPIED_STATE = 1 << 20
+_LARGEST_COPIED_STATE = 1 << 21
 
 Member: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
@@ -349,6 +349,7 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
     ) -> None:
         """Add a batch of queries to every member.
 
@@ -360,8 +361,10 @@ class RankingCollection(SummedCollection):
                 members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
+            confidence: as for `RankingMetric.update`.
         """
-        self.update_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
+        self.update_with(batch)
 
     @outside_graphs
     def forward(
@@ -373,9 +376,11 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        return self.forward_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
+        return self.forward_with(batch)
 
     def rank(
         self,
@@ -386,12 +391,13 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
     ) -> Ranking:
         """Return the ranks of the relevant locations; the arguments are those of `update`.
 
         The ranking serves every member, and any other metric that needs no more ranks.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
         found: Ranking = self.plan.read(batch)[Ranking]
         return found
 

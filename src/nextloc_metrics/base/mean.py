@@ -126,6 +126,7 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
     ) -> None:
         """Add a batch of queries.
 
@@ -146,8 +147,10 @@ class RecordMetric(SummedMetric):
             exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
+            confidence: with lists of ids, floating `[...]` in [0, 1], the probability of the first
+                id, for metrics of probabilities.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
         self.plan.update(batch, count=False)
 
     def read(
@@ -159,9 +162,10 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
         return self.plan.read(batch)[self.record]
 
     @property

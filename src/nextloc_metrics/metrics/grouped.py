@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive
@@ -139,7 +140,8 @@ class Grouped(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return a zero state for each group."""
-        return self.metric.empty_tally().expand(self.num_groups, -1)
+        width = exact.width(self.metric.is_bounded)  # of scores; `metric` itself may count more
+        return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
     def scored(self) -> MeanMetric | None:
