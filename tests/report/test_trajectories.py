@@ -18,7 +18,7 @@ from nextloc_metrics import report
 from nextloc_metrics.report.command import main
 from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU
 from trajectories.oracle import distance, geo_bleu, path
-from trajectories.test_tables import by_loops, make
+from trajectories.test_trajectory_tables import by_loops, make
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
