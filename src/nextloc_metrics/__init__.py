@@ -36,6 +36,8 @@ from nextloc_metrics.metrics.coarser import Coarser
 from nextloc_metrics.metrics.confidence import (
     AURC,
     AccuracyAtCoverage,
+    AnsweredAccuracy,
+    AnsweredShare,
     CalibrationError,
     CoverageAtRisk,
 )
@@ -46,6 +48,7 @@ from nextloc_metrics.metrics.location_f1 import LocationF1, LocationPrecision, L
 from nextloc_metrics.metrics.per_query import PerQueryScores
 from nextloc_metrics.metrics.presets import (
     click_through_metrics,
+    confidence_metrics,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
@@ -72,6 +75,8 @@ __all__ = [
     "MRR",
     "AccuracyAtCoverage",
     "AccuracyAtK",
+    "AnsweredAccuracy",
+    "AnsweredShare",
     "AveragePopularity",
     "BrierScore",
     "CalibrationError",
@@ -115,6 +120,7 @@ __all__ = [
     "analysis",
     "backends",
     "click_through_metrics",
+    "confidence_metrics",
     "decile_metrics",
     "distributed",
     "exploration_metrics",

@@ -56,6 +56,7 @@ class ArrayRows:
         kinds: the groups of each query.
         mask: bool `[N]`, or None.
         exclude: the candidates that are not ranked, a row per query, or None.
+        confidence: the confidence of each answer, or None.
     """
 
     preds: Any
@@ -63,6 +64,7 @@ class ArrayRows:
     kinds: dict[str, Kind]
     mask: Tensor | None
     exclude: Tensor | None
+    confidence: Tensor | None = None
 
     @property
     def num_candidates(self) -> int | None:
@@ -91,6 +93,7 @@ class ArrayRows:
                 None if self.mask is None else self.mask[rows],
                 {name: Kind(kind.numbers[rows], kind.labels) for name, kind in self.kinds.items()},
                 None if self.exclude is None else self.exclude[rows],
+                confidence=None if self.confidence is None else self.confidence[rows],
             )
 
 
@@ -109,6 +112,7 @@ def read_rows(
     groups: Mapping[str, Array] | None,
     mask: Array | None = None,
     exclude: Array | None = None,
+    confidence: Array | None = None,
 ) -> ArrayRows:
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
     rows: Any = preds
@@ -123,7 +127,7 @@ def read_rows(
     if not is_integer(target):
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
-    options = {"mask": mask, "exclude": exclude}
+    options = {"mask": mask, "exclude": exclude, "confidence": confidence}
     read = {name: None if x is None else as_tensor(name, x) for name, x in options.items()}
     for name, option in read.items():
         if option is not None and (not option.ndim or len(option) != len(target)):

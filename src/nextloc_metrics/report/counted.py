@@ -20,6 +20,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
@@ -28,7 +29,12 @@ from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.grouped import Average, Grouped
-from nextloc_metrics.metrics.presets import decile_metrics
+from nextloc_metrics.metrics.presets import (
+    confidence_metrics,
+    decile_metrics,
+    likelihood_metrics,
+    probability_metrics,
+)
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
@@ -37,6 +43,9 @@ from nextloc_metrics.report.data import make_headline
 # Names of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
 PAIRS = "\0pairs of "
+
+# The reference of probabilities: the training visits, plus one for each location.
+FREQUENCIES = "training frequencies"
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,8 @@ class Setting:
         vocabulary: a digest of the text of all ids, "" for none.
         locations: a digest of the coordinates, "" for none.
         km: the largest distance of a near candidate.
+        probabilities: what scores are, or "confidence" for lists with the confidence of each
+            answer; "" for no metrics of probabilities.
     """
 
     k: tuple[int, ...]
@@ -72,6 +83,7 @@ class Setting:
     vocabulary: str
     locations: str
     km: float
+    probabilities: str = ""
 
     @property
     def chance_varies(self) -> bool:
@@ -119,7 +131,12 @@ class Counted:
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
-        self.parts = {"": self.headline, **_make_parts(self.headline, self)}
+        if train_counts is not None and setting.probabilities not in ("", "confidence"):
+            smoothed = train_counts.double() + 1
+            self._rows[FREQUENCIES] = (smoothed / smoothed.sum())[None]
+            self.references[FREQUENCIES] = likelihood_metrics(given="probabilities")
+        self.parts = {"": self.headline, "probabilities": _make_probabilities(setting, locations)}
+        self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
@@ -135,11 +152,13 @@ class Counted:
             numbers: by kind of groups or pairs, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
-        ranking: Ranking = self._plan.read(replace(batch, groups=groups))[Ranking]
-        self._plan.update(Batch(ranking, None), count=True)
+        records = self._plan.read(replace(batch, groups=groups))
+        self._plan.update(Batch(records, None), count=True)
+        alike = replace(batch, groups=None, confidence=None)
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
-            self.references[name].update_with(replace(batch, preds=scores, groups=None))
+            self.references[name].update_with(replace(alike, preds=scores))
+        ranking: Ranking = records[Ranking]
         self.card.update(self._describe(batch, ranking))
         return ranking
 
@@ -280,7 +299,8 @@ class Counted:
             _add(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
             for name, member in counted.parts[kind].named_members():
-                if not torch.equal(member.state.sum(0), members[f"/{name}"].state[:3]):
+                whole = members.get(f"/{name}") or members[f"probabilities/{name}"]
+                if not torch.equal(member.state.sum(0), whole.state[: member.state.shape[1]]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
@@ -407,14 +427,20 @@ def digest(*values: Any) -> str:
     return found.hexdigest()
 
 
-def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, RankingCollection]:
+def _make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
+    """Make the metrics of probabilities that the setting asks for, or none."""
+    if not setting.probabilities:
+        return RankingCollection({})
+    if setting.probabilities == "confidence":
+        return confidence_metrics()
+    return probability_metrics(given=setting.probabilities, locations=locations)
+
+
+def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     """Make the collections next to the headline, from those of its metrics that average scores."""
     labels, cluster = counted.labels, counted.setting.cluster
-    means = {
-        name: member
-        for name, member in headline.named_members()
-        if isinstance(member, RankingMetric) and member.averages_scores
-    }
+    members = [x for part in counted.parts.values() for x in part.named_members()]
+    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.averages_scores}
 
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
         if average is None and (pairs := counted.pairs.get(kind)) is not None:
@@ -428,7 +454,11 @@ def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, Rank
 
     parts = {
         ties: RankingCollection(
-            {name: _with_ties(x, ties) for name, x in means.items() if not x.of_decision}
+            {
+                name: _with_ties(x, ties)
+                for name, x in means.items()
+                if isinstance(x, RankingMetric) and not x.of_decision
+            }
         )
         for ties in get_args(Ties)
         if ties != "expected"

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_int, cut_offs
+from nextloc_metrics.arguments.checks import as_int, check_choice, cut_offs
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.rows import Kind, read_rows
+from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -66,6 +67,7 @@ class Evaluator:
         km: the largest distance of a hit.
         exempt_target: rank a relevant location that is in `exclude` instead of raising.
         confidence: the confidence level of the intervals.
+        given: as for `evaluate`.
 
     Raises:
         ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the
@@ -95,8 +97,11 @@ class Evaluator:
         km: float = 1.0,
         exempt_target: bool = False,
         confidence: float = 0.95,
+        given: Given | None = None,
     ) -> None:
         check_confidence(confidence)
+        if given is not None:
+            check_choice("given", given, Given)
         counts = None if train_counts is None else as_tensor("train_counts", train_counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
@@ -109,6 +114,7 @@ class Evaluator:
             "confidence": confidence,
             "vocabulary": "" if vocabulary is None else digest(*vocabulary),
             "km": km,
+            "probabilities": given or "",
             **digest_data(bins, counts, locations),
         }
         self._counted: Counted | None = None
@@ -124,7 +130,9 @@ class Evaluator:
         groups: Any = batch.groups or {}
         is_chunk = all(isinstance(kind, Kind) for kind in groups.values())
         if not (is_chunk and isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)):
-            rows = read_rows(batch.preds, batch.target, groups, batch.mask, batch.exclude)
+            rows = read_rows(
+                batch.preds, batch.target, groups, batch.mask, batch.exclude, batch.confidence
+            )
             for chunk in rows.chunks():
                 self.add(chunk)
             return
@@ -249,8 +257,17 @@ class Evaluator:
         groups: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
         check_cluster(self._options["cluster"], tuple(groups))
         excluded = _EXEMPT if self._exempt_target else "given ids"
+        options = dict(self._options)
+        if batch.confidence is not None:
+            options["probabilities"] = "confidence"
+        if options["probabilities"] and (several or is_scores == (batch.confidence is not None)):
+            raise ValueError(
+                "metrics of probabilities need one relevant id per query, and `given` for scores "
+                "or `confidences` for lists of ids, got "
+                f"{describe(batch.preds)} and {describe(batch.target)}."
+            )
         return Setting(
-            **self._options,
+            **options,
             num_locations=None if several else number,
             known_locations=self.known_locations,
             candidates=width if is_scores else None,
@@ -416,6 +433,8 @@ def evaluate(
     km: float = 1.0,
     missed: int | None = None,
     confidence: float = 0.95,
+    given: Given | None = None,
+    confidences: Array | None = None,
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
 
@@ -448,6 +467,11 @@ def evaluate(
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
         confidence: the confidence level of the intervals.
+        given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
+            metrics of `probability_metrics`, beside chance and the training frequencies (each
+            count plus one). None adds none.
+        confidences: for lists of ids, floating `[N]` in [0, 1], the confidence of each first id;
+            adds the metrics of `confidence_metrics`.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -475,7 +499,7 @@ def evaluate(
         ndcg_at_1, b  100.00   34.24 - 100.00        2
         4 queries counted
     """
-    rows = read_rows(preds, target, groups, mask, exclude)
+    rows = read_rows(preds, target, groups, mask, exclude, confidences)
     check_cluster(cluster, rows.groups)
     evaluator = Evaluator(
         k=k,
@@ -488,6 +512,7 @@ def evaluate(
         km=km,
         exempt_target=exempt_target,
         confidence=confidence,
+        given=given,
     )
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
