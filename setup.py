@@ -5,7 +5,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
-NAMES = ["survey", "first", "find", "tally", "weigh", "gather"]
+NAMES = ["survey", "first", "find", "tally", "weigh", "gather", "match", "align"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
@@ -18,6 +18,7 @@ class BuildKernels(build_ext):
             extension.extra_compile_args = ["/O2", "/fp:precise"]
         else:
             options = ["-O3", "-g0", "-std=c11", "-ffp-contract=off", "-fvisibility=hidden"]
+            options.append("-fno-math-errno")  # or `sqrt` is a call
             extension.extra_compile_args = [*options, *extension.extra_compile_args]
         super().build_extension(extension)
 
@@ -42,7 +43,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/rows.h", f"{FOLDER}/mass.h"],
+    depends=[f"{FOLDER}/{name}.h" for name in ("rows", "mass", "pairs")],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

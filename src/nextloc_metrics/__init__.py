@@ -14,6 +14,7 @@ from nextloc_metrics import (
     protocols,
     report,
     scoring,
+    trajectories,
 )
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.record import Queries, Record
@@ -139,4 +140,5 @@ __all__ = [
     "report",
     "scoring",
     "tables",
+    "trajectories",
 ]

@@ -26,12 +26,13 @@ ROOMS: dict[str, list[str]] = {
     "base": ["scoring", "distribution", "means", "display"],
     "geography": ["base"],
     "mobility": ["geography"],
+    "trajectories": ["geography"],
     "metrics": ["geography", "base"],
     "functional": ["metrics"],
     "analysis": ["metrics"],
     "protocols": ["ranking", "scoring", "display", "mobility"],
     "integrations": ["metrics", "distributed"],
-    "report": ["files", "analysis", "protocols"],
+    "report": ["files", "analysis", "protocols", "trajectories"],
     "__main__": ["report"],
 }
 

@@ -40,6 +40,7 @@ __all__ = [
     "Weights",
     "available",
     "choose",
+    "choose_for_pairs",
     "must_not_sync",
     "use",
 ]
@@ -94,6 +95,16 @@ def choose(values: Tensor) -> Reference:
         backend
         for backend in _chosen
         if backend.unable(values) is None and (backend.is_proven or proof.passes(backend))
+    )
+
+
+def choose_for_pairs(values: Tensor) -> Reference:
+    """Return the first backend that can read this tensor and aligns pairs of sequences."""
+    return next(
+        backend
+        for backend in _chosen
+        if backend.unable(values) is None
+        and (backend.aligns or proof.passes(backend, of_pairs=True))
     )
 
 

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.backends.reference import Reference, Weights, must_not_sync
+from nextloc_metrics.backends.sequences import KINDS, Kind, Sequences, table
 
 #: built on installation if there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
-_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "gather"
+_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "gather", "match", "align"
 
 # Up to this many relevant locations, one pass per location is faster than a binary search.
 _MOST_RELEVANT = 1 << 9
@@ -31,7 +32,7 @@ _WORD = 8
 
 # Equal to the constants in `kernels.c`.
 _MOST_FORMULAS = 64
-_MISPLACED = 1
+_MISPLACED, _NO_MEMORY = 1, 3
 
 #: the bits of infinity as an integer
 _INFINITY = {
@@ -45,10 +46,13 @@ _INFINITY = {
 _KINDS = {torch.float64: 0, torch.float32: 1, torch.bfloat16: 2, torch.float16: 3}
 
 
-def _structure(name: str, integers: str) -> type[ctypes.Structure]:
-    """Declare a structure of `kernels.c` whose members are int64 or 64-bit addresses."""
-    members = [(member, ctypes.c_int64) for member in integers.split()]
-    return type(name, (ctypes.Structure,), {"_fields_": members})
+def _structure(name: str, members: str) -> type[ctypes.Structure]:
+    """Declare a structure of `kernels.c`: int64 or 64-bit addresses, and doubles after a `~`."""
+    fields = [
+        (member.lstrip("~"), ctypes.c_double if member[0] == "~" else ctypes.c_int64)
+        for member in members.split()
+    ]
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
 _SCORES = "start rows columns stride infinity"
@@ -59,6 +63,12 @@ _Tally = _structure(
     "Tally",
     f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations decisions",
 )
+_PAIRS = (
+    "first second first_length second_length first_width second_width dimensions table failed "
+    "~diameter"
+)
+_Ngrams = _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale")
+_Align = _structure("Align", f"{_PAIRS} kind window free_start found ~within")
 _WEIGHTS = "start rows columns stride kind are_weights inverse_temperature"
 _Weigh = _structure("Weigh", f"{_WEIGHTS} targets sums tied")
 _Gather = _structure("Gather", f"{_WEIGHTS} sums masses num_masses sizes")
@@ -71,6 +81,7 @@ class Cpu(Reference):
     name = "cpu"
     tallies_scores = True
     is_proven = False
+    aligns = False
 
     def __init__(self) -> None:
         self._functions: dict[str, Any] = {}  # loaded at the first call, which may fail
@@ -199,6 +210,53 @@ class Cpu(Reference):
     def histogram(self, values: Tensor, number: int) -> Tensor:
         """Count the occurrences of each integer below `number`."""
         return values.bincount(minlength=number)
+
+    def match_ngrams(
+        self, pairs: Sequences, most: int, beta: float, scale: float, optimal: bool
+    ) -> Tensor:
+        """Sum the proximities of n-grams that are matched one to one."""
+        sums = torch.empty(len(pairs.first), most, dtype=torch.float64, device="cpu")
+        self._run_pairs("match", pairs, _Ngrams, most, optimal, sums, beta, scale)
+        return sums
+
+    def align(
+        self,
+        pairs: Sequences,
+        kind: Kind,
+        window: int | None = None,
+        free_start: bool = False,
+        within: float = 0.0,
+    ) -> Tensor:
+        """Align the sequences."""
+        found = torch.empty(len(pairs.first), dtype=torch.float64, device="cpu")
+        limits = -1 if window is None else window, free_start
+        self._run_pairs("align", pairs, _Align, KINDS.index(kind), *limits, found, within)
+        return found
+
+    def _run_pairs(
+        self, name: str, pairs: Sequences, kind: type[ctypes.Structure], *what: Any
+    ) -> None:
+        """Call a C function on pairs of sequences; tensors become addresses."""
+        first, second = pairs.first.contiguous(), pairs.second.contiguous()
+        held = first, second, pairs.first_length.contiguous(), pairs.second_length.contiguous()
+        rows, length, dimensions = first.shape
+        width = second.shape[1]
+        about = kind(
+            *(tensor.data_ptr() for tensor in held),
+            length,
+            width,
+            dimensions,
+            table().ctypes.data,
+            0,
+            pairs.diameter,
+            *(x.data_ptr() if isinstance(x, Tensor) else x for x in what),
+        )
+        threads = self._threads(rows * length * width)
+        answer = self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
+        if answer == _NO_MEMORY:
+            raise MemoryError(
+                f"could not allocate thread buffers for sequences of {length} and {width} points."
+            )
 
     def _run(self, name: str, scores: Tensor, kind: type[ctypes.Structure], *what: Any) -> bool:
         """Call a C function on scores; tensors become addresses, None becomes 0.

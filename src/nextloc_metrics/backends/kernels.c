@@ -1,11 +1,14 @@
 /* Counting on the CPU in C. `cpu.py` calls it and declares the structures; `rows.h` has the loops
-   over a row.
+   over a row, `pairs.h` those over a pair of sequences.
 
-   There is no global state and no allocation. The threads are those of the OpenMP that PyTorch has
-   loaded: its entry point is an argument, so that nothing is linked. */
+   There is no global state, and only pairs of sequences need memory of their own. The threads are
+   those of the OpenMP that PyTorch has loaded: its entry point is an argument, so that nothing is
+   linked. */
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__GNUC__)
@@ -44,7 +47,7 @@ enum {
     MOST_FORMULAS = 64,
 };
 
-enum { DONE = 0, MISPLACED = 1, UNKNOWN = 2 }; /* what functions return */
+enum { DONE = 0, MISPLACED = 1, UNKNOWN = 2, NO_MEMORY = 3 }; /* what functions return */
 
 static const int64_t UNRETRIEVED = (int64_t)1 << 62;
 static const double ONE = 4294967296.0; /* the integer of a score of 1: 2^32 */
@@ -157,6 +160,8 @@ ROWS void find_in_rows(void *about, int64_t begin, int64_t end)
     }
 }
 
+#include "pairs.h"
+
 typedef struct {
     DoRows do_rows;
     void *about;
@@ -226,4 +231,16 @@ EXPORT int nextloc_gather(Parallel parallel, int64_t threads, int64_t rows, Gath
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);
+}
+
+EXPORT int nextloc_match(Parallel parallel, int64_t threads, int64_t rows, Ngrams *ngrams)
+{
+    const int answer = run(parallel, threads, match_rows, ngrams, rows);
+    return ngrams->pairs.failed ? NO_MEMORY : answer;
+}
+
+EXPORT int nextloc_align(Parallel parallel, int64_t threads, int64_t rows, Align *align)
+{
+    const int answer = run(parallel, threads, align_rows, align, rows);
+    return align->pairs.failed ? NO_MEMORY : answer;
 }

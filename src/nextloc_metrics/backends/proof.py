@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.backends.reference import UNRETRIEVED, Reference, Weights
+from nextloc_metrics.backends.sequences import KINDS, Sequences
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -26,17 +27,21 @@ disabled: dict[str, str] = {}
 _COLUMNS = 523
 
 
-def passes(backend: Reference) -> bool:
-    """Return whether a backend answers the batch as `reference` does; else warn and disable it."""
+def passes(backend: Reference, of_pairs: bool = False) -> bool:
+    """Return whether a backend answers the batch as `reference` does; else warn and disable it.
+
+    With `of_pairs`, the batch is one of pairs of sequences.
+    """
     if backend.name in disabled:
         return False
     try:
-        wrong = next(_differences(backend), None)
+        wrong = next((_differences_of_pairs if of_pairs else _differences)(backend), None)
     except Exception as error:  # a library, a compiler or a driver may raise anything
         wrong = f"raises {error!r}"
     if wrong is None:
-        backend.is_proven = True
+        setattr(backend, "aligns" if of_pairs else "is_proven", True)
         return True
+    backend.is_proven = backend.aligns = False
     disable(backend.name, wrong)
     return False
 
@@ -82,6 +87,37 @@ def _differences(backend: Reference) -> Iterator[str]:
             found, wanted = (getattr(one, name)(*arguments) for one in (backend, Reference()))
             if not torch.equal(found, wanted):
                 yield f"differs from `reference` in `{name}`"
+
+
+def _differences_of_pairs(backend: Reference) -> Iterator[str]:
+    """Yield how the answers to pairs of sequences differ from those of `reference`."""
+    for dimensions in (2, 3):
+        pairs = _make_pairs(dimensions)
+        found, wanted = (_answer_pairs(one, pairs) for one in (backend, Reference()))
+        for name, of_backend in found.items():
+            if not torch.equal(of_backend, wanted[name]):
+                yield f"differs from `reference` in `{name}` of {dimensions} dimensions"
+
+
+def _make_pairs(dimensions: int) -> Sequences:
+    """Return sequences of different lengths, with equal and with distant points."""
+    number = np.arange(3 * 5 * dimensions).reshape(3, 5, dimensions)
+    points = [number * 37 % 11 - 5.0, number[:, :4] * 53 % 7 - 3.0]
+    if dimensions == 3:
+        points = [one / np.sqrt((one * one).sum(-1, keepdims=True)) for one in points]
+    lengths = np.array([5, 2, 0]), np.array([3, 4, 4])
+    first, second, rows, columns = (torch.from_numpy(x) for x in (*points, *lengths))
+    return Sequences(first, second, rows, columns, 0.0 if dimensions < 3 else 12.0)
+
+
+def _answer_pairs(backend: Reference, pairs: Sequences) -> dict[str, Tensor]:
+    """Return the answers to pairs of sequences."""
+    found = {
+        f"match_ngrams({optimal=})": backend.match_ngrams(pairs, 3, 0.5, 2.0, optimal)
+        for optimal in (False, True)
+    }
+    found |= {f"align({kind!r})": backend.align(pairs, kind, within=2.0) for kind in KINDS}
+    return {**found, "align of a window": backend.align(pairs, "dtw", 1, free_start=True)}
 
 
 def check_survey(

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends import sequences
+from nextloc_metrics.backends.sequences import Kind, Sequences
+
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
 UNRETRIEVED = 1 << 62
 
@@ -51,6 +54,7 @@ class Reference:
     name = "reference"
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
+    aligns = True  #: the same for pairs of sequences, and `choose_for_pairs`
 
     def unable(self, values: Tensor) -> str | None:
         """Return the reason why this backend cannot read the tensor, or None."""
@@ -191,6 +195,49 @@ class Reference:
             if the backend cannot do this.
         """
         return None
+
+    def match_ngrams(
+        self, pairs: Sequences, most: int, beta: float, scale: float, optimal: bool
+    ) -> Tensor:
+        """Sum the proximities of n-grams that are matched one to one, float64 `[N, most]`.
+
+        The proximity of two points is exp(-beta d / scale); that of two n-grams is the product of
+        those of their points, in order. Column n - 1 holds the sum for n; 0 if a sequence is
+        shorter than n.
+
+        Args:
+            pairs: the sequences.
+            most: the longest n-gram.
+            beta: how fast the proximity falls.
+            scale: the distance of which exp(-beta) is the proximity.
+            optimal: match so that the sum is the largest; otherwise the nearest first, and equally
+                near ones by (first index, second index).
+        """
+        return sequences.match_ngrams(pairs, most, beta, scale, optimal)
+
+    def align(
+        self,
+        pairs: Sequences,
+        kind: Kind,
+        window: int | None = None,
+        free_start: bool = False,
+        within: float = 0.0,
+    ) -> Tensor:
+        """Align the sequences, float64 `[N]`.
+
+        Args:
+            pairs: the sequences.
+            kind: `"dtw"`, the least sum of distances along a path; `"frechet"`, the least largest
+                one; `"hausdorff"`, the largest distance from a point to the other sequence;
+                `"edits"`, the least number of points that are inserted, deleted or replaced;
+                `"common"`, the length of the longest common subsequence. With an empty sequence,
+                distances are infinite.
+            window: for paths, the largest difference of indices, or of the lengths if that is
+                larger; None for any.
+            free_start: whether a path may begin at any point of `second`, without their distance.
+            within: the largest distance of points that are equal, for edits and common points.
+        """
+        return sequences.align(pairs, kind, window, free_start, within)
 
 
 def _parts(scores: Tensor) -> Iterator[slice]:

@@ -85,6 +85,11 @@ class RecordMetric(SummedMetric):
         """The value of a score of 1 in `unit`, such as the largest distance in km."""
         return 1.0
 
+    @property
+    def factor(self) -> float:
+        """What a score is multiplied by: `scale`, unless a subclass has an option of that name."""
+        return self.scale
+
     @abstractmethod
     def tally(self, record: Any) -> Tensor:
         """Return the batch's summand of the state: int64, in the shape of the state."""
@@ -199,7 +204,7 @@ class RecordMetric(SummedMetric):
         Raises:
             TypeError: the value is not a mean of scores.
         """
-        error = self._estimate().standard_error * self.scale
+        error = self._estimate().standard_error * self.factor
         return error.float().to(self.state.device)
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
@@ -239,7 +244,7 @@ class RecordMetric(SummedMetric):
         """
         intervals.check_confidence(confidence)
         low, high = self._estimate().interval(confidence)
-        bounds = [(bound * self.scale).float().to(self.state.device) for bound in (low, high)]
+        bounds = [(bound * self.factor).float().to(self.state.device) for bound in (low, high)]
         return bounds[0], bounds[1]
 
     def _estimate(self) -> intervals.Estimate:
@@ -352,7 +357,7 @@ class MeanMetric(RecordMetric):
 
     def compute(self) -> Tensor:
         """Return the mean score, NaN without a query."""
-        return exact.mean(self.state) * self.scale
+        return exact.mean(self.state) * self.factor
 
     @property
     def averages_scores(self) -> bool:

@@ -69,11 +69,7 @@ class Locations(torch.nn.Module):
         degrees = _read_columns(latitude=latitude, longitude=longitude)
         _check_range("latitude", degrees[:, 0], -90, 90)
         _check_range("longitude", degrees[:, 1], -180, 360)
-        north, east = _with_one_longitude(degrees).deg2rad().unbind(1)
-        points = torch.stack(
-            [north.cos() * east.cos(), north.cos() * east.sin(), north.sin()], dim=1
-        )
-        self._set(points, is_plane=False)
+        self._set(to_sphere(degrees), is_plane=False)
 
     def _set(self, points: Tensor, is_plane: bool) -> None:
         missing = points.isnan().any(1)
@@ -280,6 +276,12 @@ def _read_columns(**columns: Array) -> Tensor:
     if (x + y).isnan().all():
         raise ValueError(f"`{first}` and `{second}` must not all be NaN, got no coordinates.")
     return torch.stack([x, y], dim=1)
+
+
+def to_sphere(degrees: Tensor) -> Tensor:
+    """Return points on a sphere of radius 1, `[C, 3]`, from latitude and longitude, `[C, 2]`."""
+    north, east = _with_one_longitude(degrees).deg2rad().unbind(1)
+    return torch.stack([north.cos() * east.cos(), north.cos() * east.sin(), north.sin()], dim=1)
 
 
 def _with_one_longitude(degrees: Tensor) -> Tensor:

@@ -119,6 +119,7 @@ class Grouped(RecordMetric):
     record = _of_metric("record")
     needs = _of_metric("needs")
     scale: float = _of_metric("scale")
+    factor: float = _of_metric("factor")
     unit = _of_metric("unit")
     higher_is_better = _of_metric("higher_is_better")
     plot_upper_bound = _of_metric("plot_upper_bound")
@@ -191,10 +192,10 @@ class Grouped(RecordMetric):
     def compute(self) -> Tensor:
         """Return the mean score of every group, of one group, or over all of them."""
         if self.group is not None:
-            return exact.mean(self.state[self.group]) * self.scale
+            return exact.mean(self.state[self.group]) * self.factor
         if self.average == "queries":
-            return exact.mean(self.state.sum(0)) * self.scale
-        values = exact.mean(self.state) * self.scale
+            return exact.mean(self.state.sum(0)) * self.factor
+        values = exact.mean(self.state) * self.factor
         return values.double().nanmean().float() if self.average == "groups" else values
 
     @property

@@ -138,7 +138,7 @@ class ClusteredGroups(Grouped):
 
     def compute(self) -> Tensor:
         """Return the mean score of every group."""
-        return exact.mean(self.sums) * self.scale
+        return exact.mean(self.sums) * self.factor
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of each group, float `[G]`; 0 and 1 for a group with one cluster."""
@@ -149,5 +149,5 @@ class ClusteredGroups(Grouped):
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
         bounds = torch.stack(estimate.interval(confidence))
-        low, high = (bounds * self.scale).float()
+        low, high = (bounds * self.factor).float()
         return low, high

@@ -23,6 +23,7 @@ from nextloc_metrics.report.results import merge as merge_shards
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
+from nextloc_metrics.report.trajectories import evaluate_trajectories
 from nextloc_metrics.report.written import (
     FORMATS,
     note_left_out,
@@ -30,6 +31,7 @@ from nextloc_metrics.report.written import (
     write_comparisons,
     write_evaluation,
     write_table,
+    write_trajectories,
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -318,6 +320,33 @@ def mobility(
         result = evaluate_tables(real, generated, locations=locations, **columns)
         is_page = out is not None and out.suffix == ".html"
         _write(result.to_html() if is_page else write_table(result.table, kind), out)
+
+
+@main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
+@click.argument("preds")
+@click.argument("target")
+@click.option("--year", type=click.IntRange(2023, 2025), default=2025, help="HuMob challenge.")
+@click.option("--units", type=click.Choice(["plane", "degrees"]), default="plane", help="Of x, y.")
+@click.option(
+    "--on-missing",
+    type=click.Choice(["raise", "count"]),
+    default="raise",
+    show_default=True,
+    help="Treat rows that do not fit as an error, or count them.",
+)
+@_FORMAT
+@_OUT
+@_FORCE
+def trajectories(
+    preds: str, target: str, kind: str, out: Path | None, force: bool, **options: Any
+) -> None:
+    """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
+    _check_new(force, out)
+    with _explained():
+        result = evaluate_trajectories(preds, target, **options)
+        is_page = out is not None and out.suffix == ".html"
+        text = result.to_html(Path(preds).name) if is_page else write_trajectories(result, kind)
+    _write(text, out)
 
 
 def _read_same(

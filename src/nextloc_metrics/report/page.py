@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from html import escape
 from importlib.metadata import version
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from nextloc_metrics.display.bars import Groups, draw_groups
+from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.lines import draw_readings
 from nextloc_metrics.display.reading import Reading
@@ -22,6 +23,7 @@ from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
+from nextloc_metrics.report.paths import draw_days, draw_errors
 from nextloc_metrics.report.plotting import by_group
 from nextloc_metrics.report.probability_plots import reliability, risk_coverage
 
@@ -99,7 +101,7 @@ def show_headline(
 def show_ceiling(ceiling: Ceiling) -> str:
     """Draw the model between chance and the limit, and show the numbers."""
     caption = "Acc@1, means over users; the limits are estimates"
-    drawn = _picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence, None)
+    drawn = show_picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence, None)
     return drawn + show_table(ceiling.table)
 
 
@@ -154,6 +156,27 @@ def show_deciles(counted: Counted) -> str:
         draw = partial(draw_groups, confidence=confidence)
         pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
     return pictures
+
+
+def show_users(metric: Any, means: Tensor, name: str) -> str:
+    """Draw the histogram of the mean of each user."""
+    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    infinite = means.isinf()
+    caption = f"{name}: the mean over the days of each of {len(means):,} users"
+    if infinite.any():
+        caption += f"; {int(infinite.sum()):,} are infinite and not drawn"
+        means = means[~infinite]
+    return show_picture(caption, draw_histogram, {"": means}, scale, "user", None)
+
+
+def show_slots(errors: Mapping[int, float], unit: str) -> str:
+    """Draw the mean point error of each slot of the day."""
+    return show_picture("Mean point error by slot of the day", draw_errors, errors, unit)
+
+
+def show_days(days: Sequence[tuple[str, Tensor, Tensor]], by_degrees: bool) -> str:
+    """Draw some days on maps."""
+    return show_picture("The best, the median and the worst day", draw_days, days, by_degrees)
 
 
 def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:

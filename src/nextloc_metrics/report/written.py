@@ -12,6 +12,7 @@ from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.trajectories import TrajectoryEvaluation
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 
@@ -76,6 +77,21 @@ def write_audit(result: Audit, kind: str) -> str:
     if kind != "json":
         return write_table(result.table, kind)
     return json.dumps(result.table.records, indent=2)
+
+
+def write_trajectories(result: TrajectoryEvaluation, kind: str) -> str:
+    """Write the evaluation of days in one of the formats; JSON has the card and intervals too."""
+    if kind == "text":
+        return str(result)
+    if kind != "json":
+        return write_table(result.table, kind)
+    rows: dict[str, Any] = {
+        name: {"value": value, "low": low, "high": high}
+        for (name, value), (low, high) in zip(
+            result.values.items(), result.intervals.values(), strict=True
+        )
+    }
+    return json.dumps(_without_nan(rows | {"card": result.card}), indent=2)
 
 
 def write_table(table: Table, kind: str) -> str:

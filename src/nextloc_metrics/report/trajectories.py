@@ -1,0 +1,258 @@
+"""The evaluation of predicted days: two tables of rows, such as the files of a HuMob challenge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from nextloc_metrics.backends import sequences
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.table import Table
+from nextloc_metrics.means import exact
+from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.report import page
+from nextloc_metrics.report.page import write_cell
+from nextloc_metrics.trajectories import (
+    DTW,
+    DiscreteFrechet,
+    GeoBLEU,
+    Hausdorff,
+    MeanPointError,
+    PairMetric,
+    Trajectories,
+    from_table,
+    trajectory_metrics,
+)
+from nextloc_metrics.trajectories.metric import Units
+from nextloc_metrics.trajectories.tables import OnMissing
+from nextloc_metrics.trajectories.years import Year
+
+_PARQUET = ".parquet"
+
+
+@dataclass(repr=False)
+class TrajectoryEvaluation:
+    """The result of `evaluate_trajectories`; `print` shows the table and the card.
+
+    Attributes:
+        values: the value of each metric, the mean over users of their means over days.
+        intervals: the bounds of its confidence interval, with users as the sample.
+        table: both, as a table.
+        card: the options, and the numbers of users, days, points and rows that do not fit.
+        scores: for each metric the score of each day, float64 `[N]`, in the order of `rows`.
+        rows: the days.
+        errors: the mean point error of each slot; empty if a row is missing.
+    """
+
+    values: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    table: Table
+    card: dict[str, Any]
+    scores: dict[str, Tensor]
+    rows: Trajectories
+    errors: dict[int, float]
+    _by_user: RankingCollection
+    _unit: str
+
+    def user_records(self) -> list[dict[str, Any]]:
+        """Return the mean over days of each user and metric, one dict each."""
+        values = {name: metric.user_means() for name, metric in self._metrics().items()}
+        return [
+            {"user": user, "metric": name, "value": float(means[number])}
+            for name, means in values.items()
+            for number, user in enumerate(self.rows.users)
+        ]
+
+    def _metrics(self) -> dict[str, Any]:
+        return dict(self._by_user.named_members())
+
+    def to_html(self, title: str = "Trajectories") -> str:
+        """Return an HTML page: the table, users, errors of slots, and a good, median and bad day.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        name, metric = next(iter(self._metrics().items()))
+        sections = {
+            "Result": page.show_table(self.table),
+            "Users": page.show_users(metric.metric, metric.user_means(), name),
+        }
+        if self.errors:
+            sections["By slot of the day"] = page.show_slots(self.errors, self._unit)
+        by_degrees = self.card["units"] == "degrees"
+        sections["Days"] = page.show_days(self._days(name, metric.metric), by_degrees)
+        sections["Protocol"] = page.show_card(self.card)
+        return page.write_page(title, sections)
+
+    def _days(self, name: str, metric: Any) -> list[tuple[str, Tensor, Tensor]]:
+        """Return the best, the median and the worst day by a metric, with their points."""
+        order = self.scores[name].argsort(descending=metric.higher_is_better, stable=True)
+        days = []
+        for what, at in (("best", 0), ("median", len(order) // 2), ("worst", len(order) - 1)):
+            query = int(order[at])
+            user = self.rows.users[int(self.rows.groups["user"][query])]
+            day = int(self.rows.groups["day"][query])
+            score = float(self.scores[name][query])
+            points = [x[query] for x in (self.rows.preds, self.rows.target)]
+            known = [one[~one.isnan().any(1)] for one in points]
+            title = f"{what}: {name} {score:.3g}\nuser {one_line(str(user))}, day {day}"
+            days.append((title, known[0], known[1]))
+        return days
+
+    def __repr__(self) -> str:
+        lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]
+        return "\n".join([str(self.table), *lines])
+
+
+class _ByUser(Grouped):
+    """The mean over users of their means over days."""
+
+    def __init__(self, metric: PairMetric, num_groups: int, **kwargs: Any) -> None:
+        super().__init__(metric, num_groups, average="groups", by="user", **kwargs)
+
+    def user_means(self) -> Tensor:
+        """Return the mean of each user."""
+        return exact.mean(self.state) * self.factor
+
+
+def evaluate_trajectories(
+    preds: Any,
+    target: Any,
+    *,
+    year: Year = 2025,
+    units: Units = "plane",
+    metrics: Mapping[str, PairMetric] | None = None,
+    on_missing: OnMissing = "raise",
+    confidence: float = 0.95,
+    **columns: str,
+) -> TrajectoryEvaluation:
+    """Evaluate predicted days: each day by itself, the mean over days, then over users.
+
+    Args:
+        preds: predicted rows (uid, d, t, x, y): a path of a CSV or Parquet file, with or without a
+            header, or a table as for
+            [`from_table`][nextloc_metrics.trajectories.from_table].
+        target: the true rows.
+        year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m.
+        units: `"degrees"` for latitude and longitude in the columns x and y; the metrics are then
+            those of `trajectory_metrics`.
+        metrics: other metrics, by name; the first one orders users and days on the page.
+        on_missing: `"raise"` or `"count"`, as for `from_table`.
+        confidence: the confidence level of the intervals.
+        columns: the names of the columns `user`, `day`, `slot`, `x` and `y`.
+
+    Raises:
+        ValueError: a file cannot be read, or rows do not fit.
+
+    Example:
+        >>> from nextloc_metrics import report
+        >>> true = {"uid": [1, 1, 2], "d": [60, 60, 60], "t": [12, 15, 20],
+        ...         "x": [84, 114, 9], "y": [88, 78, 9]}
+        >>> found = report.evaluate_trajectories({**true, "x": [84, 112, 9]}, true)
+        >>> round(found.values["geo_bleu"], 4), found.values["dtw"], found.errors
+        (0.7508, 0.5, {12: 0.0, 15: 2.0, 20: 0.0})
+    """
+    rows = from_table(
+        read_rows(preds),
+        read_rows(target),
+        on_missing=on_missing,
+        **columns,
+    )
+    chosen = dict(metrics) if metrics else _usual(year, units, not rows.num_missing)
+    record = next(iter(chosen.values())).read(rows.preds, rows.target, groups=rows.groups)
+    by_user = RankingCollection(
+        {name: _ByUser(metric, rows.num_users) for name, metric in chosen.items()}
+    )
+    by_user.update(record)
+    results = by_user.results(confidence)
+    of_points = MeanPointError(units=units)
+    scores = {name: metric.score_queries(record)[0] for name, metric in chosen.items()}
+    note = "mean over users of their means over days; intervals over users"
+    return TrajectoryEvaluation(
+        values={name: float(value) for name, value in results.values.items()},
+        intervals={
+            name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
+        },
+        table=by_user.table(intervals=True, confidence=confidence, notes=[note]),
+        card={
+            "challenge": None if metrics or units == "degrees" else f"HuMob {year}",
+            "metrics": ", ".join(map(str, chosen.values())),
+            "units": units,
+            "users": rows.num_users,
+            "days": len(rows.preds),
+            "points": int(record.true.sum()),
+            "missing rows": rows.num_missing,
+            "extra rows": rows.num_extra,
+            "repeated rows": rows.num_repeated,
+        },
+        scores=scores,
+        rows=rows,
+        errors={} if rows.num_missing else _errors_of_slots(rows, of_points.sequences(record)),
+        _by_user=by_user,
+        _unit=of_points.unit,
+    )
+
+
+def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
+    """Return the metrics of a challenge, or the usual ones for degrees."""
+    if units == "degrees":
+        members: Any = trajectory_metrics(units=units, aligned=aligned).named_members()
+        return dict(members)
+    found: dict[str, PairMetric] = {
+        "geo_bleu": GeoBLEU.as_of(year),
+        "dtw": DTW.as_of(year),
+        "frechet": DiscreteFrechet(),
+        "hausdorff": Hausdorff(),
+    }
+    return found | ({"mean_point_error": MeanPointError()} if aligned else {})
+
+
+def _errors_of_slots(rows: Trajectories, pairs: sequences.Sequences) -> dict[int, float]:
+    """Return the mean distance of the points of each slot."""
+    apart = sequences.distances(pairs.first.numpy(), pairs.second.numpy(), pairs.diameter)
+    is_point = (rows.slots >= 0).numpy()
+    slots, codes = np.unique(rows.slots.numpy()[is_point], return_inverse=True)
+    means = np.bincount(codes, apart[is_point]) / np.bincount(codes)
+    return dict(zip(slots.tolist(), means.tolist(), strict=True))
+
+
+def read_rows(rows: Any) -> Any:
+    """Read a file of rows (uid, d, t, x, y), CSV with or without a header, or Parquet.
+
+    Anything but a path is returned unchanged.
+    """
+    if not isinstance(rows, str | Path):
+        return rows
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "files of trajectories need pandas; install it with "
+            "`pip install 'nextloc-metrics[cli]'`."
+        ) from error
+    if Path(rows).suffix == _PARQUET:
+        return pandas.read_parquet(rows)
+    first = pandas.read_csv(rows, header=None, nrows=1, dtype=str)
+    has_header = not all(map(_is_number, first.iloc[0]))
+    if has_header:
+        return pandas.read_csv(rows)
+    if first.shape[1] != 5:
+        raise ValueError(
+            f"{rows} must have a header, or the five columns uid, d, t, x and y, got "
+            f"{first.shape[1]} columns."
+        )
+    return pandas.read_csv(rows, header=None, names=["uid", "d", "t", "x", "y"])
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,31 @@
+"""Whole trajectories: pairs of sequences of points, predicted and true, and their metrics.
+
+It imports `geography`. Begin with `pairs.Pairs`, the record, and `metric.PairMetric`.
+"""
+
+from nextloc_metrics.trajectories.editing import EDR, LCSS, EditDistance
+from nextloc_metrics.trajectories.errors import MeanPointError, PointErrorAt
+from nextloc_metrics.trajectories.geobleu import GeoBLEU
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric
+from nextloc_metrics.trajectories.pairs import Pairs
+from nextloc_metrics.trajectories.presets import trajectory_metrics
+from nextloc_metrics.trajectories.tables import Trajectories, from_table
+from nextloc_metrics.trajectories.warping import DTW, DiscreteFrechet, Hausdorff
+
+__all__ = [
+    "DTW",
+    "EDR",
+    "LCSS",
+    "DiscreteFrechet",
+    "DistanceOfPairs",
+    "EditDistance",
+    "GeoBLEU",
+    "Hausdorff",
+    "MeanPointError",
+    "PairMetric",
+    "Pairs",
+    "PointErrorAt",
+    "Trajectories",
+    "from_table",
+    "trajectory_metrics",
+]

@@ -1,0 +1,144 @@
+"""Edit distances and common subsequences of two sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_bool, check_number
+from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric, backend_of
+from nextloc_metrics.trajectories.pairs import Pairs
+
+
+def _over_longer(found: Tensor, record: Pairs) -> Tensor:
+    longer = torch.maximum(record.predicted, record.true).to(found.device)
+    return found / longer.clamp(min=1)
+
+
+class EditDistance(PairMetric):
+    r"""Edit distance: the least number of points inserted, deleted or replaced (Levenshtein).
+
+    Points are equal if their ids are, or both coordinates. Lower is better; 0 for equal sequences.
+    An empty prediction scores the number of true points.
+
+    Args:
+        normalized: divide by the length of the longer sequence, so that scores are in [0, 1].
+        kwargs: `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.trajectories import EditDistance
+        >>> edits = EditDistance()
+        >>> edits.update(tensor([[7, 3, 5], [1, 2, -1]]), tensor([[7, 5, -1], [1, 2, -1]]))
+        >>> edits.compute()  # (1 + 0) / 2
+        tensor(0.5000)
+
+    Source: V. I. Levenshtein, "Binary codes capable of correcting deletions, insertions, and
+    reversals", Soviet Physics Doklady 10, 1966.
+    """
+
+    _label = "edit distance"
+    normalized: bool
+
+    def __init__(self, normalized: bool = False, **kwargs: Any) -> None:
+        super().__init__(normalized=check_bool("normalized", normalized), **kwargs)
+
+    @property
+    def unit(self) -> str:
+        """Edits, unless they are a share of the longer sequence."""
+        return "" if self.normalized else "edits"
+
+    def score_pairs(self, record: Pairs) -> Tensor:
+        """Return the edits of each pair."""
+        pairs = self.sequences(record)
+        found = backend_of(pairs).align(pairs, "edits")
+        return _over_longer(found, record) if self.normalized else found
+
+
+class EDR(DistanceOfPairs):
+    r"""Edit distance on real sequences: the edit distance, where near points are equal.
+
+    Two points are equal if their distance is at most `within`. Lower is better. An empty prediction
+    scores the number of true points.
+
+    Args:
+        within: the largest distance of equal points, in the unit of the coordinates, or in km.
+        normalized: divide by the length of the longer sequence, so that scores are in [0, 1].
+        kwargs: `units` and `locations`, as in
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.trajectories import EDR
+        >>> edr = EDR(within=1.0)
+        >>> edr.update(tensor([[[0.0, 0.0], [9.0, 0.0]]]), tensor([[[0.0, 1.0], [5.0, 0.0]]]))
+        >>> edr.compute()  # the second point is replaced
+        tensor(1.)
+
+    Source: L. Chen, M. T. Ozsu and V. Oria, "Robust and fast similarity search for moving object
+    trajectories", SIGMOD 2005. There, two points are equal if both coordinates differ by at most
+    `within`.
+    """
+
+    within: float
+    normalized: bool
+
+    def __init__(self, within: float, normalized: bool = False, **kwargs: Any) -> None:
+        super().__init__(
+            within=check_number("within", within, or_zero=True),
+            normalized=check_bool("normalized", normalized),
+            **kwargs,
+        )
+
+    @property
+    def unit(self) -> str:
+        """Edits, unless they are a share of the longer sequence."""
+        return "" if self.normalized else "edits"
+
+    def score_pairs(self, record: Pairs) -> Tensor:
+        """Return the edits of each pair."""
+        pairs = self.sequences(record)
+        found = backend_of(pairs).align(pairs, "edits", within=self.within)
+        return _over_longer(found, record) if self.normalized else found
+
+
+class LCSS(DistanceOfPairs):
+    r"""Longest common subsequence, where near points are equal, over the shorter length.
+
+    The score is the number of points of the longest subsequence that both sequences have in this
+    order, over min(L, M), from 0 to 1. Two points are equal if their distance is at most `within`.
+    Higher is better. An empty prediction scores 0.
+
+    Args:
+        within: the largest distance of equal points, in the unit of the coordinates, or in km.
+        kwargs: `units` and `locations`, as in
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.trajectories import LCSS
+        >>> lcss = LCSS(within=1.0)
+        >>> lcss.update(tensor([[[0.0, 0.0], [9.0, 0.0]]]), tensor([[[0.0, 1.0], [5.0, 0.0]]]))
+        >>> lcss.compute()
+        tensor(0.5000)
+
+    Source: M. Vlachos, G. Kollios and D. Gunopulos, "Discovering similar multidimensional
+    trajectories", ICDE 2002.
+    """
+
+    is_bounded = True
+    higher_is_better = True
+    plot_upper_bound = 1.0
+    unit = ""
+    within: float
+
+    def __init__(self, within: float, **kwargs: Any) -> None:
+        super().__init__(within=check_number("within", within, or_zero=True), **kwargs)
+
+    def score_pairs(self, record: Pairs) -> Tensor:
+        """Return the share of each pair."""
+        pairs = self.sequences(record)
+        shorter = torch.minimum(pairs.first_length, pairs.second_length)
+        return backend_of(pairs).align(pairs, "common", within=self.within) / shorter.clamp(min=1)

@@ -1,0 +1,133 @@
+"""Errors of points with the same index: their mean, and the one at a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.backends import sequences
+from nextloc_metrics.trajectories.metric import DistanceOfPairs
+from nextloc_metrics.trajectories.pairs import Pairs
+
+
+class _PointErrors(DistanceOfPairs):
+    """Base class of the metrics that compare points with the same index."""
+
+    def check(self, record: Pairs) -> None:
+        """Raise if a pair has sequences of different lengths."""
+        super().check(record)
+        wrong = ((record.predicted != record.true) & record.counted).nonzero()
+        if self.validate_args and len(wrong):
+            query = int(wrong[0])
+            raise ValueError(
+                f"`preds` must have as many points as `target` for {short(self)}, got "
+                f"{int(record.predicted[query])} and {int(record.true[query])} in query {query}; "
+                "leave it out with `mask`, or use `DTW`."
+            )
+
+    def _point_errors(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        """Return the distances at each step of the target, float64 `[N, M]`, and its length.
+
+        A step without a predicted point has infinity, and what is behind the end has 0.
+        """
+        pairs = self.sequences(record)
+        width = pairs.second.shape[1]
+        first = torch.nn.functional.pad(
+            pairs.first, (0, 0, 0, max(0, width - pairs.first.shape[1]))
+        )
+        found = torch.from_numpy(
+            sequences.distances(first[:, :width].numpy(), pairs.second.numpy(), pairs.diameter)
+        )
+        step = torch.arange(width)
+        found = found.masked_fill(step >= pairs.first_length[:, None], torch.inf)
+        return found.masked_fill(step >= pairs.second_length[:, None], 0), pairs.second_length
+
+
+class MeanPointError(_PointErrors):
+    r"""Mean distance between the predicted and the true point of each step (ADE elsewhere).
+
+    Each pair has the mean over its steps, and the value is the mean over pairs. Lower is better.
+    Both sequences must have one length. With `validate_args=False`, points behind the end of the
+    target are not read, and a step without a predicted point counts as infinity.
+
+    The options are those of [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.trajectories import MeanPointError
+        >>> error = MeanPointError()
+        >>> error.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
+        >>> error.compute()  # (1 + 5) / 2
+        tensor(3.)
+
+    Source: S. Pellegrini, A. Ess, K. Schindler and L. van Gool, "You'll never walk alone: modeling
+    social behavior for multi-target tracking", ICCV 2009.
+    """
+
+    _label = "mean point error"
+
+    def score_pairs(self, record: Pairs) -> Tensor:
+        """Return the mean distance of each pair."""
+        found, length = self._point_errors(record)
+        # in the order of steps, so that padding has no effect
+        total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
+        return total / length.clamp(min=1)
+
+
+class PointErrorAt(_PointErrors):
+    r"""Distance between the predicted and the true point of one step (FDE elsewhere, for the last).
+
+    Pairs that are too short to have this step do not count. Lower is better. Both sequences must
+    have one length. With `validate_args=False`, points behind the end of the target are not read,
+    and a step without a predicted point counts as infinity.
+
+    Args:
+        step: 1 for the first step, 2 for the second; -1 for the last step of each pair.
+        kwargs: `units` and `locations`, as in
+            [`DistanceOfPairs`][nextloc_metrics.trajectories.DistanceOfPairs].
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.trajectories import PointErrorAt
+        >>> error = PointErrorAt(-1)
+        >>> error.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
+        >>> error.compute()
+        tensor(5.)
+    """
+
+    step: int
+
+    def __init__(self, step: int, **kwargs: Any) -> None:
+        number = as_int(step)
+        if type(number) is not int or number == 0:
+            raise ValueError(
+                "`step` must be an integer, 1 for the first step or -1 for the last, got "
+                f"{short(step)}."
+            )
+        super().__init__(step=number, **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The step and the unit."""
+        step = "the last step" if self.step == -1 else f"step {self.step}"
+        return f"point error at {step}" + (
+            f" ({self.unit})" if self.unit not in ("", "units") else ""
+        )
+
+    def score_pairs(self, record: Pairs) -> Tensor:
+        """Return the distance at the step."""
+        found, length = self._point_errors(record)
+        at = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
+        # a column for pairs without this step
+        found = torch.nn.functional.pad(found, (0, 1))
+        return found.gather(1, at.clamp(0, found.shape[1] - 1)[:, None])[:, 0]
+
+    def score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
+        scores, counted = super().score_queries(record)
+        counted = counted & (record.true >= abs(self.step)).to(scores.device)
+        return scores.masked_fill(~counted, 0), counted

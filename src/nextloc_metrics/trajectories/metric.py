@@ -1,0 +1,216 @@
+"""What the metrics of trajectories share: an update with two sequences, and distances of points."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import check_choice
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.backends import Reference, choose_for_pairs
+from nextloc_metrics.backends.sequences import Sequences
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.geography.locations import (
+    EARTH_RADIUS,
+    Locations,
+    check_locations,
+    to_sphere,
+)
+from nextloc_metrics.trajectories.pairs import Pairs
+
+Units = Literal["plane", "degrees"]
+
+_FAR = 1e30
+_LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
+
+
+class PairMetric(MeanMetric):
+    """Base class: the mean of a score over pairs of sequences.
+
+    A subclass defines `score_pairs`. A pair whose target has no point does not count; with
+    `validate_args` it is an error.
+
+    Args:
+        options: the options of a subclass, `validate_args`, and TorchMetrics' own keyword
+            arguments.
+    """
+
+    record = Pairs
+    is_bounded = False
+    higher_is_better = False
+    plot_upper_bound: float | None = None
+    _label: ClassVar[str] = ""
+
+    def __init__(self, **options: Any) -> None:
+        if options.get("ignore_index") is not None:
+            raise ValueError(
+                "`ignore_index` must be None for trajectories, got "
+                f"{short(options['ignore_index'])}; leave pairs out with `mask`."
+            )
+        super().__init__(**options)
+
+    def update(  # type: ignore[override]  # there are no candidates to exclude
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+    ) -> None:
+        """Add a batch of pairs.
+
+        Args:
+            preds: floating `[..., L, 2]`, coordinates of the predicted points, padded with NaN at
+                the end; or integer `[..., L]`, predicted ids, padded with -1; or a `Pairs` without
+                `target` and `mask`. `...` is the shape of the queries, such as `[N]`.
+            target: the same for the true points, `[..., M, 2]` or `[..., M]`.
+            mask: bool `[...]`; False leaves the pair out, and its points are not read.
+            groups: integer `[...]`, the group of every pair, for `Grouped`; text if it has
+                `labels`; or several kinds by name, such as `{"user": users, "day": days}`.
+        """
+        self.plan.update(Batch(preds, target, mask, groups), count=False)
+
+    @property
+    def factor(self) -> float:
+        """1: a metric with an option `scale` divides by it before scores are averaged."""
+        return 1.0
+
+    @abstractmethod
+    def score_pairs(self, record: Pairs) -> Tensor:
+        """Return the score of each pair, float64 `[N]`; what does not count may be anything."""
+
+    def score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
+        scores = self.score_pairs(record)
+        counted = (record.counted & (record.true > 0)).to(scores.device)
+        return scores.masked_fill(~counted, 0), counted
+
+    def sequences(self, record: Pairs) -> Sequences:
+        """Return the points as sequences on the CPU; ids become points on a line."""
+        points = [x.cpu().double() for x in (record.preds, record.target)]
+        first, second = points if points[0].ndim == 3 else (x[..., None] for x in points)
+        return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
+
+    @property
+    def plot_label(self) -> str:
+        """The name of the metric in the papers, with its unit."""
+        return (self._label or type(self).__name__) + (
+            f" ({self.unit})" if self.unit not in ("", "units") else ""
+        )
+
+
+def backend_of(pairs: Sequences) -> Reference:
+    """Return the backend that aligns the sequences."""
+    return choose_for_pairs(pairs.first)
+
+
+class DistanceOfPairs(PairMetric):
+    """Base class of the metrics that read distances.
+
+    Args:
+        units: what coordinates are. `"plane"`: numbers in one unit, whose distance is Euclidean;
+            `"degrees"`: latitude and longitude, whose distance is that on the sphere in km.
+        locations: the coordinates of the locations, where the sequences are ids; distances are in
+            km.
+        options: the options of a subclass.
+    """
+
+    units: Units
+    locations: Locations | None
+
+    def __init__(
+        self, *, units: Units = "plane", locations: Locations | None = None, **options: Any
+    ) -> None:
+        check_choice("units", units, Units)
+        if locations is not None:
+            check_locations(locations)
+            if units != "plane":
+                raise ValueError(
+                    f"`units` must not be given with `locations`, which have theirs, got {units!r}."
+                )
+        super().__init__(units=units, locations=locations, **options)
+
+    @property
+    def unit(self) -> str:
+        """Km if the distances are, unless they are divided by a `scale`; else `units`."""
+        is_km = self.units == "degrees" or self.locations is not None
+        return "km" if is_km and self._options.get("scale", 1.0) == 1.0 else "units"
+
+    def check(self, record: Pairs) -> None:
+        """Raise if the distances of the points are not known."""
+        super().check(record)
+        if record.is_of_ids and self.locations is None:
+            raise TypeError(
+                f"`locations` of {short(self)} must be `geography.Locations(...)` for sequences of "
+                "ids, got None."
+            )
+        if not record.is_of_ids and self.locations is not None:
+            raise TypeError(
+                f"`preds` must be ids for the `locations` of {short(self)}, got coordinates."
+            )
+        if self.validate_args:
+            for name, points, lengths in _both(record):
+                is_point = torch.arange(points.shape[1], device=lengths.device) < lengths[:, None]
+                if self.locations is not None:
+                    _check_known(self.locations, name, points, is_point)
+                elif self.units == "degrees":
+                    _check_degrees(name, points)
+
+    def sequences(self, record: Pairs) -> Sequences:
+        """Return the points as sequences on the CPU, on a plane or on a sphere."""
+        found = super().sequences(record)
+        if self.locations is not None:
+            # an unchecked id without coordinates is far from all others
+            points = self.locations.points.cpu().nan_to_num(nan=_FAR)
+            points = torch.nn.functional.pad(points, (0, 0, 0, 1), value=_FAR)
+            ids = (x.cpu().clamp(max=len(points) - 1) for x in (record.preds, record.target))
+            first, second = (points[x] for x in ids)
+            is_plane = self.locations.is_plane
+        elif self.units == "degrees":
+            first, second = (
+                to_sphere(x.flatten(0, 1)).view(*x.shape[:2], 3)
+                for x in (found.first, found.second)
+            )
+            is_plane = False
+        else:
+            return found
+        lengths = found.first_length, found.second_length
+        return Sequences(first, second, *lengths, 0.0 if is_plane else 2 * EARTH_RADIUS)
+
+
+def _both(record: Pairs) -> list[tuple[str, Tensor, Tensor]]:
+    return [
+        ("preds", record.preds, record.predicted),
+        ("target", record.target, record.true),
+    ]
+
+
+def _check_known(locations: Locations, name: str, ids: Tensor, is_point: Tensor) -> None:
+    """Raise if an id has no coordinates."""
+    unknown = (ids >= len(locations)) & is_point
+    if unknown.any():
+        query, step = unknown.nonzero()[0].tolist()
+        raise ValueError(
+            f"`{name}` must be below the {len(locations)} locations, got {int(ids[query, step])} "
+            f"in query {query}."
+        )
+    locations.check_known(name, ids.masked_fill(~is_point, -1), "leave it out with `mask`")
+
+
+def _check_degrees(name: str, points: Tensor) -> None:
+    """Raise if a point is not on the Earth; behind the end of a sequence, points are 0."""
+    for column, (what, low, high) in enumerate(_LIMITS):
+        outside = (points[..., column] < low) | (points[..., column] > high)
+        if outside.any():
+            query, step = outside.nonzero()[0].tolist()
+            raise ValueError(
+                f"`{name}` must hold a {what} from {low} to {high} degrees in column {column}, got "
+                f"{float(points[query, step, column]):g} in query {query}; for other coordinates "
+                "use `units='plane'`."
+            )

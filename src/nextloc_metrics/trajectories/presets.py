@@ -1,0 +1,89 @@
+"""The usual metrics of trajectories in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nextloc_metrics.arguments.checks import check_bool, check_separator
+from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.trajectories.editing import EDR, LCSS, EditDistance
+from nextloc_metrics.trajectories.errors import MeanPointError, PointErrorAt
+from nextloc_metrics.trajectories.geobleu import GeoBLEU
+from nextloc_metrics.trajectories.metric import PairMetric, Units
+from nextloc_metrics.trajectories.warping import DTW, DiscreteFrechet, Hausdorff
+
+
+def trajectory_metrics(
+    *,
+    units: Units = "plane",
+    locations: Locations | None = None,
+    n: int = 5,
+    beta: float = 0.5,
+    scale: float = 1.0,
+    within: float | None = None,
+    steps: Sequence[int] = (),
+    aligned: bool = True,
+    separator: str = "_at_",
+    prefix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Return the usual metrics of trajectories, which read each batch once.
+
+    `geo_bleu`, `dtw`, `frechet` and `hausdorff`; for sequences of equal length `mean_point_error`,
+    `last_point_error` and `point_error_at_1`, ...; with `within`, `edr` and `lcss`; with
+    `locations`, `edit_distance`.
+
+    Args:
+        units: what coordinates are, `"plane"` or `"degrees"`.
+        locations: the coordinates of the locations, where the sequences are ids.
+        n: the longest n-gram of GEO-BLEU.
+        beta: how fast the proximity of GEO-BLEU falls.
+        scale: the distance of which the proximity is exp(-beta); the other metrics do not read it.
+        within: the largest distance of equal points, for EDR and LCSS.
+        steps: the steps whose errors are averaged, such as 1, 2 and 3.
+        aligned: whether all predictions are as long as their targets, which the errors of points
+            need.
+        separator: what stands between a name and its step.
+        prefix: text before every name.
+        kwargs: `validate_args`, and TorchMetrics' own keyword arguments.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics.trajectories import trajectory_metrics
+        >>> metrics = trajectory_metrics(steps=[1])
+        >>> metrics.update(tensor([[[0.0, 0.0], [3.0, 4.0]]]), tensor([[[0.0, 1.0], [0.0, 0.0]]]))
+        >>> metrics.table()
+        percent                       value
+        geo_bleu                      16.70
+        dtw (units)                       6
+        frechet (units)                   5
+        hausdorff (units)           4.24264
+        mean_point_error (units)          3
+        last_point_error (units)          5
+        point_error_at_1 (units)          1
+        1 query counted
+    """
+    check_separator(separator)
+    check_bool("aligned", aligned)
+    of_distance = {"units": units, "locations": locations, **kwargs}
+    members: dict[str, PairMetric] = {
+        "geo_bleu": GeoBLEU(n, beta, scale, **of_distance),
+        "dtw": DTW(**of_distance),
+        "frechet": DiscreteFrechet(**of_distance),
+        "hausdorff": Hausdorff(**of_distance),
+    }
+    if aligned:
+        members["mean_point_error"] = MeanPointError(**of_distance)
+        members["last_point_error"] = PointErrorAt(-1, **of_distance)
+        for step in steps:
+            members[f"point_error{separator}{step}"] = PointErrorAt(step, **of_distance)
+    elif steps:
+        raise ValueError("`steps` must be empty unless `aligned` is True.")
+    if within is not None:
+        members["edr"] = EDR(within, **of_distance)
+        members["lcss"] = LCSS(within, **of_distance)
+    if locations is not None:
+        members["edit_distance"] = EditDistance(**kwargs)
+    return RankingCollection(members, prefix=prefix)

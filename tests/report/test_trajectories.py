@@ -1,0 +1,148 @@
+"""The evaluation of predicted days: files, values, users, pictures, the command."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from click.testing import CliRunner
+
+from nextloc_metrics import report
+from nextloc_metrics.report.command import main
+from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU
+from trajectories.oracle import distance, geo_bleu, path
+from trajectories.test_trajectory_tables import by_loops, make
+
+
+def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
+    """The mean over days of each user, in plain loops."""
+    users: dict[Any, list[float]] = {}
+    for (user, _), (_, predicted, true) in by_loops(preds, target).items():
+        users.setdefault(user, []).append(score(predicted, true))
+    return {user: float(np.mean(days)) for user, days in users.items()}
+
+
+@pytest.mark.parametrize("year", [2023, 2025])
+def test_the_values_are_those_of_plain_loops(year: Any) -> None:
+    """The mean over days, then over users; and the errors of slots."""
+    preds, target = make(3)
+    found = report.evaluate_trajectories(preds, target, year=year)
+    old = year == 2023
+    n, divisor = (3, "matched") if old else (5, "predicted")
+    wanted = {
+        "geo_bleu": lambda p, t: geo_bleu(p, t, n, divisor=divisor),
+        "dtw": lambda p, t: path(p, t, free_start=old) / 2,
+        "frechet": lambda p, t: path(p, t, max),
+        "mean_point_error": lambda p, t: np.mean([*map(distance, p, t)]),
+    }
+    for name, score in wanted.items():
+        means = mean_over_users(preds, target, score)
+        assert found.values[name] == pytest.approx(np.mean([*means.values()]), rel=1e-6)
+        low, high = found.intervals[name]
+        assert low <= found.values[name] <= high
+        records = [record for record in found.user_records() if record["metric"] == name]
+        assert {r["user"]: pytest.approx(r["value"], rel=1e-6) for r in records} == means
+    errors: dict[int, list[float]] = {}
+    for slots, predicted, true in by_loops(preds, target).values():
+        for slot, p, t in zip(slots, predicted, true, strict=True):
+            errors.setdefault(slot, []).append(distance(p, t))
+    assert found.errors == {slot: pytest.approx(np.mean(errors[slot])) for slot in sorted(errors)}
+    assert (found.card["users"], found.card["days"]) == (4, 12)
+    assert f"HuMob {year}" in str(found)
+
+
+def test_rows_that_do_not_fit_are_on_the_card() -> None:
+    """They are counted; a day without a prediction scores 0, and errors of slots are left out."""
+    preds, target = make(3)
+    fewer = preds[preds["d"] != 60]
+    with pytest.raises(ValueError, match="`preds` must have a row for each row of `target`"):
+        report.evaluate_trajectories(fewer, target)
+    found = report.evaluate_trajectories(fewer, target, on_missing="count")
+    assert found.card["missing rows"] == (target["d"] == 60).sum()
+    assert found.errors == {}
+    assert (found.scores["geo_bleu"] == 0).sum() == 4
+    assert "mean_point_error" not in found.values
+    assert torch.isinf(found.scores["dtw"]).sum() == 4
+    infinite = report.evaluate_trajectories(
+        fewer, target, metrics={"dtw": DTW()}, on_missing="count"
+    )
+    assert infinite.values == {"dtw": math.inf}
+    assert "4 are infinite and not drawn" in infinite.to_html()
+
+
+def test_files_are_read_with_and_without_a_header(tmp_path: Path) -> None:
+    """As the challenges write them, compressed or not, and Parquet."""
+    preds, target = make(3)
+    wanted = report.evaluate_trajectories(preds, target).values
+    target.to_csv(tmp_path / "true.csv", index=False)
+    preds.to_csv(tmp_path / "preds.csv.gz", index=False, header=False)
+    preds.to_parquet(tmp_path / "preds.parquet")
+    for name in ("preds.csv.gz", "preds.parquet"):
+        found = report.evaluate_trajectories(tmp_path / name, str(tmp_path / "true.csv"))
+        assert found.values == wanted
+    preds[["uid", "d", "t"]].to_csv(tmp_path / "short.csv", index=False, header=False)
+    with pytest.raises(ValueError, match="must have a header, or the five columns"):
+        report.evaluate_trajectories(tmp_path / "short.csv", target)
+
+
+def test_degrees_and_metrics_of_ones_own() -> None:
+    """Latitude and longitude give km, and other metrics replace the usual ones."""
+    preds, target = (frame.assign(x=frame["x"] / 100 + 40) for frame in make(3))
+    found = report.evaluate_trajectories(preds, target, units="degrees")
+    assert "dtw (km)" in str(found.table)
+    assert found.card["challenge"] is None
+    own = {"edr": EDR(1.0), "geo_bleu": GeoBLEU()}
+    found = report.evaluate_trajectories(preds, target, metrics=own)
+    assert list(found.values) == ["edr", "geo_bleu"]
+    assert "worst: edr" in str([day[0] for day in found._days("edr", own["edr"])])
+
+
+def test_the_best_and_the_worst_day_are_drawn() -> None:
+    """By the first metric, with their true and predicted points; the page is the same each time."""
+    preds, target = make(3)
+    found = report.evaluate_trajectories(preds, target)
+    best, _, worst = found._days("geo_bleu", GeoBLEU())
+    scores = found.scores["geo_bleu"]
+    assert best[0].startswith(f"best: geo_bleu {float(scores.max()):.3g}")
+    assert worst[0].startswith(f"worst: geo_bleu {float(scores.min()):.3g}")
+    query = int(scores.argmin())
+    number = int((found.rows.slots[query] >= 0).sum())
+    assert torch.equal(worst[2], found.rows.target[query, :number])
+    html = found.to_html("Days <1>")
+    assert html == found.to_html("Days <1>")
+    assert html.count("<img") == 3
+    titles = re.findall("<h2>(.*?)</h2>", html)
+    assert titles == ["Result", "Users", "By slot of the day", "Days", "Protocol"]
+    assert "Days &lt;1&gt;" in html
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """It prints the table, JSON or a page, and an error without a traceback."""
+    preds, target = make(3)
+    files = [str(tmp_path / name) for name in ("preds.csv", "true.csv")]
+    preds.to_csv(files[0], index=False)
+    target.to_csv(files[1], index=False)
+    run = CliRunner()
+    text = run.invoke(main, ["trajectories", *files])
+    assert text.exit_code == 0, text.output
+    assert text.output == f"{report.evaluate_trajectories(*files)}\n"
+    found = run.invoke(main, ["trajectories", *files, "--year", "2023", "--format", "json"])
+    values = report.evaluate_trajectories(*files, year=2023).values
+    assert json.loads(found.output)["geo_bleu"]["value"] == values["geo_bleu"]
+    page = tmp_path / "page.html"
+    assert run.invoke(main, ["trajectories", *files, "--out", str(page)]).exit_code == 0
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert run.invoke(main, ["trajectories", *files, "--out", str(page)]).exit_code == 1
+    pd.concat([preds, preds[:1]]).to_csv(files[0], index=False)
+    failed = run.invoke(main, ["trajectories", *files])
+    assert failed.exit_code == 1
+    assert "must have one row for each user, day and slot" in failed.output
+    counted = run.invoke(main, ["trajectories", *files, "--on-missing", "count"])
+    assert "repeated rows: 1" in counted.output

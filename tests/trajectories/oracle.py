@@ -1,0 +1,158 @@
+"""Metrics of two sequences in plain Python, written from their definitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import cache
+from itertools import product
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+Points = Sequence[Sequence[float]]
+
+
+def distance(one: Sequence[float], other: Sequence[float]) -> float:
+    """The length of the straight line."""
+    x, y = other[0] - one[0], other[1] - one[1]
+    return math.sqrt(x * x + y * y)
+
+
+@cache
+def exponential(x: float) -> float:
+    """The number nearest to exp(x); the C library's and NumPy's differ in the last bit at times."""
+    return float(Decimal(x).exp())
+
+
+def proximities(pred: Points, true: Points, n: int, beta: float, scale: float) -> list[list[float]]:
+    """The proximity of each predicted and each true n-gram."""
+    rows = []
+    for i in range(len(pred) - n + 1):
+        row = []
+        for j in range(len(true) - n + 1):
+            near = 1.0
+            for step in range(n):
+                near *= exponential(-beta * (distance(pred[i + step], true[j + step]) / scale))
+            row.append(near)
+        rows.append(row)
+    return rows
+
+
+def greedy(table: list[list[float]]) -> float:
+    """The sum of the nearest pairs, each row and column once; equal ones by row, then column."""
+    left = [(-near, i, j) for i, row in enumerate(table) for j, near in enumerate(row)]
+    total = 0.0
+    while left:
+        near, row, column = min(left)
+        total -= near
+        left = [one for one in left if one[1] != row and one[2] != column]
+    return total
+
+
+def optimal(table: list[list[float]]) -> float:
+    """The largest sum of pairs, by SciPy."""
+    costs = np.array(table)
+    return float(costs[linear_sum_assignment(costs, maximize=True)].sum())
+
+
+def geo_bleu(
+    pred: Points,
+    true: Points,
+    n: int = 5,
+    beta: float = 0.5,
+    scale: float = 1.0,
+    match: Callable[[list[list[float]]], float] = greedy,
+    divisor: str = "predicted",
+) -> float:
+    """Brevity penalty times the geometric mean of the shares of matched n-grams."""
+    longest = min(n, len(pred), len(true))
+    if not longest:
+        return 0.0
+    logarithm = 0.0
+    for k in range(1, longest + 1):
+        table = proximities(pred, true, k, beta, scale)
+        grams = len(table) if divisor == "predicted" else min(len(table), len(table[0]))
+        logarithm += math.log(match(table) / grams)
+    brevity = 1.0 if len(pred) > len(true) else math.exp(1 - len(true) / len(pred))
+    return brevity * math.exp(logarithm / longest)
+
+
+def path(
+    pred: Points,
+    true: Points,
+    join: Callable[[float, float], float] = lambda apart, before: apart + before,
+    window: int | None = None,
+    free_start: bool = False,
+) -> float:
+    """The best path through the table of distances, from its corner to the opposite one."""
+    reach = None if window is None else max(window, abs(len(pred) - len(true)))
+
+    @cache
+    def best(i: int, j: int) -> float:
+        if i < 0 or j < 0:
+            return 0.0 if i < 0 and (j < 0 or free_start) else math.inf
+        if reach is not None and abs(i - j) > reach:
+            return math.inf
+        return join(
+            distance(pred[i], true[j]), min(best(i - 1, j), best(i, j - 1), best(i - 1, j - 1))
+        )
+
+    return best(len(pred) - 1, len(true) - 1) if len(pred) else math.inf
+
+
+def hausdorff(pred: Points, true: Points) -> float:
+    """The largest distance from a point of one set to the nearest of the other."""
+    both = (pred, true), (true, pred)
+    return max(max(min(distance(p, q) for q in other) for p in one) for one, other in both)
+
+
+def edits(pred: Points, true: Points, within: float = 0.0) -> float:
+    """The fewest insertions, deletions and replacements."""
+    table = {(i, j): i + j for i, j in product(range(len(pred) + 1), range(len(true) + 1))}
+    for i, j in product(range(1, len(pred) + 1), range(1, len(true) + 1)):
+        replaced = distance(pred[i - 1], true[j - 1]) > within
+        table[i, j] = min(table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + replaced)
+    return float(table[len(pred), len(true)])
+
+
+def common(pred: Points, true: Points, within: float = 0.0) -> int:
+    """The length of the longest common subsequence."""
+    table = dict.fromkeys(product(range(len(pred) + 1), range(len(true) + 1)), 0)
+    for i, j in product(range(1, len(pred) + 1), range(1, len(true) + 1)):
+        if distance(pred[i - 1], true[j - 1]) <= within:
+            table[i, j] = table[i - 1, j - 1] + 1
+        else:
+            table[i, j] = max(table[i - 1, j], table[i, j - 1])
+    return table[len(pred), len(true)]
+
+
+def padded(sequences: Sequence[Points], extra: int = 0) -> Tensor:
+    """The sequences as a tensor, padded with NaN."""
+    width = max(map(len, sequences), default=0) + extra
+    rows = torch.full((len(sequences), width, 2), torch.nan, dtype=torch.float64)
+    for row, points in zip(rows, sequences, strict=True):
+        row[: len(points)] = torch.tensor(points, dtype=torch.float64).reshape(-1, 2)
+    return rows
+
+
+def walks(number: int, longest: int, seed: int, equal: bool = False) -> list[tuple[Points, Points]]:
+    """Random pairs: on a small grid, with many ties, or on a plane; some have only one point."""
+    random = np.random.default_rng(seed)
+    pairs: list[tuple[Points, Points]] = []
+    for query in range(number):
+        sizes = random.integers(1, longest + 1, 2)
+        if equal:
+            sizes[1] = sizes[0]
+        steps = [
+            random.integers(-1, 2, (size, 2)) if query % 3 else random.normal(size=(size, 2))
+            for size in sizes
+        ]
+        first, second = (
+            (step if query % 3 == 2 else step.cumsum(0)).astype(float).tolist() for step in steps
+        )
+        pairs.append((first, second))
+    return pairs
