@@ -84,7 +84,7 @@ def update_without_waiting(metric: Any, *args: Tensor, **kwargs: Tensor) -> None
 @pytest.mark.parametrize("case", [c for c in CASES if "AccuracyWithin" not in c.name], ids=str)
 def test_an_update_without_validation_reads_no_value(case: Case) -> None:
     """Whatever would wait for a device cannot run on tensors without values."""
-    of_locations = {"num_locations", "train_counts", "locations"} & set(case.options)
+    of_locations = {"num_locations", "train_counts", "locations", "num_sampled"} & set(case.options)
     metric = case.make(validate_args=False).clone().to("meta")  # coordinates of its own
     for form in FORMS:
         if form == "many" and of_locations:
