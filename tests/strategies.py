@@ -96,6 +96,27 @@ RANKING_CASES = [
     Case("F1AtK", {"k": 3, "empty_target_action": "neg"}),
 ]
 LOCATIONS = 6
+# Scores that are functions of tied blocks, and no `Formula`.
+BLOCK_CASES = [
+    Case("AUC", {"num_candidates": LOCATIONS}),
+    Case("AUC", {"num_candidates": LOCATIONS, "ties": "pessimistic"}),
+    Case("RPrecision"),
+    Case("RPrecision", {"ties": "optimistic"}),
+    Case("RPrecision", {"empty_target_action": "neg"}),
+    Case("RBP"),
+    Case("RBP", {"p": 0.5, "k": 3, "ties": "pessimistic"}),
+    Case("ERRAtK", {"k": 3, "max_grade": 3.0}),
+    Case("ERRAtK", {"k": 8, "max_grade": 4.0, "ties": "optimistic"}),
+]
+# Lower is better, or they are no fractions.
+RANK_CASES = [
+    Case("FallOutAtK", {"k": 3, "num_candidates": LOCATIONS}),
+    Case("FallOutAtK", {"k": 2, "num_candidates": LOCATIONS, "ties": "optimistic"}),
+    Case("MeanPercentileRank", {"num_candidates": LOCATIONS}),
+    Case("MeanRank"),
+    Case("MeanRank", {"ties": "pessimistic"}),
+]
+QUANTILE_CASES = [Case("RankQuantile", {"q": 0.5}), Case("RankQuantile", {"q": 0.9})]
 LOCATION_CASES = [
     Case("LocationF1", {"num_locations": LOCATIONS}),
     Case("LocationF1", {"num_locations": LOCATIONS, "average": "macro"}),
@@ -135,6 +156,9 @@ GEOGRAPHY_CASES = [
 ]
 CASES = [
     *RANKING_CASES,
+    *BLOCK_CASES,
+    *RANK_CASES,
+    *QUANTILE_CASES,
     *LOCATION_CASES,
     *RECOMMENDED_CASES,
     *IGNORING_CASES,

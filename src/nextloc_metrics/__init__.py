@@ -43,6 +43,16 @@ from nextloc_metrics.metrics.presets import (
     next_location_metrics,
     recommendation_metrics,
 )
+from nextloc_metrics.metrics.ranks import (
+    AUC,
+    RBP,
+    ERRAtK,
+    FallOutAtK,
+    MeanPercentileRank,
+    MeanRank,
+    RankQuantile,
+    RPrecision,
+)
 from nextloc_metrics.metrics.recommended import AveragePopularity, Coverage, Gini
 from nextloc_metrics.metrics.sequences import SequenceAccuracy
 from nextloc_metrics.metrics.visits import Visits, exploration_metrics, previously_visited
@@ -51,7 +61,9 @@ from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report import plotting, tables
 
 __all__ = [
+    "AUC",
     "MRR",
+    "RBP",
     "AccuracyAtK",
     "AveragePopularity",
     "Coarser",
@@ -61,7 +73,9 @@ __all__ = [
     "DecileNDCG",
     "DecilePrecision",
     "DecilePredictionShare",
+    "ERRAtK",
     "F1AtK",
+    "FallOutAtK",
     "Gini",
     "GroupLabels",
     "Grouped",
@@ -71,12 +85,16 @@ __all__ = [
     "LocationRecall",
     "MAPAtK",
     "MeanMetric",
+    "MeanPercentileRank",
+    "MeanRank",
     "NDCGAtK",
     "Needs",
     "PerQueryScores",
     "PopularityBins",
     "PrecisionAtK",
     "Queries",
+    "RPrecision",
+    "RankQuantile",
     "Ranking",
     "RankingCollection",
     "RankingMetric",

@@ -43,12 +43,25 @@ from nextloc_metrics import (
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.options import describe_option
 from nextloc_metrics.metrics.click_through import LogLoss
-from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
+from strategies import (
+    BLOCK_CASES,
+    CASES,
+    LOCATIONS,
+    RANK_CASES,
+    RANKING_CASES,
+    Case,
+    batch,
+    same,
+    state,
+    updated,
+)
 
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 BEFORE_DATA = "ignore:The ``compute`` method of metric:UserWarning"
 # Neither more nor less is better, and visits are no fractions.
 NEUTRAL = ("Gini", "AveragePopularity")
+LOWER = ("geography.DistanceError", "MeanRank", "RankQuantile", "MeanPercentileRank", "FallOutAtK")
+WITHOUT_BOUND = ("geography.DistanceError", "AveragePopularity", "MeanRank", "RankQuantile")
 EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None})
 
 
@@ -119,14 +132,16 @@ def test_the_state_does_not_grow(case: Case) -> None:
     metric = case.make()
     (before,) = metric.metric_state.values()
     preds, target = batch()
-    ranking = Ranking.from_scores(preds, target, ignore_index=metric.ignore_index, top=8)
+    ranking = Ranking.from_scores(
+        preds, target, ignore_index=metric.ignore_index, top=8, length=True
+    )
     for _ in range(50):
         metric.update(ranking)
     (after,) = metric.metric_state.values()
     assert after.shape == before.shape
-    is_histogram = case.name.endswith("DistanceError")
-    assert after.numel() <= (1500 if is_histogram else 4 * LOCATIONS + 4)
-    assert len(pickle.dumps(metric)) < (40_000 if is_histogram else 20_000)
+    most = {"geography.DistanceError": 1500, "RankQuantile": 20_000}.get(case.name)
+    assert after.numel() <= (most or 4 * LOCATIONS + 4)
+    assert len(pickle.dumps(metric)) < (20_000 if most is None else 20_000 + 16 * most)
 
 
 @BY_CASE
@@ -264,7 +279,7 @@ def test_values_are_single_floats(case: Case) -> None:
         for value in (metric(preds.to(dtype), target), metric.compute()):
             assert value.shape == ()
             assert value.dtype == torch.float32
-            assert 0 <= value <= metric.scale
+            assert 0 <= value <= (LOCATIONS if "Rank" in case.name else metric.scale)
 
 
 def test_a_vector_only_on_request() -> None:
@@ -316,13 +331,12 @@ def test_the_number_of_queries(case: Case) -> None:
 def test_flags(case: Case) -> None:
     """What torchmetrics and trackers ask a metric class."""
     metric = case.make()
-    is_distance = case.name.endswith("DistanceError")
-    better = None if case.name in NEUTRAL else not is_distance
-    has_bound = not is_distance and case.name != "AveragePopularity"
+    better = None if case.name in NEUTRAL else case.name not in LOWER
+    has_bound = case.name not in WITHOUT_BOUND
     assert metric.higher_is_better is better
     assert metric.is_differentiable is False
     assert metric.full_state_update is False
-    assert metric.plot_lower_bound == 0.0
+    assert metric.plot_lower_bound == (1.0 if "Rank" in case.name and not has_bound else 0.0)
     assert metric.plot_upper_bound == (1.0 if has_bound else None)
 
 
@@ -468,6 +482,12 @@ def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
     divisor = case.options["k"] if case.name in ("PrecisionAtK", "F1AtK") else 1
     special = {"PrecisionAtK": 1 / divisor, "F1AtK": 2 / (divisor + 1)}
     nothing = {"geography.DistanceError": 0.0, "Gini": 0.0}
+    if case.name in ("AUC", "FallOutAtK", "MeanPercentileRank"):
+        assert value.isnan()  # there is nothing to compare with
+        return
+    if case.name in ("RBP", "ERRAtK"):
+        assert 0 < value < 1
+        return
     expected = {**special, **nothing}.get(case.name, 1.0)
     if case.options.get("denominator") == "retrieved":
         expected = 1.0
@@ -514,6 +534,7 @@ SHARED = [
     ({"LocationF1", "LocationPrecision", "LocationRecall"}, {"average"}),
     ({"Coverage", "Gini", "AveragePopularity"}, {"definition", "train_counts", "num_locations"}),
     ({"geography.DistanceError"}, {"statistic"}),
+    ({"RankQuantile"}, {"q"}),
 ]
 
 
@@ -784,7 +805,9 @@ def test_metrics_take_rankings(case: Case) -> None:
     """A ranking in place of `preds, target` gives the same bits."""
     preds, target = batch()
     metric = case.make()
-    ranking = Ranking.from_scores(preds, target, ignore_index=metric.ignore_index, top=8)
+    ranking = Ranking.from_scores(
+        preds, target, ignore_index=metric.ignore_index, top=8, length=True
+    )
     expected = updated(case.make(), preds, target)
     assert same(state(updated(metric, ranking)), state(expected))
     for one in (pickle.loads(pickle.dumps(ranking)), copy.deepcopy(ranking), ranking.to("cpu")):
@@ -792,12 +815,14 @@ def test_metrics_take_rankings(case: Case) -> None:
     assert same(case.make()(ranking), expected.compute())
 
 
-@pytest.mark.parametrize("case", RANKING_CASES, ids=str)
+@pytest.mark.parametrize("case", [*RANKING_CASES, *BLOCK_CASES, *RANK_CASES], ids=str)
 def test_places_alone_are_enough(case: Case) -> None:
     """A ranking that kept as many first ranks as a metric asks for is all that it needs."""
     preds, target = batch()
     needs = case.make().needs
-    ranking = Ranking.from_scores(preds, target, top=needs.top, best=needs.best)
+    ranking = Ranking.from_scores(
+        preds, target, top=needs.top, best=needs.best, length=needs.length
+    )
     expected = updated(case.make(), preds, target)
     assert same(state(updated(case.make(), ranking)), state(expected))
 

@@ -1,8 +1,8 @@
 """The chance level of metrics, the most frequent baseline, and the skill between them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -164,9 +164,10 @@ def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> f
             f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
             "out."
         )
-    if not metric.has_own_score:
+    if _scores_blocks(metric):
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
-        return float(metric.score(block))
+        with _only_ranks(metric):
+            return float(metric.score(block))
     if not metric.needs.only_ranks:
         raise _NoChanceError(
             f"{short(metric)} has no chance level: it scores the ids of the first candidates, "
@@ -180,15 +181,29 @@ def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> f
     total = 0.0
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        try:
-            ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+        ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+        with _only_ranks(metric):
             scores = metric.score(ranks_only)
-        except NotInRecordError as error:
-            raise _NoChanceError(
-                f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
-            ) from error
         total += float(scores.double().sum())
     return total / num_candidates
+
+
+@contextmanager
+def _only_ranks(metric: RankingMetric) -> Iterator[None]:
+    """Raise if a score reads something else than ranks."""
+    try:
+        yield
+    except NotInRecordError as error:
+        raise _NoChanceError(
+            f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
+        ) from error
+
+
+def _scores_blocks(metric: RankingMetric) -> bool:
+    """Whether the score is this library's, of ranks only: an expectation over tied blocks."""
+    is_ours = type(metric).score.__module__.startswith("nextloc_metrics.")
+    of_ranks = metric.needs.only_ranks and is_ours and "score" not in vars(metric)
+    return of_ranks or not metric.has_own_score
 
 
 def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
@@ -211,6 +226,7 @@ def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: i
             ids=ids[:, :0],
             above=ids[:, :0],
         ),
+        length=torch.full_like(above[:, 0], num_candidates),
     )
 
 
