@@ -136,6 +136,15 @@ RECOMMENDED_CASES = [
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "sample"}),
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
     Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
+    Case("Personalization", {"num_locations": LOCATIONS, "k": 3}),
+    Case("Entropy", {"num_locations": LOCATIONS, "k": 3}),
+    Case("TailShare", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
+]
+# All candidates are within k, as for the distances below.
+BEYOND_CASES = [
+    Case("Novelty", {"train_counts": (9, 1, 4, 1, 0, 5), "k": LOCATIONS}),
+    Case("IntraListDiversity", {"distance": torch.arange(LOCATIONS) % 4, "k": LOCATIONS}),
+    Case("Serendipity", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
 ]
 # `ignore_index` belongs to a batch, so the tables above leave it out.
 IGNORING_CASES = [
@@ -161,6 +170,7 @@ CASES = [
     *QUANTILE_CASES,
     *LOCATION_CASES,
     *RECOMMENDED_CASES,
+    *BEYOND_CASES,
     *IGNORING_CASES,
     *GEOGRAPHY_CASES,
 ]

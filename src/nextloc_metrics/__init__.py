@@ -29,6 +29,14 @@ from nextloc_metrics.metrics.at_k import (
     PrecisionAtK,
     RecallAtK,
 )
+from nextloc_metrics.metrics.beyond import (
+    Entropy,
+    IntraListDiversity,
+    Novelty,
+    Personalization,
+    Serendipity,
+    TailShare,
+)
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.coarser import Coarser
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
@@ -74,12 +82,14 @@ __all__ = [
     "DecilePrecision",
     "DecilePredictionShare",
     "ERRAtK",
+    "Entropy",
     "F1AtK",
     "FallOutAtK",
     "Gini",
     "GroupLabels",
     "Grouped",
     "HitRateAtK",
+    "IntraListDiversity",
     "LocationF1",
     "LocationPrecision",
     "LocationRecall",
@@ -89,7 +99,9 @@ __all__ = [
     "MeanRank",
     "NDCGAtK",
     "Needs",
+    "Novelty",
     "PerQueryScores",
+    "Personalization",
     "PopularityBins",
     "PrecisionAtK",
     "Queries",
@@ -101,6 +113,8 @@ __all__ = [
     "RecallAtK",
     "Record",
     "SequenceAccuracy",
+    "Serendipity",
+    "TailShare",
     "Visits",
     "analysis",
     "backends",

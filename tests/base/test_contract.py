@@ -59,9 +59,16 @@ from strategies import (
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 BEFORE_DATA = "ignore:The ``compute`` method of metric:UserWarning"
 # Neither more nor less is better, and visits are no fractions.
-NEUTRAL = ("Gini", "AveragePopularity")
+NEUTRAL = (
+    "Gini", "AveragePopularity", "Personalization", "Entropy", "TailShare", "Novelty",
+    "IntraListDiversity",
+)  # fmt: skip
+TABLES = ("AveragePopularity", "TailShare", "Novelty", "IntraListDiversity", "Serendipity")
 LOWER = ("geography.DistanceError", "MeanRank", "RankQuantile", "MeanPercentileRank", "FallOutAtK")
-WITHOUT_BOUND = ("geography.DistanceError", "AveragePopularity", "MeanRank", "RankQuantile")
+WITHOUT_BOUND = (
+    "geography.DistanceError", "AveragePopularity", "MeanRank", "RankQuantile", "Entropy",
+    "Novelty",
+)  # fmt: skip
 EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None})
 
 
@@ -279,7 +286,7 @@ def test_values_are_single_floats(case: Case) -> None:
         for value in (metric(preds.to(dtype), target), metric.compute()):
             assert value.shape == ()
             assert value.dtype == torch.float32
-            assert 0 <= value <= (LOCATIONS if "Rank" in case.name else metric.scale)
+            assert 0 <= value <= (LOCATIONS if case.name in WITHOUT_BOUND[2:] else metric.scale)
 
 
 def test_a_vector_only_on_request() -> None:
@@ -475,18 +482,20 @@ def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
     preds, target = torch.zeros(2, 1), torch.zeros(2, dtype=torch.long)
     if case.name.startswith("Location"):
         case = Case(case.name, {"num_locations": 1})
-    if case.name in ("Coverage", *NEUTRAL):
-        own = {"train_counts": [1]} if case.name == "AveragePopularity" else {"num_locations": 1}
+    if case.name in ("Coverage", "Serendipity", *NEUTRAL) and "distance" not in case.options:
+        own = {"train_counts": [1]} if case.name in TABLES else {"num_locations": 1}
         case = Case(case.name, {"k": 3, **own})
     value = updated(case.make(ignore_index=None), preds, target).compute()
     divisor = case.options["k"] if case.name in ("PrecisionAtK", "F1AtK") else 1
     special = {"PrecisionAtK": 1 / divisor, "F1AtK": 2 / (divisor + 1)}
-    nothing = {"geography.DistanceError": 0.0, "Gini": 0.0}
+    nothing = dict.fromkeys(
+        ("geography.DistanceError", "Gini", "Entropy", "TailShare", "Serendipity"), 0.0
+    )
     if case.name in ("AUC", "FallOutAtK", "MeanPercentileRank"):
         assert value.isnan()  # there is nothing to compare with
         return
-    if case.name in ("RBP", "ERRAtK"):
-        assert 0 < value < 1
+    if case.name in ("RBP", "ERRAtK", "Personalization", "Novelty", "IntraListDiversity"):
+        assert value.isnan() or 0 <= value < 1
         return
     expected = {**special, **nothing}.get(case.name, 1.0)
     if case.options.get("denominator") == "retrieved":
@@ -520,8 +529,8 @@ def test_repr_shows_what_was_chosen(case: Case) -> None:
     """Every option that differs from its default can be read."""
     text = repr(case.make())
     assert text.startswith(case.name.rpartition(".")[2] + "(")
-    if case.name == "AveragePopularity":  # whose table of visits is written as a digest
-        assert re.search(r"\(train_counts=<int64 \(6,\) \w+>, k=3, num_locations=6\)$", text)
+    if case.name in TABLES:  # which are written as a digest
+        assert re.search(r"=<int64 \(6,\) \w+>", text)
         return
     for name, value in case.options.items():
         assert f"{name}={describe_option(value)}" in text
@@ -532,7 +541,10 @@ def test_repr_shows_what_was_chosen(case: Case) -> None:
 # Classes that share a state, and options that `compute` alone reads, or that follow from those.
 SHARED = [
     ({"LocationF1", "LocationPrecision", "LocationRecall"}, {"average"}),
-    ({"Coverage", "Gini", "AveragePopularity"}, {"definition", "train_counts", "num_locations"}),
+    (
+        {"Coverage", "Gini", "AveragePopularity", "Personalization", "Entropy", "TailShare"},
+        {"definition", "train_counts", "num_locations"},
+    ),
     ({"geography.DistanceError"}, {"statistic"}),
     ({"RankQuantile"}, {"q"}),
 ]

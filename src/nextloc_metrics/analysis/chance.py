@@ -164,8 +164,9 @@ def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> f
             f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
             "out."
         )
-    if _scores_blocks(metric):
+    if not metric.has_own_score or _scores_blocks(metric):
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
+        block.has_ids = not metric.has_own_score
         with _only_ranks(metric):
             return float(metric.score(block))
     if not metric.needs.only_ranks:
@@ -202,8 +203,7 @@ def _only_ranks(metric: RankingMetric) -> Iterator[None]:
 def _scores_blocks(metric: RankingMetric) -> bool:
     """Whether the score is this library's, of ranks only: an expectation over tied blocks."""
     is_ours = type(metric).score.__module__.startswith("nextloc_metrics.")
-    of_ranks = metric.needs.only_ranks and is_ours and "score" not in vars(metric)
-    return of_ranks or not metric.has_own_score
+    return metric.needs.only_ranks and is_ours and "score" not in vars(metric)
 
 
 def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
