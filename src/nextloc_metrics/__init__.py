@@ -63,6 +63,8 @@ from nextloc_metrics.metrics.ranks import (
 )
 from nextloc_metrics.metrics.recommended import AveragePopularity, Coverage, Gini
 from nextloc_metrics.metrics.sequences import SequenceAccuracy
+from nextloc_metrics.metrics.strata import moved, train_overlap
+from nextloc_metrics.metrics.times import JointAccuracy, TimeError, TimeWithin
 from nextloc_metrics.metrics.visits import Visits, exploration_metrics, previously_visited
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -90,6 +92,7 @@ __all__ = [
     "Grouped",
     "HitRateAtK",
     "IntraListDiversity",
+    "JointAccuracy",
     "LocationF1",
     "LocationPrecision",
     "LocationRecall",
@@ -115,6 +118,8 @@ __all__ = [
     "SequenceAccuracy",
     "Serendipity",
     "TailShare",
+    "TimeError",
+    "TimeWithin",
     "Visits",
     "analysis",
     "backends",
@@ -125,6 +130,7 @@ __all__ = [
     "functional",
     "geography",
     "libcity_metrics",
+    "moved",
     "next_location_metrics",
     "plotting",
     "previously_visited",
@@ -133,4 +139,5 @@ __all__ = [
     "report",
     "scoring",
     "tables",
+    "train_overlap",
 ]

@@ -1,6 +1,7 @@
 """Compare a value with chance, with a simple baseline, and with another model.
 
     chance          the expected value of every metric for a random ranking
+    last_location   the baseline that stays at the previous location
     most_frequent   the baseline that ranks by the visits in the training data
     skill           the fraction of the way from chance (0) to a perfect value (1)
     compare         two models on the same queries
@@ -10,7 +11,7 @@ The confidence interval of a single value is `metric.interval()`. This room impo
 Begin with `chance`.
 """
 
-from nextloc_metrics.analysis.chance import chance, most_frequent, skill
+from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, compare
 from nextloc_metrics.analysis.runs import Runs, Summary, summarize
 
@@ -20,6 +21,7 @@ __all__ = [
     "Summary",
     "chance",
     "compare",
+    "last_location",
     "most_frequent",
     "skill",
     "summarize",

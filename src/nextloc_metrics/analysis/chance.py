@@ -262,6 +262,45 @@ def skill(value: Any, chance: Any) -> Any:
     return (value - chance) / (1 - chance) if chance != 1 else value * math.nan
 
 
+def last_location(previous: Array, num_locations: int) -> Tensor:
+    """Score the previous location 1 and all others 0: the baseline of staying put.
+
+    All other locations are tied. A query without a previous location, -1, ties all.
+
+    Args:
+        previous: integer `[N]`, the location of the visit before.
+        num_locations: C, the number of candidates.
+
+    Returns:
+        float32 `[N, C]`.
+
+    Raises:
+        ValueError: `previous` is not one row of integers from -1 to C - 1.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import AccuracyAtK
+        >>> accuracy = AccuracyAtK(1)
+        >>> accuracy(last_location([2, 0], num_locations=3), tensor([2, 1]))
+        tensor(0.5000)
+
+    Source: A. Cuttone, S. Lehmann and M. C. González, "Understanding predictability and exploration
+    in human mobility", EPJ Data Science 7, 2018.
+    """
+    num_locations = check_positive("num_locations", num_locations, LARGEST_STATE)
+    ids = as_tensor("previous", previous)
+    if ids.ndim != 1 or not is_integer(ids):
+        raise ValueError(f"`previous` must be one row of integers, [N], got {describe(ids)}.")
+    ids = ids.long()
+    wrong = ids[(ids < -1) | (ids >= num_locations)]
+    if len(wrong):
+        raise ValueError(
+            f"`previous` must be below the {num_locations} locations, or -1, got {int(wrong[0])}."
+        )
+    scores = torch.zeros(len(ids), num_locations, dtype=torch.float32, device=ids.device)
+    return scores.scatter_(1, ids.clamp(min=0)[:, None], (ids >= 0).float()[:, None])
+
+
 def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     """Score every location by its visits in the training data, equally for all queries.
 

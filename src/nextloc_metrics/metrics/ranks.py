@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal
 
 import torch
@@ -14,16 +13,11 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
+from nextloc_metrics.means import histogram
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
 Unretrieved = Literal["last", "error"]
-
-# Twice a rank is counted exactly up to 8,192; beyond, each power of two has 512 bins.
-_EXACT = 13
-_BINS_PER_OCTAVE = 512
-_OCTAVES = 20  # up to twice 2^31, the most candidates
-_NUM_BINS = (1 << _EXACT) + 1 + _OCTAVES * _BINS_PER_OCTAVE
 
 
 class MeanRank(RankingMetric):
@@ -131,33 +125,17 @@ class RankQuantile(MeanRank):
 
     def empty_tally(self) -> Tensor:
         """Return a histogram of zeros."""
-        return torch.zeros(_NUM_BINS, dtype=torch.int64)
+        return histogram.empty()
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Count the ranks of a batch in bins."""
         scores, counted = self.score_queries(ranking)
-        twice = (2 * scores).round().clamp(max=2.0 ** (_EXACT + _OCTAVES) - 1)
-        mantissa, exponent = torch.frexp(twice)
-        octave = exponent.long() - 1 - _EXACT
-        within = ((2 * mantissa - 1) * _BINS_PER_OCTAVE).long()
-        beyond = (1 << _EXACT) + 1 + octave * _BINS_PER_OCTAVE + within
-        bins = torch.where(twice <= 1 << _EXACT, twice.long(), beyond)
-        empty = torch.zeros(_NUM_BINS, dtype=torch.int64, device=bins.device)
-        return empty.index_add_(0, bins, counted.long()).to(ranking.device)
+        return histogram.tally(2 * scores, counted).to(ranking.device)
 
     def compute(self) -> Tensor:
         """Return the quantile; NaN without a query."""
-        counts = self.state.cumsum(0)
-        total = int(counts[-1])
-        if not total:
-            return torch.tensor(torch.nan, device=self.state.device)
-        number = int(torch.searchsorted(counts, max(1, math.ceil(self.q * total))))
-        beyond = number - (1 << _EXACT) - 1
-        twice = float(number)
-        if beyond >= 0:
-            octave, within = divmod(beyond, _BINS_PER_OCTAVE)
-            twice = (1 + (within + 0.5) / _BINS_PER_OCTAVE) * 2.0 ** (_EXACT + octave)
-        return torch.tensor(twice / 2, dtype=torch.float32, device=self.state.device)
+        rank = histogram.quantile(self.state, self.q) / 2
+        return torch.tensor(rank, dtype=torch.float32, device=self.state.device)
 
     @property
     def num_queries(self) -> int:
