@@ -66,6 +66,7 @@ from nextloc_metrics.metrics.sequences import SequenceAccuracy
 from nextloc_metrics.metrics.strata import moved, train_overlap
 from nextloc_metrics.metrics.times import JointAccuracy, TimeError, TimeWithin
 from nextloc_metrics.metrics.visits import Visits, exploration_metrics, previously_visited
+from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report import plotting, tables
@@ -121,6 +122,7 @@ __all__ = [
     "TimeError",
     "TimeWithin",
     "Visits",
+    "Weighted",
     "analysis",
     "backends",
     "click_through_metrics",

@@ -75,7 +75,9 @@ EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None}
 def test_every_public_metric_for_predictions_is_in_the_table() -> None:
     """A metric class that is exported and takes `preds, target` must be listed to be tested."""
     listed = {case.name for case in CASES}
-    tested_elsewhere = ("Decile", "Grouped", "Joint", "PerQuery", "Popularity", "Sequence", "Time")
+    tested_elsewhere = (
+        "Decile", "Grouped", "Joint", "PerQuery", "Popularity", "Sequence", "Time", "Weighted",
+    )  # fmt: skip
     for name in nextloc_metrics.__all__:
         thing = getattr(nextloc_metrics, name)
         is_metric = isinstance(thing, type) and issubclass(thing, Metric)

@@ -19,6 +19,7 @@ from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.metrics.at_k import F1AtK
 from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.ranking.top import TopCandidates
 
@@ -153,6 +154,7 @@ def _scored_metric(metric: RecordMetric) -> RankingMetric | None:
     """Return the metric of ranks whose scores the value averages, or None."""
     # if all queries have equally many relevant locations, the pooled F1 is the mean F1
     found = metric if isinstance(metric, F1AtK) else metric.scored
+    found = found.metric if isinstance(found, Weighted) else found
     is_mean = metric.averages_scores or isinstance(metric, F1AtK)
     return found if isinstance(found, RankingMetric) and is_mean else None
 

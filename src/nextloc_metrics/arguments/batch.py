@@ -24,6 +24,7 @@ class Batch:
         exempt_target: whether a relevant location in `exclude` is ranked.
         ignore_index: an id that is never relevant.
         validate_args: whether values are read and checked.
+        weights: the weights of the queries, or None.
     """
 
     preds: Any
@@ -34,6 +35,7 @@ class Batch:
     exempt_target: bool = False
     ignore_index: int | None = None
     validate_args: bool = True
+    weights: Array | None = None
 
     def read(self, device: torch.device | None = None) -> Batch:
         """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""

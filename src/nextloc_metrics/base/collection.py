@@ -349,6 +349,7 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        weights: Array | None = None,
     ) -> None:
         """Add a batch of queries to every member.
 
@@ -360,8 +361,11 @@ class RankingCollection(SummedCollection):
                 members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
+            weights: for `Weighted` members, the weight of every query.
         """
-        self.update_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+        self.update_with(
+            Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
+        )
 
     @outside_graphs
     def forward(
@@ -373,9 +377,12 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        weights: Array | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        return self.forward_with(Batch(preds, target, mask, groups, exclude, exempt_target))
+        return self.forward_with(
+            Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
+        )
 
     def rank(
         self,
@@ -386,12 +393,13 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        weights: Array | None = None,
     ) -> Ranking:
         """Return the ranks of the relevant locations; the arguments are those of `update`.
 
         The ranking serves every member, and any other metric that needs no more ranks.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
         found: Ranking = self.plan.read(batch)[Ranking]
         return found
 

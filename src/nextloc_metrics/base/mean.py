@@ -100,11 +100,12 @@ class RecordMetric(SummedMetric):
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from the scores of their `scored`.
 
-        These have one `is_bounded`. For each metric there are float64 `[N]` scores, 0 where not
-        `counted`, bool `[N]`.
+        These have one `is_bounded`, and weights or none. For each metric there are float64 `[N]`
+        scores, 0 where not `counted`, bool `[N]`.
         """
-        is_bounded = metrics[0].scored.is_bounded
-        found = exact.tally(torch.stack(list(scores)), counted, is_bounded)
+        scored = metrics[0].scored
+        weights = record.queries.weights if scored.is_weighted else None
+        found = exact.tally(torch.stack(list(scores)), counted, scored.is_bounded, weights)
         return found.to(record.device).unbind()
 
     @staticmethod
@@ -121,6 +122,7 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        weights: Array | None = None,
     ) -> None:
         """Add a batch of queries.
 
@@ -141,8 +143,9 @@ class RecordMetric(SummedMetric):
             exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
+            weights: numbers from 0 to 2^31 in the shape of the queries, for `Weighted` metrics.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
         self.plan.update(batch, count=False)
 
     def read(
@@ -154,9 +157,10 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        weights: Array | None = None,
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target)
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
         return self.plan.read(batch)[self.record]
 
     @property
@@ -316,9 +320,11 @@ class MeanMetric(RecordMetric):
         is_bounded: whether scores are in [0, 1]; False for scores from 0 to infinity, which are
             summed in steps of 2^-32. A finite score is then at most 2^31, and an infinite one
             makes the mean infinite.
+        is_weighted: whether scores have the weights of their queries; see `Weighted`.
     """
 
     is_bounded: ClassVar[bool] = True
+    is_weighted: ClassVar[bool] = False
 
     @abstractmethod
     def score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
@@ -326,7 +332,7 @@ class MeanMetric(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return the zero state; see `means.exact`."""
-        return torch.zeros(exact.width(self.is_bounded), dtype=torch.int64)
+        return torch.zeros(exact.width(self.is_bounded, self.is_weighted), dtype=torch.int64)
 
     @property
     def scored(self) -> MeanMetric | None:

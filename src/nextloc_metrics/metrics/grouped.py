@@ -176,8 +176,11 @@ class Grouped(RecordMetric):
         sums = []
         for metric, own in zip(metrics, scores, strict=True):
             groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
-            is_bounded = metric.metric.is_bounded
-            found = exact.tally_by(groups, metric.num_groups, own, counted, is_bounded)
+            scored = metric.metric
+            weights = record.queries.weights if scored.is_weighted else None
+            found = exact.tally_by(
+                groups, metric.num_groups, own, counted, scored.is_bounded, weights
+            )
             sums.append(found.to(record.device))
         return sums
 

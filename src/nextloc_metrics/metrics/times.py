@@ -316,6 +316,7 @@ class JointAccuracy(MeanMetric):
         target_times: Array | None = None,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        weights: Array | None = None,
     ) -> TimedRanking:
         """Return the record of a batch.
 
@@ -325,7 +326,7 @@ class JointAccuracy(MeanMetric):
             target_times: the true times.
         """
         if isinstance(preds, Record | Records):
-            read: TimedRanking = super().read(preds, target, mask, groups)
+            read: TimedRanking = super().read(preds, target, mask, groups, weights=weights)
             return read
         if times is None or target_times is None:
             raise ValueError("`times` and `target_times` must be given, in minutes, got None.")
@@ -342,7 +343,7 @@ class JointAccuracy(MeanMetric):
                 f"{describe(minutes.preds)}."
             )
         record = TimedRanking(ranking.queries, ranking, Times.read(minutes, Needs()))
-        return record.with_groups(groups)
+        return record.with_groups(groups).with_weights(weights, self.validate_args)
 
     def update(
         self,
