@@ -99,6 +99,13 @@ _EVALUATING = _options(
     ),
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
     click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
+    click.option("--weights", help="Column of weights of queries."),
+    click.option(
+        "--measure",
+        "measures",
+        multiple=True,
+        help="A metric by its name in ir-measures, such as nDCG@10; may be repeated.",
+    ),
     click.option(
         "--train-counts",
         type=_FILE,
@@ -325,12 +332,13 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
         "locations": None if coordinates is None else _read_coordinates(coordinates),
         "km": reading["km"],
         "confidence": reading["confidence"],
+        "measures": reading["measures"],
     }
     if suffix_of(Path(path)) not in (".run", ".trec"):
         return evaluate_table(
             path,
             **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("padding", "on_error", "separator")},
+            **{name: reading[name] for name in ("weights", "padding", "on_error", "separator")},
             vocabulary=words,
             workers=reading["workers"],
             **options,
@@ -338,7 +346,8 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     found = _read(path, **reading)
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
-    return evaluate(found.preds, found.target, vocabulary=words or known, missed=missed, **options)
+    options |= {"grades": found.grades, "vocabulary": words or known, "missed": missed}
+    return evaluate(found.preds, found.target, **options)
 
 
 def _read_counts(path: Path) -> Any:

@@ -29,6 +29,7 @@ from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import decile_metrics
+from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
@@ -57,6 +58,8 @@ class Setting:
         vocabulary: a digest of the text of all ids, "" for none.
         locations: a digest of the coordinates, "" for none.
         km: the largest distance of a near candidate.
+        measures: the measures by name; empty for the presets.
+        is_weighted: whether queries have weights.
     """
 
     k: tuple[int, ...]
@@ -72,6 +75,8 @@ class Setting:
     vocabulary: str
     locations: str
     km: float
+    measures: tuple[str, ...] = ()
+    is_weighted: bool = False
 
     @property
     def chance_varies(self) -> bool:
@@ -107,7 +112,14 @@ class Counted:
         self.longest = 0  # the length of the longest list that was counted
         self.shards: tuple[str, ...] = ()
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
-        self.headline = make_headline(setting.num_locations, setting.k, locations, setting.km)
+        self.headline = make_headline(
+            setting.num_locations,
+            setting.k,
+            locations,
+            setting.km,
+            setting.measures,
+            setting.is_weighted,
+        )
         # one row of scores for all queries, by the title of the column of values
         self._rows: dict[str, Tensor] = {}
         if train_counts is not None:
@@ -120,10 +132,10 @@ class Counted:
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
         self.parts = {"": self.headline, **_make_parts(self.headline, self)}
-        if locations is not None and setting.num_locations is not None:
+        if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
-        if bins is not None:
+        if bins is not None and not setting.is_weighted:
             self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
         self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
 
@@ -187,7 +199,7 @@ class Counted:
             **excluded,
             **dirt,
             **shards,
-            "averaged_over": "queries",
+            "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
             "intervals": f"{100 * setting.confidence:g} %, {sample}",
             "ties": "expected value over random orders",
         }
@@ -250,7 +262,10 @@ class Counted:
     def _of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor]) -> Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         setting = Setting(
-            **{**header["setting"], **{x: tuple(header["setting"][x]) for x in ("k", "groups")}}
+            **{
+                **header["setting"],
+                **{x: tuple(header["setting"][x]) for x in ("k", "groups", "measures")},
+            }
         )
         check_confidence(setting.confidence)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
@@ -280,7 +295,8 @@ class Counted:
             _add(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
             for name, member in counted.parts[kind].named_members():
-                if not torch.equal(member.state.sum(0), members[f"/{name}"].state[:3]):
+                total = member.state.sum(0)
+                if not torch.equal(total, members[f"/{name}"].state[: len(total)]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
@@ -410,10 +426,10 @@ def digest(*values: Any) -> str:
 def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, RankingCollection]:
     """Make the collections next to the headline, from those of its metrics that average scores."""
     labels, cluster = counted.labels, counted.setting.cluster
-    means = {
+    means: dict[str, Any] = {
         name: member
         for name, member in headline.named_members()
-        if isinstance(member, RankingMetric) and member.averages_scores
+        if isinstance(_unweighted(member), RankingMetric) and member.averages_scores
     }
 
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
@@ -428,7 +444,11 @@ def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, Rank
 
     parts = {
         ties: RankingCollection(
-            {name: _with_ties(x, ties) for name, x in means.items() if not x.of_decision}
+            {
+                name: _with_ties(x, ties)
+                for name, x in means.items()
+                if not _unweighted(x).of_decision
+            }
         )
         for ties in get_args(Ties)
         if ties != "expected"
@@ -444,6 +464,13 @@ def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]
     return [kind for kind in labels if cluster not in (None, kind)]
 
 
-def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:
+def _unweighted(metric: Any) -> Any:
+    """Return the metric that a weighted one averages, or the metric itself."""
+    return metric.metric if isinstance(metric, Weighted) else metric
+
+
+def _with_ties(metric: Any, ties: Ties) -> Any:
+    if isinstance(metric, Weighted):
+        return Weighted(_with_ties(metric.metric, ties))
     options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
     return type(metric)(**options, ties=ties)

@@ -126,7 +126,7 @@ class Evaluation:
                 for kind, table in self.groups.items()
             },
         }
-        if counted.locations is not None:
+        if counted.locations is not None and not counted.setting.is_weighted:
             sections["Distance"] = page.show_distances(counted)
         if self.deciles is not None:
             content = page.show_deciles(counted) + page.show_table(self.deciles)

@@ -23,6 +23,7 @@ from nextloc_metrics.arguments.rows import Kind, read_rows
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report.clustered import Pairs
 from nextloc_metrics.report.counted import (
@@ -66,6 +67,7 @@ class Evaluator:
         km: the largest distance of a hit.
         exempt_target: rank a relevant location that is in `exclude` instead of raising.
         confidence: the confidence level of the intervals.
+        measures: as for `evaluate`.
 
     Raises:
         ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the
@@ -95,8 +97,12 @@ class Evaluator:
         km: float = 1.0,
         exempt_target: bool = False,
         confidence: float = 0.95,
+        measures: Sequence[Any] = (),
     ) -> None:
         check_confidence(confidence)
+        if measures:
+            k = cut_offs_of(measures)
+        names = tuple(str(measure).strip() for measure in measures)
         counts = None if train_counts is None else as_tensor("train_counts", train_counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
@@ -109,6 +115,7 @@ class Evaluator:
             "confidence": confidence,
             "vocabulary": "" if vocabulary is None else digest(*vocabulary),
             "km": km,
+            "measures": names,
             **digest_data(bins, counts, locations),
         }
         self._counted: Counted | None = None
@@ -124,11 +131,21 @@ class Evaluator:
         groups: Any = batch.groups or {}
         is_chunk = all(isinstance(kind, Kind) for kind in groups.values())
         if not (is_chunk and isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)):
-            rows = read_rows(batch.preds, batch.target, groups, batch.mask, batch.exclude)
+            rows = read_rows(
+                batch.preds,
+                batch.target,
+                groups,
+                batch.mask,
+                batch.exclude,
+                batch.weights,
+                batch.grades,
+            )
             for chunk in rows.chunks():
                 self.add(chunk)
             return
         setting = self._setting_of(batch) if self._counted is None else self._counted.setting
+        if (batch.weights is not None) != setting.is_weighted:
+            raise ValueError("`weights` must be given in every batch, or in none.")
         if tuple(groups) != setting.groups:
             raise ValueError(
                 f"`groups` must be {short(setting.groups)} in every batch, got "
@@ -256,6 +273,7 @@ class Evaluator:
             candidates=width if is_scores else None,
             groups=tuple(groups),
             exclude="none" if batch.exclude is None else excluded,
+            is_weighted=batch.weights is not None,
         )
 
     def _missing_pairs(self, distinct: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -369,6 +387,10 @@ def _add_fingerprint(
     target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
     missing = ranking.relevant < 0
     columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
+    if ranking.queries.weights is not None:
+        columns.append(ranking.queries.weights[:, None].view(torch.int64))
+    if ranking.grades is not None:
+        columns.append(ranking.grades.sum(1, keepdim=True).double().view(torch.int64))
     if ranking.num_candidates is None:
         answers = batch.preds.long()
         if num_locations is not None:  # all ids that are no location are alike
@@ -416,6 +438,9 @@ def evaluate(
     km: float = 1.0,
     missed: int | None = None,
     confidence: float = 0.95,
+    measures: Sequence[Any] = (),
+    grades: Array | None = None,
+    weights: Array | None = None,
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
 
@@ -448,6 +473,11 @@ def evaluate(
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
         confidence: the confidence level of the intervals.
+        measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
+            instead of the preset; `metrics.measures.parse_measure` lists them.
+        grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
+        weights: `[N]`, numbers from 0 to 2^31: the means are weighted, as by `Weighted`, and
+            what is not a mean of scores (F1, the decile metrics, the map) is left out.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -475,7 +505,7 @@ def evaluate(
         ndcg_at_1, b  100.00   34.24 - 100.00        2
         4 queries counted
     """
-    rows = read_rows(preds, target, groups, mask, exclude)
+    rows = read_rows(preds, target, groups, mask, exclude, weights, grades)
     check_cluster(cluster, rows.groups)
     evaluator = Evaluator(
         k=k,
@@ -488,6 +518,7 @@ def evaluate(
         km=km,
         exempt_target=exempt_target,
         confidence=confidence,
+        measures=measures,
     )
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
