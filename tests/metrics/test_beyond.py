@@ -166,10 +166,25 @@ def test_novelty_has_an_interval_groups_and_scores() -> None:
 
 
 def test_serendipity_depends_on_ids_and_has_no_chance() -> None:
-    """Nor do means over the first candidates."""
-    for metric in (Serendipity(2, VISITS), Novelty(2, VISITS), IntraListDiversity(2, CATEGORIES)):
+    """Nor do distances in lists."""
+    for metric in (Serendipity(2, VISITS), IntraListDiversity(2, CATEGORIES)):
         with pytest.raises(TypeError, match="has no chance level"):
             analysis.chance(metric, 6)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 9])
+def test_chance_is_the_mean_over_all_lists(k: int) -> None:
+    """Of every order of six locations, for one list and for pairs of them."""
+    orders = torch.tensor(list(itertools.permutations(range(6))))
+    target = torch.zeros(len(orders), dtype=torch.long)
+    for metric in (TailShare(k, VISITS), Novelty(k, VISITS)):
+        value = float(metric(orders, target))
+        assert analysis.chance(metric, 6) == pytest.approx(value, rel=1e-6)
+    first = orders[:, :k]
+    overlap = [len({*one.tolist()} & {*range(min(k, 6))}) / k for one in first]
+    assert analysis.chance(Personalization(6, k), 6) == pytest.approx(1 - mean(overlap))
+    with pytest.raises(ValueError, match="must be the number of locations, 6, got 7"):
+        analysis.chance(Novelty(k, VISITS), 7)
 
 
 WRONG: list[tuple[Any, str]] = [

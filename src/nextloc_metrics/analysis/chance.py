@@ -18,6 +18,7 @@ from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.metrics.at_k import F1AtK
+from nextloc_metrics.metrics.beyond import Novelty, Personalization, TailShare
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking
@@ -58,6 +59,9 @@ def chance(
     expectations over the orders of tied candidates. So Acc@k is k / C, and MRR is H(C) / C with
     H(C) = 1 + 1/2 + ... + 1/C, without any sampling. A `score` of your own metric is averaged over
     the C ranks of the relevant location.
+
+    `Personalization`, `TailShare` and `Novelty` have the expected value for random lists, if all
+    their locations are candidates.
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
     metrics have no chance level, because it depends on how often each location is visited. Metrics
@@ -160,6 +164,8 @@ def _scored_metric(metric: RecordMetric) -> RankingMetric | None:
 
 
 def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> float:
+    if isinstance(tally, Personalization | TailShare | Novelty):
+        return tally.of_random_lists(num_candidates)
     metric = _scored_metric(tally)
     if metric is None:
         raise _NoChanceError(

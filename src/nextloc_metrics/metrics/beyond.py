@@ -28,6 +28,15 @@ Tail = Literal["visits", "locations"]
 _AT_ONCE = 1 << 20
 
 
+def _check_all(num_candidates: int, num_locations: int) -> None:
+    """Raise unless all locations are candidates."""
+    if num_candidates != num_locations:
+        raise ValueError(
+            f"`num_candidates` must be the number of locations, {num_locations}, got "
+            f"{num_candidates}."
+        )
+
+
 class Personalization(RecommendedTally):
     r"""Personalization: 1 minus the mean overlap of the lists of two queries.
 
@@ -48,6 +57,11 @@ class Personalization(RecommendedTally):
 
     counted_as = COUNTED_AS
     higher_is_better = None
+
+    def of_random_lists(self, num_candidates: int) -> float:
+        """Return the expected value for random lists: 1 - min(k, C)^2 / (k C)."""
+        _check_all(num_candidates, self.num_locations)
+        return 1 - min(self.k, num_candidates) ** 2 / (self.k * num_candidates)
 
     def compute(self) -> Tensor:
         """Return 1 minus the mean overlap; NaN below two queries."""
@@ -157,6 +171,11 @@ class TailShare(RecommendedTally):
         sums = torch.zeros_like(levels).index_add_(0, level_of, size).cumsum(0)
         return (sums.double() <= self.share * float(size.sum()))[level_of]
 
+    def of_random_lists(self, num_candidates: int) -> float:
+        """Return the expected value for random lists: the share of locations in the tail."""
+        _check_all(num_candidates, self.num_locations)
+        return float(self.tail().double().mean())
+
     def compute(self) -> Tensor:
         """Return the share of recommendations in the tail; NaN without a recommendation."""
         tail = self.tail().to(self.state.device)
@@ -224,11 +243,20 @@ class Novelty(MeanMetric, FirstRanks):
     def _total(self) -> int:
         return int(self.train_counts.sum()) if self.total is None else self.total
 
+    def of_random_lists(self, num_candidates: int) -> float:
+        """Return the expected value for random lists: the mean over all locations."""
+        _check_all(num_candidates, len(self.train_counts))
+        return float(self._bits().mean())
+
+    def _bits(self) -> Tensor:
+        """Return the information of each location, float64 `[C]`."""
+        return math.log2(max(1, self._total)) - self.train_counts.clamp(min=1).double().log2()
+
     def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         """Return the mean information as a fraction of the largest, and which queries count."""
         ids = self.read_first(record).cpu()
         known = (ids >= 0) & (ids < len(self.train_counts))
-        bits = math.log2(max(1, self._total)) - self.train_counts.clamp(min=1).double().log2()
+        bits = self._bits()
         found = bits[ids.masked_fill(~known, 0)].masked_fill(~known, 0)
         number = known.sum(1)
         return row_sum(found) / number.clamp(min=1) / self.scale, number > 0
