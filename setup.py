@@ -5,7 +5,8 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
-FUNCTIONS = ["nextloc_survey", "nextloc_first", "nextloc_find", "nextloc_tally"]
+NAMES = ["survey", "first", "find", "tally", "weigh", "gather"]
+FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
 class BuildKernels(build_ext):
@@ -41,7 +42,7 @@ class WheelOfAnyPython(bdist_wheel):
 kernels = Extension(
     "nextloc_metrics.backends._kernels",
     [f"{FOLDER}/kernels.c"],
-    depends=[f"{FOLDER}/rows.h"],
+    depends=[f"{FOLDER}/rows.h", f"{FOLDER}/mass.h"],
     optional=True,
 )
 setup(ext_modules=[kernels], cmdclass={"build_ext": BuildKernels, "bdist_wheel": WheelOfAnyPython})

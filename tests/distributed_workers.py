@@ -31,13 +31,20 @@ from torch import Tensor
 from torchmetrics.classification import MulticlassAccuracy
 
 from nextloc_metrics import (
+    AURC,
     MRR,
+    AccuracyAtCoverage,
     AccuracyAtK,
     AveragePopularity,
+    BrierScore,
+    CalibrationError,
     Coverage,
+    CoverageAtRisk,
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
+    Distribution,
+    EmptySets,
     F1AtK,
     Gini,
     Grouped,
@@ -46,6 +53,8 @@ from nextloc_metrics import (
     LocationRecall,
     MAPAtK,
     NDCGAtK,
+    NegativeLogLikelihood,
+    Perplexity,
     PerQueryScores,
     PopularityBins,
     PrecisionAtK,
@@ -53,9 +62,12 @@ from nextloc_metrics import (
     RankingCollection,
     RecallAtK,
     SequenceAccuracy,
+    SetCoverage,
+    SetSize,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
+    probability_metrics,
     recommendation_metrics,
 )
 from nextloc_metrics.base.mean import RecordMetric
@@ -301,7 +313,18 @@ def single_metrics() -> dict[str, RecordMetric]:
         Gini(LOCATIONS, 3),
         Gini(LOCATIONS, 3, definition="evenness"),
         AveragePopularity(range(LOCATIONS), 3),
+        NegativeLogLikelihood(given="logits"),
+        Perplexity(floor=0.01, given="logits"),
+        BrierScore(given="logits"),
+        CalibrationError(given="logits"),
+        AURC(given="logits"),
+        AccuracyAtCoverage(0.5, given="logits"),
+        CoverageAtRisk(0.5, given="logits"),
+        SetCoverage(0.7, given="logits"),
+        SetSize(0.7, given="logits"),
+        EmptySets(0.5, given="logits"),
         Grouped(AccuracyAtK(3), GROUPS),
+        Grouped(SetSize(0.7, given="logits"), GROUPS),
         Grouped(MRR(), GROUPS, average="groups"),
         Grouped(MRR(), GROUPS, average="queries"),
     ]
@@ -315,6 +338,7 @@ def presets(**kwargs: Any) -> dict[str, RankingCollection]:
         "recommendation_metrics": recommendation_metrics(**kwargs),
         "libcity_metrics": libcity_metrics(3, **kwargs),
         "decile_metrics": decile_metrics(bins(), 2, **kwargs),
+        "probability_metrics": probability_metrics(given="logits", **kwargs),
     }
 
 
@@ -355,7 +379,8 @@ def add(metric: Any, batch: dict[str, Tensor]) -> None:
 def takes(metric: Any, several: bool) -> bool:
     """Tell whether the metric scores queries with several relevant locations."""
     members = metric.values() if isinstance(metric, RankingCollection) else [metric]
-    return not (several and any(isinstance(member, LocationTally) for member in members))
+    of_one = [isinstance(x, LocationTally) or x.record is Distribution for x in members]
+    return not (several and any(of_one))
 
 
 def evaluated(several: bool) -> dict[str, Any]:
@@ -504,8 +529,8 @@ def count_collectives(rank: int) -> dict[str, Any]:
 
 
 def count_collectives_of_large_states(rank: int) -> dict[str, list[str]]:
-    """List the collectives of presets for 100,000 locations."""
-    table = PopularityBins.from_counts(torch.arange(100_000))
+    """List the collectives of presets for 300,000 locations."""
+    table = PopularityBins.from_counts(torch.arange(300_000))
     large = {
         "next_location_metrics": next_location_metrics(len(table)),
         "decile_metrics": decile_metrics(table, candidates=20),

@@ -146,6 +146,22 @@ BEYOND_CASES = [
     Case("IntraListDiversity", {"distance": torch.arange(LOCATIONS) % 4, "k": LOCATIONS}),
     Case("Serendipity", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
 ]
+PROBABILITY_CASES = [
+    Case("NegativeLogLikelihood", {"given": "logits"}),
+    Case("NegativeLogLikelihood", {"given": "logits", "base": 2, "floor": 0.01}),
+    Case("Perplexity", {"given": "logits", "temperature": 2.0}),
+    Case("BrierScore", {"given": "logits"}),
+    Case("CalibrationError", {"given": "logits"}),
+    Case("CalibrationError", {"given": "logits", "norm": "l2", "debiased": True, "bins": 10}),
+    Case("CalibrationError", {"given": "logits", "edges": "left"}),
+    Case("AURC", {"given": "logits"}),
+    Case("AccuracyAtCoverage", {"given": "logits", "coverage": 0.5}),
+    Case("CoverageAtRisk", {"given": "logits", "risk": 0.5}),
+    Case("SetCoverage", {"given": "logits", "mass": 0.8}),
+    Case("SetSize", {"given": "logits", "mass": 0.8}),
+    Case("SetSize", {"given": "logits", "threshold": 0.2}),
+    Case("EmptySets", {"given": "logits", "threshold": 0.3}),
+]
 # `ignore_index` belongs to a batch, so the tables above leave it out.
 IGNORING_CASES = [
     Case("AccuracyAtK", {"k": 3, "ignore_index": 0}),
@@ -173,6 +189,7 @@ CASES = [
     *BEYOND_CASES,
     *IGNORING_CASES,
     *GEOGRAPHY_CASES,
+    *PROBABILITY_CASES,
 ]
 
 

@@ -19,6 +19,7 @@ from nextloc_metrics.arguments.record import Queries, Record
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
+from nextloc_metrics.distribution.distribution import Distribution
 from nextloc_metrics.metrics.at_k import (
     MRR,
     AccuracyAtK,
@@ -39,6 +40,12 @@ from nextloc_metrics.metrics.beyond import (
 )
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.coarser import Coarser
+from nextloc_metrics.metrics.confidence import (
+    AURC,
+    AccuracyAtCoverage,
+    CalibrationError,
+    CoverageAtRisk,
+)
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileNDCG, DecilePrecision
 from nextloc_metrics.metrics.exposure import DecileCoverage, DecilePredictionShare
 from nextloc_metrics.metrics.grouped import Grouped
@@ -49,7 +56,16 @@ from nextloc_metrics.metrics.presets import (
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
+    probability_metrics,
     recommendation_metrics,
+)
+from nextloc_metrics.metrics.probabilities import (
+    BrierScore,
+    EmptySets,
+    NegativeLogLikelihood,
+    Perplexity,
+    SetCoverage,
+    SetSize,
 )
 from nextloc_metrics.metrics.ranks import (
     AUC,
@@ -73,18 +89,25 @@ from nextloc_metrics.report import plotting, tables
 
 __all__ = [
     "AUC",
+    "AURC",
     "MRR",
     "RBP",
+    "AccuracyAtCoverage",
     "AccuracyAtK",
     "AveragePopularity",
+    "BrierScore",
+    "CalibrationError",
     "Coarser",
     "Coverage",
+    "CoverageAtRisk",
     "DecileCoverage",
     "DecileKForRecall",
     "DecileNDCG",
     "DecilePrecision",
     "DecilePredictionShare",
+    "Distribution",
     "ERRAtK",
+    "EmptySets",
     "Entropy",
     "F1AtK",
     "FallOutAtK",
@@ -103,8 +126,10 @@ __all__ = [
     "MeanRank",
     "NDCGAtK",
     "Needs",
+    "NegativeLogLikelihood",
     "Novelty",
     "PerQueryScores",
+    "Perplexity",
     "Personalization",
     "PopularityBins",
     "PrecisionAtK",
@@ -118,6 +143,8 @@ __all__ = [
     "Record",
     "SequenceAccuracy",
     "Serendipity",
+    "SetCoverage",
+    "SetSize",
     "TailShare",
     "TimeError",
     "TimeWithin",
@@ -136,6 +163,7 @@ __all__ = [
     "next_location_metrics",
     "plotting",
     "previously_visited",
+    "probability_metrics",
     "protocols",
     "recommendation_metrics",
     "report",

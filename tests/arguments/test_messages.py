@@ -14,6 +14,7 @@ import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    Distribution,
     Grouped,
     LocationF1,
     MeanMetric,
@@ -134,6 +135,10 @@ NEEDED = {
     "labels": ["a", "b", "c"],
     "user": ["a"],
     "location": [0],
+    "coverage": 0.5,
+    "risk": 0.1,
+    "mass": 0.5,
+    "threshold": 0.5,
 }
 COMMON = ["ignore_index", "validate_args", "ties", "empty_target_action"]
 
@@ -143,7 +148,7 @@ def constructors() -> list[tuple[Callable[..., Any], str]]:
     found: list[tuple[Callable[..., Any], str]] = []
     for name in nextloc_metrics.__all__:
         made = getattr(nextloc_metrics, name)
-        if made in (MeanMetric, Queries, Ranking, RankingMetric, RankingCollection):
+        if made in (Distribution, MeanMetric, Queries, Ranking, RankingMetric, RankingCollection):
             continue  # records, abstract classes, and one with tests of its own below
         if inspect.isclass(made) or name.endswith("_metrics"):
             options = [

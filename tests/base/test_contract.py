@@ -64,11 +64,33 @@ NEUTRAL = (
     "IntraListDiversity",
 )  # fmt: skip
 TABLES = ("AveragePopularity", "TailShare", "Novelty", "IntraListDiversity", "Serendipity")
-LOWER = ("geography.DistanceError", "MeanRank", "RankQuantile", "MeanPercentileRank", "FallOutAtK")
-WITHOUT_BOUND = (
-    "geography.DistanceError", "AveragePopularity", "MeanRank", "RankQuantile", "Entropy",
+UNBOUNDED = (
+    "geography.DistanceError",
+    "AveragePopularity",
+    "NegativeLogLikelihood",
+    "Perplexity",
+    "BrierScore",
+    "SetSize",
+    "MeanRank",
+    "RankQuantile",
+    "Entropy",
     "Novelty",
-)  # fmt: skip
+)
+LOWER = (
+    "geography.DistanceError",
+    "NegativeLogLikelihood",
+    "Perplexity",
+    "BrierScore",
+    "CalibrationError",
+    "AURC",
+    "SetSize",
+    "EmptySets",
+    "MeanRank",
+    "RankQuantile",
+    "MeanPercentileRank",
+    "FallOutAtK",
+)
+OF_CONFIDENCE = ("CalibrationError", "AURC", "AccuracyAtCoverage", "CoverageAtRisk")
 EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None})
 
 
@@ -140,17 +162,19 @@ def test_the_state_does_not_grow(case: Case) -> None:
     """A thousand updates need the memory of one."""
     metric = case.make()
     (before,) = metric.metric_state.values()
-    preds, target = batch()
-    ranking = Ranking.from_scores(
-        preds, target, ignore_index=metric.ignore_index, top=8, length=True
-    )
+    record = metric.read(*batch())
     for _ in range(50):
-        metric.update(ranking)
+        metric.update(record)
     (after,) = metric.metric_state.values()
     assert after.shape == before.shape
-    most = {"geography.DistanceError": 1500, "RankQuantile": 20_000}.get(case.name)
-    assert after.numel() <= (most or 4 * LOCATIONS + 4)
-    assert len(pickle.dumps(metric)) < (20_000 if most is None else 20_000 + 16 * most)
+    most = {
+        "DistanceError": 1500,
+        "RankQuantile": 20_000,
+        **dict.fromkeys(OF_CONFIDENCE, 3 * 50_400),
+    }
+    numbers = most.get(case.name.split(".")[-1], 4 * LOCATIONS + 4)
+    assert after.numel() <= numbers
+    assert len(pickle.dumps(metric)) < 20_000 + 2 * 8 * numbers
 
 
 @BY_CASE
@@ -288,7 +312,9 @@ def test_values_are_single_floats(case: Case) -> None:
         for value in (metric(preds.to(dtype), target), metric.compute()):
             assert value.shape == ()
             assert value.dtype == torch.float32
-            assert 0 <= value <= (LOCATIONS if case.name in WITHOUT_BOUND[2:] else metric.scale)
+            assert value >= 0
+            has_end = getattr(metric, "is_bounded", True) and case.name != "Entropy"
+            assert value <= metric.scale or not has_end
 
 
 def test_a_vector_only_on_request() -> None:
@@ -341,11 +367,13 @@ def test_flags(case: Case) -> None:
     """What torchmetrics and trackers ask a metric class."""
     metric = case.make()
     better = None if case.name in NEUTRAL else case.name not in LOWER
-    has_bound = case.name not in WITHOUT_BOUND
+    has_bound = case.name not in UNBOUNDED
     assert metric.higher_is_better is better
     assert metric.is_differentiable is False
     assert metric.full_state_update is False
-    assert metric.plot_lower_bound == (1.0 if "Rank" in case.name and not has_bound else 0.0)
+    assert metric.plot_lower_bound == (
+        1.0 if case.name in ("Perplexity", "MeanRank", "RankQuantile") else 0.0
+    )
     assert metric.plot_upper_bound == (1.0 if has_bound else None)
 
 
@@ -491,8 +519,8 @@ def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
     divisor = case.options["k"] if case.name in ("PrecisionAtK", "F1AtK") else 1
     special = {"PrecisionAtK": 1 / divisor, "F1AtK": 2 / (divisor + 1)}
     nothing = dict.fromkeys(
-        ("geography.DistanceError", "Gini", "Entropy", "TailShare", "Serendipity"), 0.0
-    )
+        [*LOWER, "Gini", "Entropy", "TailShare", "Serendipity"], 0.0
+    ) | dict.fromkeys(["Perplexity", "SetSize", "MeanRank", "RankQuantile"], 1.0)
     if case.name in ("AUC", "FallOutAtK", "MeanPercentileRank"):
         assert value.isnan()  # there is nothing to compare with
         return
@@ -549,6 +577,12 @@ SHARED = [
     ),
     ({"geography.DistanceError"}, {"statistic"}),
     ({"RankQuantile"}, {"q"}),
+    ({"NegativeLogLikelihood", "Perplexity"}, {"base"}),
+    ({"BrierScore"}, {"normalized"}),
+    (
+        {"CalibrationError", "AURC", "AccuracyAtCoverage", "CoverageAtRisk"},
+        {"bins", "norm", "binning", "debiased", "kind", "coverage", "risk"},
+    ),
 ]
 
 
@@ -819,9 +853,10 @@ def test_metrics_take_rankings(case: Case) -> None:
     """A ranking in place of `preds, target` gives the same bits."""
     preds, target = batch()
     metric = case.make()
-    ranking = Ranking.from_scores(
-        preds, target, ignore_index=metric.ignore_index, top=8, length=True
-    )
+    ranking: Any = metric.read(preds, target)
+    if isinstance(ranking, Ranking):
+        ignored = metric.ignore_index
+        ranking = Ranking.from_scores(preds, target, ignore_index=ignored, top=8, length=True)
     expected = updated(case.make(), preds, target)
     assert same(state(updated(metric, ranking)), state(expected))
     for one in (pickle.loads(pickle.dumps(ranking)), copy.deepcopy(ranking), ranking.to("cpu")):

@@ -122,7 +122,7 @@ def test_intervals_of_processes_equal_those_of_one():
             for stretch in _real(shares[name]):
                 work.add(metrics, work.rows(*stretch))
             expected = metrics.compute_with_intervals(0.9)
-            assert len(expected) == len(metrics.compute()) + 2 * 24
+            assert len(expected) == len(metrics.compute()) + 2 * 30
             same(found[f"{name}, first"], expected)
             same(found[f"{name}, cached"], expected)
             same(found[f"{name}, alone"], work.intervals_one_by_one(metrics))
@@ -174,7 +174,7 @@ def test_most_collectives_are_one():
 
 
 def test_large_states_are_not_copied():
-    """A state over a megabyte has a collective of its own; the other states share one."""
+    """A state over two megabytes has a collective of its own; the other states share one."""
     for counts in work.run(work.count_collectives_of_large_states, 2):
         assert counts == {
             "next_location_metrics": ["all_reduce"] * 2,

@@ -24,6 +24,7 @@ class Batch:
         exempt_target: whether a relevant location in `exclude` is ranked.
         ignore_index: an id that is never relevant.
         validate_args: whether values are read and checked.
+        confidence: the probability of the first id of each list, or None.
         weights: the weights of the queries, or None.
         grades: the grades of several relevant ids, in the shape of `target`, or None.
     """
@@ -36,6 +37,7 @@ class Batch:
     exempt_target: bool = False
     ignore_index: int | None = None
     validate_args: bool = True
+    confidence: Any = None
     weights: Array | None = None
     grades: Array | None = None
 

@@ -23,9 +23,26 @@ from torch import Tensor
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
-from nextloc_metrics.backends.reference import UNLISTED, UNRETRIEVED, Reference, must_not_sync
+from nextloc_metrics.backends.reference import (
+    EDGE,
+    UNLISTED,
+    UNRETRIEVED,
+    Reference,
+    Weights,
+    must_not_sync,
+)
 
-__all__ = ["UNLISTED", "UNRETRIEVED", "Reference", "available", "choose", "must_not_sync", "use"]
+__all__ = [
+    "EDGE",
+    "UNLISTED",
+    "UNRETRIEVED",
+    "Reference",
+    "Weights",
+    "available",
+    "choose",
+    "must_not_sync",
+    "use",
+]
 
 #: in the order in which they are tried
 NAMES = ("cuda", "cpu", "reference")

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends.reference import Reference, must_not_sync
+from nextloc_metrics.backends.reference import Reference, Weights, must_not_sync
 
 #: built on installation if there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
-_FUNCTIONS = "survey", "first", "find", "tally"
+_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "gather"
 
 # Up to this many relevant locations, one pass per location is faster than a binary search.
 _MOST_RELEVANT = 1 << 9
@@ -40,6 +41,9 @@ _INFINITY = {
     torch.float16: 0x1F << 10,
 }
 
+#: the numbers of dtypes in `mass.h`
+_KINDS = {torch.float64: 0, torch.float32: 1, torch.bfloat16: 2, torch.float16: 3}
+
 
 def _structure(name: str, integers: str) -> type[ctypes.Structure]:
     """Declare a structure of `kernels.c` whose members are int64 or 64-bit addresses."""
@@ -55,6 +59,9 @@ _Tally = _structure(
     "Tally",
     f"{_SCORES} targets ignores ignored formulas num_formulas table sums num_locations decisions",
 )
+_WEIGHTS = "start rows columns stride kind are_weights inverse_temperature"
+_Weigh = _structure("Weigh", f"{_WEIGHTS} targets sums tied")
+_Gather = _structure("Gather", f"{_WEIGHTS} sums masses num_masses sizes")
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
 
 
@@ -110,6 +117,28 @@ class Cpu(Reference):
         about = ctypes.byref(_Find(*addresses))
         self._function("find")(self._parallel, threads, rows, about)
         return found
+
+    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+        """Sum the weights of all candidates, of their squares, and of those above the target."""
+        if not _can_read(scores):
+            return super().weigh(scores, target, weights)
+        target = target.contiguous()
+        sums = torch.empty(len(scores), 4, dtype=torch.float64, device="cpu")
+        tied = _integers(len(scores))
+        self._run_weights("weigh", scores, weights, _Weigh, target, sums, tied)
+        return sums, tied
+
+    def gather(
+        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
+    ) -> Tensor:
+        """Count the highest scores whose share of all weights reaches each mass."""
+        if not _can_read(scores):
+            return super().gather(scores, sums, masses, weights)
+        sizes = _integers(len(scores), len(masses))
+        shares = np.array(masses, np.float64)
+        what = sums.contiguous(), shares.ctypes.data, len(masses), sizes
+        self._run_weights("gather", scores, weights, _Gather, *what)
+        return sizes
 
     def tally_scores(
         self,
@@ -191,6 +220,29 @@ class Cpu(Reference):
         answer = self._function(name)(self._parallel, threads, size, about_all)
         return bool(answer != _MISPLACED)
 
+    def _run_weights(
+        self,
+        name: str,
+        scores: Tensor,
+        weights: Weights,
+        kind: type[ctypes.Structure],
+        *what: Tensor | int,
+    ) -> None:
+        """Call a C function on weights; tensors become addresses."""
+        rows, columns = scores.shape
+        about = kind(
+            scores.data_ptr(),
+            rows,
+            columns,
+            scores.stride(0),
+            _KINDS[scores.dtype],
+            weights.are_scores,
+            _bits(weights.inverse_temperature),
+            *(x.data_ptr() if isinstance(x, Tensor) else x for x in what),
+        )
+        threads = self._threads(rows * columns)
+        self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
+
     def _function(self, name: str) -> Any:
         """Return a C function; the first call loads the library."""
         if not self._functions:
@@ -226,6 +278,11 @@ def _can_read(scores: Tensor) -> bool:
         and scores.data_ptr() != 0
         and scores.data_ptr() % scores.element_size() == 0
     )
+
+
+def _bits(number: float) -> int:
+    """Return the bits of a float64 as an integer, for a member of a structure."""
+    return int(np.float64(number).view(np.int64))
 
 
 def _integers(*shape: int) -> Tensor:

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__GNUC__)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -136,6 +137,8 @@ static ALWAYS_INLINE void add_decision(const Tally *tally, int64_t target, int64
 #define NAME(x) x##_64
 #include "rows.h"
 
+#include "mass.h"
+
 /* Choose a function by the size of a score in bytes. */
 #define FOR_WIDTH(bytes, name) \
     ((bytes) == 2 ? name##_16 : (bytes) == 4 ? name##_32 : (bytes) == 8 ? name##_64 : NULL)
@@ -208,6 +211,16 @@ EXPORT int nextloc_tally(Parallel parallel, int64_t threads, int64_t bytes, Tall
             return MISPLACED;
     }
     return run(parallel, threads, FOR_WIDTH(bytes, tally_rows), tally, scores->rows);
+}
+
+EXPORT int nextloc_weigh(Parallel parallel, int64_t threads, int64_t rows, Weigh *weigh)
+{
+    return run(parallel, threads, weigh_rows, weigh, rows);
+}
+
+EXPORT int nextloc_gather(Parallel parallel, int64_t threads, int64_t rows, Gather *gather)
+{
+    return run(parallel, threads, gather_rows, gather, rows);
 }
 
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends.reference import UNRETRIEVED, Reference
+from nextloc_metrics.backends.reference import UNRETRIEVED, Reference, Weights
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
@@ -76,6 +76,8 @@ def _differences(backend: Reference) -> Iterator[str]:
             for name, found in _answers(backend, _rows(scores, dtype)).items():
                 if not _are_equal(found, expected[name]):
                     yield f"differs from `reference` in `{name}` of {dtype}"
+            if not _weigh_alike(backend, _rows(scores, dtype)):
+                yield f"differs from `reference` in `weigh` or `gather` of {dtype}"
         for name, arguments in _INTEGERS.items():
             found, wanted = (getattr(one, name)(*arguments) for one in (backend, Reference()))
             if not torch.equal(found, wanted):
@@ -111,6 +113,24 @@ def _rows(scores: Tensor, dtype: torch.dtype, device: torch.device | str = "cpu"
 
 def _are_equal(found: Sequence[Any], expected: Sequence[Any]) -> bool:
     return len(found) == len(expected) and all(map(torch.equal, found, expected))
+
+
+def _weigh_alike(backend: Reference, scores: Tensor) -> bool:
+    """Return whether sums of weights differ by rounding only, and sizes of sets not at all."""
+    for weights in (Weights(are_scores=False, inverse_temperature=0.5), Weights(are_scores=True)):
+        rows = scores.abs() if weights.are_scores else scores
+        found, wanted = (one.weigh(rows, _TARGET, weights) for one in (backend, Reference()))
+        finite = ~wanted[0][:, 0].isnan()
+        sums, expected = (one[0][finite] for one in (found, wanted))
+        sizes = [one.gather(rows, wanted[0], _MASSES, weights) for one in (backend, Reference())]
+        if not (
+            torch.equal(found[0][:, 0].isnan(), ~finite)
+            and torch.allclose(sums, expected, rtol=_ROUNDING, atol=0)
+            and torch.equal(found[1][finite], wanted[1][finite])
+            and torch.equal(*sizes)
+        ):
+            return False
+    return True
 
 
 def _answers(backend: Reference, scores: Tensor) -> dict[str, Sequence[Tensor]]:
@@ -187,6 +207,11 @@ _RELEVANT = torch.from_numpy(
         ]
     )
 )
+
+_MASSES = (0.3, 0.999)
+
+# The largest relative difference of two sums of weights.
+_ROUNDING = 2.0**-30
 
 _TARGET, _IGNORED = _RELEVANT[:, 0].contiguous(), int(_RELEVANT[0, 0])
 

@@ -4,7 +4,8 @@ A NaN among the candidates compares false with everything. So `above` is counted
 candidates minus those lower or equal: a NaN then counts as above, and never helps a model.
 """
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,6 +16,9 @@ UNRETRIEVED = 1 << 62
 #: an id that is in no list, also not as padding
 UNLISTED = -1 << 63
 
+#: a set reaches a mass if no more than this share is missing
+EDGE = 1e-9
+
 # Up to this many relevant locations, every candidate is compared with each; beyond, a binary search
 # among the sorted relevant scores takes log2(M) steps instead of M.
 FEW_RELEVANT = 64
@@ -23,6 +27,17 @@ FEW_RELEVANT = 64
 # every core busy, and few compared with the scores.
 _BUFFER_ELEMENTS = 1 << 18
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
+
+
+class Weights(NamedTuple):
+    """How scores become weights, which are probabilities up to a factor."""
+
+    are_scores: bool  #: scores are probabilities
+    inverse_temperature: float = 1.0  #: else the weight is exp(score * inverse_temperature)
+
+    def of(self, scores: Tensor, highest: Tensor) -> Tensor:
+        """Return the weights of scores, float64; 1 for the highest unless scores are weights."""
+        return scores if self.are_scores else ((scores - highest) * self.inverse_temperature).exp()
 
 
 def must_not_sync(values: Tensor) -> bool:
@@ -101,6 +116,58 @@ class Reference:
         counts = torch.zeros(number, dtype=torch.int64, device=values.device)
         return counts.index_add_(0, values, torch.ones_like(values))
 
+    def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+        """Sum the weights of all candidates, those of the softmax before its division.
+
+        Args:
+            scores: floating `[N, C]`.
+            target: int64 `[N]`, the candidate that is relevant.
+            weights: the weight of a score.
+
+        Returns:
+            float64 `[N, 4]`: the highest score, NaN if it is not finite; the sum of weights, of
+            their squares, and of those of candidates scored above the target. And int64 `[N]`, the
+            number of candidates scored as the target.
+        """
+        own = scores.gather(1, target[:, None])
+        sums = torch.empty(len(scores), 4, dtype=torch.float64, device=scores.device)
+        tied = torch.empty_like(target)
+        for part in _parts(scores):
+            block = scores[part].double()
+            highest = block.amax(1, keepdim=True)
+            finite = highest.isfinite()
+            highest = highest.where(finite, torch.nan)
+            weight = weights.of(block, highest)
+            above = weight.where(block > own[part], 0)
+            columns = [_sum_rows(x) for x in (weight, weight * weight, above)]
+            sums[part] = torch.stack([highest[:, 0], *columns], 1)
+            tied[part] = (block == own[part]).sum(1)
+        return sums, tied
+
+    def gather(
+        self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
+    ) -> Tensor:
+        """Count the highest scores whose share of all weights reaches each mass.
+
+        Args:
+            scores: floating `[N, C]`.
+            sums: the answer of `weigh`.
+            masses: shares in (0, 1).
+            weights: the weight of a score.
+
+        Returns:
+            int64 `[N, M]`; C where the highest score is not finite. A share that is `EDGE` below a
+            mass reaches it.
+        """
+        found = torch.empty(len(scores), len(masses), dtype=torch.int64, device=scores.device)
+        for part in _parts(scores):
+            block = scores[part].double().sort(1, descending=True).values
+            reached = weights.of(block, sums[part, :1]).cumsum(1)
+            wanted = torch.stack([sums[part, 1] * (mass - EDGE) for mass in masses], 1)
+            sizes = torch.searchsorted(reached, wanted) + 1
+            found[part] = sizes.clamp(max=scores.shape[1])
+        return found.masked_fill(sums[:, :1].isnan(), scores.shape[1])
+
     def tally_scores(
         self,
         scores: Tensor,
@@ -124,6 +191,22 @@ class Reference:
             if the backend cannot do this.
         """
         return None
+
+
+def _parts(scores: Tensor) -> Iterator[slice]:
+    """Return slices of rows that fit a work buffer."""
+    rows = _rows_of_buffer(scores)
+    for row in range(0, len(scores), rows):
+        yield slice(row, row + rows)
+
+
+def _sum_rows(values: Tensor) -> Tensor:
+    """Sum each row by halves: the order of additions depends on the length of a row alone."""
+    while (width := values.shape[1]) > 1:
+        half = width // 2
+        folded = values[:, :half] + values[:, half : 2 * half]
+        values = torch.cat([folded, values[:, 2 * half :]], 1) if width % 2 else folded
+    return values[:, 0]
 
 
 def _rows_of_buffer(scores: Tensor) -> int:

@@ -24,7 +24,7 @@ from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
-_LARGEST_COPIED_STATE = 1 << 20
+_LARGEST_COPIED_STATE = 1 << 21
 
 Member: TypeAlias = RecordMetric | MetricCollection
 Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
@@ -349,6 +349,7 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
         weights: Array | None = None,
     ) -> None:
         """Add a batch of queries to every member.
@@ -361,11 +362,20 @@ class RankingCollection(SummedCollection):
                 members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
+            confidence: as for `RankingMetric.update`.
             weights: for `Weighted` members, the weight of every query.
         """
-        self.update_with(
-            Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
         )
+        self.update_with(batch)
 
     @outside_graphs
     def forward(
@@ -377,12 +387,21 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
         weights: Array | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        return self.forward_with(
-            Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
         )
+        return self.forward_with(batch)
 
     def rank(
         self,
@@ -393,13 +412,23 @@ class RankingCollection(SummedCollection):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
         weights: Array | None = None,
     ) -> Ranking:
         """Return the ranks of the relevant locations; the arguments are those of `update`.
 
         The ranking serves every member, and any other metric that needs no more ranks.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         found: Ranking = self.plan.read(batch)[Ranking]
         return found
 

@@ -122,6 +122,7 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
         weights: Array | None = None,
     ) -> None:
         """Add a batch of queries.
@@ -143,9 +144,20 @@ class RecordMetric(SummedMetric):
             exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
+            confidence: with lists of ids, floating `[...]` in [0, 1], the probability of the first
+                id, for metrics of probabilities.
             weights: numbers from 0 to 2^31 in the shape of the queries, for `Weighted` metrics.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         self.plan.update(batch, count=False)
 
     def read(
@@ -157,10 +169,20 @@ class RecordMetric(SummedMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
         weights: Array | None = None,
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, weights=weights)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         return self.plan.read(batch)[self.record]
 
     @property

@@ -4,6 +4,7 @@ It imports `base`. Begin with `locations.Locations`.
 """
 
 from nextloc_metrics.geography.distances import AccuracyWithin, DistanceError
+from nextloc_metrics.geography.expected import ExpectedDistance
 from nextloc_metrics.geography.locations import Locations
 
-__all__ = ["AccuracyWithin", "DistanceError", "Locations"]
+__all__ = ["AccuracyWithin", "DistanceError", "ExpectedDistance", "Locations"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive
@@ -156,7 +157,8 @@ class Grouped(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return a zero state for each group."""
-        return self.metric.empty_tally().expand(self.num_groups, -1)
+        width = exact.width(self.metric.is_bounded, self.metric.is_weighted)  # of scores alone
+        return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
     def scored(self) -> MeanMetric | None:

@@ -14,8 +14,15 @@ from nextloc_metrics.arguments.checks import check_number, check_positive, check
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
-from nextloc_metrics.geography import AccuracyWithin, DistanceError, Locations
-from nextloc_metrics.metrics import at_k, click_through, deciles, exposure
+from nextloc_metrics.geography import AccuracyWithin, DistanceError, ExpectedDistance, Locations
+from nextloc_metrics.metrics import (
+    at_k,
+    click_through,
+    confidence,
+    deciles,
+    exposure,
+    probabilities,
+)
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.scoring.formulas import Gain
@@ -126,6 +133,63 @@ def recommendation_metrics(
             f"map{end}": at_k.MAPAtK(cut, **kwargs),
             f"ndcg{end}": at_k.NDCGAtK(cut, gain=gain, **kwargs),
         }
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def probability_metrics(
+    *,
+    mass: float = 0.9,
+    coverage: float = 0.5,
+    risk: float = 0.1,
+    bins: int = 15,
+    locations: Locations | None = None,
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Collect what tells how likely, how calibrated and how sure a model is.
+
+    In one `RankingCollection` with the members of `next_location_metrics`, a row of scores is read
+    once for ranks and once for probabilities.
+
+    Args:
+        mass: the mass of the prediction sets.
+        coverage: the share of queries answered in `accuracy_at_coverage`.
+        risk: the share of wrong answers in `coverage_at_risk`.
+        bins: the bins of the calibration error.
+        locations: the coordinates of all ids; adds the expected distance.
+        kwargs: among others `given`, what scores are; see
+            [`NegativeLogLikelihood`][nextloc_metrics.NegativeLogLikelihood].
+
+    Example:
+        >>> from torch import tensor
+        >>> metrics = probability_metrics(given="probabilities")
+        >>> metrics.update(tensor([[0.5, 0.25, 0.25], [0.75, 0.25, 0.0]]), tensor([0, 1]))
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.4f}")
+        nll 1.0397
+        perplexity 2.8284
+        brier 0.7500
+        ece 0.6250
+        aurc 0.7500
+        accuracy_at_coverage 0.0000
+        coverage_at_risk 0.0000
+        set_coverage 1.0000
+        set_size 2.5000
+    """
+    members: dict[str, RecordMetric] = {
+        "nll": probabilities.NegativeLogLikelihood(**kwargs),
+        "perplexity": probabilities.Perplexity(**kwargs),
+        "brier": probabilities.BrierScore(**kwargs),
+        "ece": confidence.CalibrationError(bins, **kwargs),
+        "aurc": confidence.AURC(**kwargs),
+        "accuracy_at_coverage": confidence.AccuracyAtCoverage(coverage, **kwargs),
+        "coverage_at_risk": confidence.CoverageAtRisk(risk, **kwargs),
+        "set_coverage": probabilities.SetCoverage(mass, **kwargs),
+        "set_size": probabilities.SetSize(mass, **kwargs),
+    }
+    if locations is not None:
+        members["expected_distance"] = ExpectedDistance(locations, **kwargs)
     return RankingCollection(members, prefix=prefix, postfix=postfix)
 
 

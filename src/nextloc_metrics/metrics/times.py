@@ -316,6 +316,7 @@ class JointAccuracy(MeanMetric):
         target_times: Array | None = None,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        confidence: Array | None = None,
         weights: Array | None = None,
     ) -> TimedRanking:
         """Return the record of a batch.

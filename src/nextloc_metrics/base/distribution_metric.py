@@ -1,0 +1,60 @@
+"""The base classes of metrics of probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_choice, check_number
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
+from nextloc_metrics.distribution.distribution import Distribution
+from nextloc_metrics.distribution.needs import DistributionNeeds, Given
+
+
+class DistributionMetric(RecordMetric):
+    """Base class of metrics that read a `Distribution`.
+
+    Args:
+        given: what `preds` are: `"logits"`, any real numbers, of which the softmax is taken;
+            `"log_probabilities"`; or `"probabilities"`, which are divided by their sum. None reads
+            logits, but raises for a query whose scores are in [0, 1] and sum to 1 within 1e-4
+            (1e-2 in half precision), as they may be either.
+        temperature: by which logits are divided before the softmax.
+    """
+
+    record = Distribution
+
+    given: Given | None
+    temperature: float
+
+    def __init__(
+        self, *, given: Given | None = None, temperature: float = 1.0, **options: Any
+    ) -> None:
+        if given is not None:
+            check_choice("given", given, Given)
+        temperature = check_number("temperature", temperature)
+        if given == "probabilities" and temperature != 1:
+            raise ValueError(
+                "`temperature` must be 1 with `given='probabilities'`, as it divides logits, got "
+                f"{temperature}."
+            )
+        super().__init__(given=given, temperature=temperature, **options)
+
+    @property
+    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
+        """What scores are, and that the probabilities of all candidates are read."""
+        return DistributionNeeds(self.given, self.temperature)
+
+
+class DistributionMean(DistributionMetric, MeanMetric):
+    """The mean of a number of each query, which a subclass defines in `score`."""
+
+    def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
+        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
+        counted = record.counted.to(record.confidence.device)
+        return self.score(record).masked_fill(~counted, 0), counted
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return float64 `[N]`, the score of every query."""
+        raise NotImplementedError

@@ -1,0 +1,232 @@
+"""The record of probabilities: what metrics read of a row of scores and its target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import backends
+from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import check_candidates, is_integer
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.record import Queries, Record
+from nextloc_metrics.backends import Weights
+from nextloc_metrics.distribution.needs import DistributionNeeds, Given
+from nextloc_metrics.ranking.exclude import leave_out, read_exclude
+from nextloc_metrics.ranking.target import Relevant, read_target
+
+# How far a sum of probabilities may be from 1: of declared ones, and of scores that look like them.
+_DECLARED, _SIMILAR, _OF_HALF = 1e-3, 1e-4, 1e-2
+
+# Scores that are converted at once.
+_AT_ONCE = 1 << 16
+
+
+@dataclass(eq=False)
+class Distribution(Record):
+    """The probabilities of a batch of queries: six numbers per query, float64 `[N]`.
+
+    A row that is no distribution, with NaN, infinity or nothing above -infinity, counts as the
+    worst of all: the target has the probability 0, and a wrong candidate the probability 1.
+    For lists of ids only `confidence` and `correct` are known.
+
+    Attributes:
+        queries: which queries count, and their groups.
+        target: int64 `[N]`, the relevant candidate.
+        confidence: the probability of the best candidate.
+        correct: the probability that the target is the best candidate, with ties broken at random.
+        log_target: log of the target's probability; -infinity for a probability of 0.
+        squares: the sum of all squared probabilities.
+        above: the sum of the probabilities of the candidates more likely than the target.
+        tied: the number of candidates exactly as likely as the target.
+        sizes: by mass, the number of the most likely candidates that reach it.
+        scores: the scores of all candidates, floating `[N, C]`, if a metric reads them.
+        log_weights: float64 `[N, 2]`, the highest score and log of the sum of the weights
+            relative to it; NaN for a row that is no distribution.
+        num_candidates: C.
+    """
+
+    queries: Queries
+    target: Tensor
+    confidence: Tensor
+    correct: Tensor
+    log_target: Tensor | None = None
+    squares: Tensor | None = None
+    above: Tensor | None = None
+    tied: Tensor | None = None
+    sizes: dict[float, Tensor] | None = None
+    scores: Tensor | None = None
+    log_weights: Tensor | None = None
+    num_candidates: int | None = None
+    weights: Weights | None = None
+
+    @classmethod
+    def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
+        """Read scores, or lists of ids with the confidence of each answer."""
+        check_candidates(batch.preds)
+        if is_integer(batch.preds):
+            return cls._of_lists(batch)
+        if batch.confidence is not None:
+            raise ValueError(
+                "`confidence` is read with lists of ids only, as scores tell it, got "
+                f"{short(batch.confidence)}; omit it."
+            )
+        number = batch.preds.shape[-1]
+        relevant = _read_one(batch, number)
+        scores = batch.preds.detach().reshape(-1, number)
+        if scores.device.type == "mps":  # has no float64
+            scores = scores.cpu()
+        target = relevant.ids[:, 0].clamp(min=0, max=number - 1).to(scores.device)
+        counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
+        weights = Weights(needs.given == "probabilities", 1 / needs.temperature)
+        backend = backends.choose(scores)
+        sums, tied = backend.weigh(scores, target, weights)
+        if batch.validate_args:
+            _check_given(scores, counted, sums[:, 0], needs.given)
+        excluded = read_exclude(batch, relevant, number)
+        if excluded is not None:
+            scores = leave_out(scores, excluded.to(scores.device))
+            if weights.are_scores:
+                scores = scores.clamp(min=0)  # -infinity becomes 0, and NaN stays
+            sums, tied = backend.weigh(scores, target, weights)
+        highest, total, squares, above = sums.unbind(1)
+        own = scores.gather(1, target[:, None])[:, 0].double()
+        broken = highest.isnan() | ~(total > 0)
+        log_total = total.log()
+        if weights.are_scores:
+            log_own, confidence = own.log(), highest / total
+        else:
+            log_own, confidence = (own - highest) * weights.inverse_temperature, 1 / total
+        sizes = None
+        if needs.masses:
+            masses = sorted(needs.masses)
+            number = backend.gather(scores, sums, masses, weights)
+            sizes = dict(zip(masses, number.unbind(1), strict=True))
+        device = batch.preds.device
+        return cls(
+            Queries(batch.preds.shape[:-1], counted.to(device)),
+            target=target.to(device),
+            confidence=confidence.clamp(max=1).masked_fill(broken, 1),
+            correct=((own == highest) / tied.clamp(min=1)).double().masked_fill(broken, 0),
+            log_target=(log_own - log_total).clamp(max=0).masked_fill(broken, -torch.inf),
+            squares=(squares / total / total).clamp(max=1).masked_fill(broken, 1),
+            above=(above / total).clamp(max=1).masked_fill(broken, 1),
+            tied=tied.masked_fill(broken, 1),
+            sizes=sizes,
+            scores=scores if needs.scores else None,
+            log_weights=torch.stack([highest.masked_fill(broken, torch.nan), log_total], 1),
+            num_candidates=scores.shape[1],
+            weights=weights,
+        )
+
+    @classmethod
+    def _of_lists(cls, batch: Batch) -> Distribution:
+        """Read the first id of each list, and its confidence; an empty list is no answer."""
+        if batch.confidence is None:
+            raise ValueError(
+                "`confidence` must be given with lists of ids, one number in [0, 1] per query, "
+                "for metrics of probabilities, got None; or pass the scores of all candidates."
+            )
+        relevant = _read_one(batch, None)
+        confidence = as_tensor("confidence", batch.confidence, batch.preds.device)
+        queries = batch.preds.shape[:-1]
+        if not confidence.is_floating_point() or confidence.shape != queries:
+            raise ValueError(
+                f"`confidence` must be floating numbers of shape {short(queries)}, one per query, "
+                f"got {describe(confidence)}."
+            )
+        confidence = confidence.detach().reshape(-1).double()
+        first = batch.preds.reshape(len(confidence), -1)[:, 0]
+        counted = relevant.counted & (relevant.ids[:, 0] >= 0)
+        wrong = (counted & ~((confidence >= 0) & (confidence <= 1))).nonzero()
+        if batch.validate_args and len(wrong):
+            row = int(wrong[0])
+            raise ValueError(
+                f"`confidence` must be in [0, 1], got {float(confidence[row])} for query {row}."
+            )
+        answered = first >= 0
+        correct = (first == relevant.ids[:, 0]) & answered
+        return cls(
+            Queries(queries, counted),
+            target=relevant.ids[:, 0].clamp(min=0),
+            confidence=confidence.nan_to_num(nan=1.0).clamp(0, 1).where(answered, 0),
+            correct=correct.double(),
+        )
+
+    def require(self, needs: DistributionNeeds, reader: object) -> None:
+        """Raise if the record lacks something that a metric, `reader`, reads."""
+        if needs.likelihood and self.log_target is None:
+            raise ValueError(
+                f"{short(reader)} needs the scores of all candidates, and lists of ids hold only "
+                "the confidence of the answer."
+            )
+        missing = sorted(needs.masses - (self.sizes or {}).keys())
+        if missing or (needs.scores and self.scores is None):
+            what = f"sets of mass {missing[0]}" if missing else "scores"
+            raise ValueError(
+                f"this Distribution does not hold the {what} that {short(reader)} reads; make it "
+                "by `read` of this metric, or of a collection with it."
+            )
+
+    def all_probabilities(self) -> Iterator[Tensor]:
+        """Yield the probabilities of all candidates in parts of the queries, float64 `[n, C]`.
+
+        Those of a row that is no distribution are NaN.
+        """
+        assert self.scores is not None  # `require` has passed
+        assert self.log_weights is not None
+        assert self.weights is not None
+        at_once = max(1, _AT_ONCE // self.scores.shape[1])
+        for begin in range(0, len(self.scores), at_once):
+            rows = slice(begin, begin + at_once)
+            highest, log_total = self.log_weights[rows, :, None].unbind(1)
+            yield self.weights.of(self.scores[rows].double(), highest) / log_total.exp()
+
+
+def _read_one(batch: Batch, number: int | None) -> Relevant:
+    """Read targets, one per query."""
+    if not is_integer(batch.target) or batch.target.shape != batch.preds.shape[:-1]:
+        raise ValueError(
+            "`target` must be one id per query for metrics of probabilities, integers of shape "
+            f"{short(batch.preds.shape[:-1])}, got {describe(batch.target)}."
+        )
+    return read_target(batch, number)
+
+
+def _check_given(scores: Tensor, counted: Tensor, highest: Tensor, given: Given | None) -> None:
+    """Raise if rows that count are not what `given` says, or if it must say what they are."""
+    if given == "logits":
+        return
+    half = scores.dtype in (torch.float16, torch.bfloat16)
+    slack = _OF_HALF if half else _SIMILAR if given is None else _DECLARED
+    checked = counted & ~highest.isnan()
+    if given is None:
+        checked &= (highest > 0) & (highest <= 1)
+    for rows in torch.split(checked.nonzero()[:, 0], max(1, _AT_ONCE // scores.shape[1])):
+        values = scores[rows].double()
+        if given == "log_probabilities":
+            values = values.exp()
+        total = values.sum(1)
+        are_probabilities = (values.amin(1) >= 0) & ((total - 1).abs() <= slack)
+        wrong = are_probabilities if given is None else ~are_probabilities
+        if wrong.any():
+            _refuse(int(rows[wrong][0]), float(total[wrong][0]), given)
+
+
+def _refuse(row: int, total: float, given: Given | None) -> NoReturn:
+    if given is None:
+        raise ValueError(
+            "`given` must say what scores are that may be probabilities or logits, got None for "
+            f"query {row}, whose scores are in [0, 1] and sum to {total:.6g}; pass "
+            "`given='probabilities'` or `given='logits'` to the metrics."
+        )
+    what = "exp(`preds`)" if given == "log_probabilities" else "`preds`"
+    raise ValueError(
+        f"{what} must be in [0, 1] and sum to 1 for `given={given!r}`, got the sum {total:.6g} for "
+        f"query {row}; normalise it, or pass `given='logits'`."
+    )

@@ -1,0 +1,88 @@
+"""The distance that is expected under the probabilities of a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.base.distribution_metric import DistributionMean
+from nextloc_metrics.distribution.distribution import Distribution
+from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.geography.locations import Locations, check_locations
+
+
+class ExpectedDistance(DistributionMean):
+    r"""Expected distance to the target in km: the sum over candidates of p_i d(i, target).
+
+    It is the mean error of a model that draws its answer by its probabilities, and judges all of
+    them, not the best candidate only. A row with NaN or infinity has the largest distance (20,015.2
+    km on the Earth).
+
+    Args:
+        locations: the coordinates. A candidate without coordinates must have the probability 0.
+
+    Example:
+        >>> from torch import tensor
+        >>> locations = Locations.from_metres([0, 3000], [0, 4000])
+        >>> distance = ExpectedDistance(locations, given="probabilities")
+        >>> distance.update(tensor([[0.75, 0.25]]), tensor([0]))
+        >>> distance.compute()  # 0.25 of 5 km
+        tensor(1.2500)
+
+    Source: T. Gneiting and A. E. Raftery, "Strictly proper scoring rules, prediction, and
+    estimation", JASA 102, 2007: the first term of the energy score.
+    """
+
+    is_bounded = False
+    higher_is_better = False
+    plot_upper_bound = None
+    plot_label = "expected distance"
+    unit = "km"
+
+    locations: Locations
+
+    def __init__(self, locations: Locations, **kwargs: Any) -> None:
+        super().__init__(locations=check_locations(locations), **kwargs)
+
+    @property
+    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
+        """The probabilities of all candidates."""
+        return DistributionNeeds(self.given, self.temperature, scores=True)
+
+    def check(self, record: Distribution) -> None:
+        """Raise if a target or a candidate has no coordinates."""
+        super().check(record)
+        known = len(self.locations)
+        if record.num_candidates is not None and record.num_candidates > known:
+            raise ValueError(
+                f"`locations` must have an entry for each of the {record.num_candidates} "
+                f"candidates, got {known}."
+            )
+        rows = record.counted.nonzero()[:, 0]
+        remedy = "leave it out with `mask`"
+        self.locations.check_known("target", record.target[rows, None], remedy, rows)
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return the expected distance."""
+        device = self.locations.points.device
+        found, begin = [], 0
+        for part in record.all_probabilities():
+            probabilities, rows = part.to(device), slice(begin, begin + len(part))
+            candidates = torch.arange(part.shape[1], device=device)
+            target = record.target[rows, None].to(device)
+            distance = self.locations.distance(candidates, target)
+            # a target that is not counted may have no coordinates, too
+            missing = distance.isnan() & record.counted[rows, None].to(device)
+            if self.validate_args and (wrong := missing & (probabilities > 0)).any():
+                row, candidate = wrong.nonzero()[0].tolist()
+                raise ValueError(
+                    f"`preds` must hold probability 0 for candidates without coordinates, got "
+                    f"{float(probabilities[row, candidate]):.3g} for {candidate} in query "
+                    f"{begin + row}."
+                )
+            products = (probabilities * distance).masked_fill(distance.isnan(), 0).sum(1)
+            found.append(products.masked_fill(probabilities[:, 0].isnan(), self.locations.largest))
+            begin += len(part)
+        return torch.cat(found) if found else record.confidence

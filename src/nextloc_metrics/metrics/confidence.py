@@ -1,0 +1,380 @@
+"""Metrics of confidence, from one histogram: calibration, and answering only when sure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_bool, check_choice, check_number, check_positive
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.distribution_metric import DistributionMetric
+from nextloc_metrics.distribution.distribution import Distribution
+from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.means import exact
+
+#: cells of the histogram of confidences; 10, 15, 20, 25 and 100 bins divide it
+NUM_CELLS = 50_400
+
+# The last place of a float64.
+_ROUNDING = 2.0**-52
+
+Edges = Literal["right", "left"]
+Norm = Literal["l1", "l2", "max"]
+Binning = Literal["width", "mass"]
+Kind = Literal["mean", "trapezoid"]
+
+
+class Reliability(NamedTuple):
+    """What a reliability diagram shows: one number per bin, float64 `[bins]`."""
+
+    number: Tensor  #: of queries; a fraction for bins of equal mass that split tied queries
+    confidence: Tensor  #: the mean confidence, NaN for an empty bin
+    accuracy: Tensor  #: the share of correct answers, NaN for an empty bin
+    low: Tensor  #: the lowest confidence of the bin, exclusive
+    high: Tensor  #: the highest
+
+
+class ConfidenceTally(DistributionMetric):
+    """Base class of the metrics of confidence: a histogram that all of them share.
+
+    The confidence c of a query is the probability of its best candidate, and it is correct if this
+    is the target; of tied best candidates each is the answer equally often, so a query may be half
+    correct. A row with NaN or infinity counts as sure and wrong. With lists of ids, `update` needs
+    `confidence`, of the first id; an empty list is an answer of confidence 0, and wrong.
+
+    The state is an integer histogram with 50,400 cells of equal width (i - 1, i] / 50,400: queries,
+    correct ones, and their sum of confidences. Queries of one cell count as equally sure.
+
+    Args:
+        edges: the cell of a confidence on the edge of two: `"right"`, the lower one, as in (lo,
+            hi]; `"left"`, the upper one, as in [lo, hi), with 1 in the last.
+    """
+
+    counted_as = "ConfidenceTally"
+
+    edges: Edges
+
+    def __init__(self, *, edges: Edges = "right", **kwargs: Any) -> None:
+        check_choice("edges", edges, Edges)
+        super().__init__(edges=edges, **kwargs)
+
+    @property
+    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
+        """The confidence only."""
+        return DistributionNeeds(self.given, self.temperature, likelihood=False)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: per cell queries, correct ones, and the sum of confidences."""
+        return torch.zeros(NUM_CELLS, 3, dtype=torch.int64)
+
+    def tally(self, record: Distribution) -> Tensor:
+        """Count the queries of a batch."""
+        confidence = record.confidence
+        counted = record.counted.to(confidence.device)
+        # the float64 nearest to an edge is on the edge
+        if self.edges == "right":
+            cells = (confidence * (NUM_CELLS * (1 - _ROUNDING))).ceil().long() - 1
+        else:
+            cells = (confidence * (NUM_CELLS * (1 + _ROUNDING))).floor().long()
+        columns = [torch.ones_like(cells), *map(exact.to_fixed_point, (record.correct, confidence))]
+        rows = torch.stack(columns, 1) * counted[:, None]
+        empty = rows.new_zeros(NUM_CELLS, 3)
+        return empty.index_add_(0, cells.clamp(0, NUM_CELLS - 1), rows).to(record.device)
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state[:, 0].sum())
+
+    def _cells(self) -> Tensor:
+        """Return queries, correct ones and sums of confidences of each cell, float64 `[3, C]`."""
+        exact.check_number(self.state[:, 0].sum())
+        number, correct, confidence = exact.float64(self.state.cpu()).unbind(1)
+        return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
+
+    def _value(self, value: float) -> Tensor:
+        return torch.tensor(value, dtype=torch.float32, device=self.state.device)
+
+
+class CalibrationError(ConfidenceTally):
+    r"""Calibration error: how far the confidence of the answers is from their accuracy.
+
+    For bins b of queries by confidence, with n_b of n queries, gap_b = accuracy_b - confidence_b:
+
+    | `norm` | value |
+    |---|---|
+    | `"l1"` | sum of n_b / n x abs(gap_b): the expected calibration error (ECE) |
+    | `"l2"` | square root of the sum of n_b / n x gap_b^2 |
+    | `"l2"`, `debiased` | the same with gap_b^2 - accuracy_b (1 - accuracy_b) / (n_b - 1) |
+    | `"max"` | the largest abs(gap_b): the maximum calibration error (MCE) |
+
+    Bins of `"width"` have equal width, those of `"mass"` equally many queries: equally sure ones on
+    their edge are split in proportion. A debiased sum below 0 counts as 0, and a bin with one query
+    adds nothing to it. The value depends on the number of bins, and for few queries it is too high:
+    compare models on the same queries and bins. What confidence and a correct answer are:
+    [`ConfidenceTally`][nextloc_metrics.metrics.confidence.ConfidenceTally].
+
+    Args:
+        bins: the number of bins; for `"width"` a divisor of 50,400, such as 10, 15, 20 or 100.
+        norm: how gaps are summed.
+        binning: what bins have in common.
+        debiased: subtract what chance adds to `"l2"`.
+        edges: `"right"`: bins (lo, hi], as Guo et al.; `"left"`: [lo, hi), with 1 in the last, as
+            torchmetrics intends.
+
+    Example:
+        >>> from torch import tensor
+        >>> error = CalibrationError(given="probabilities")
+        >>> error.update(tensor([[0.75, 0.25], [0.75, 0.25]]), tensor([0, 1]))
+        >>> error.compute()  # half of them are correct
+        tensor(0.2500)
+
+    Sources: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
+    networks", ICML 2017; `debiased`: A. Kumar, P. Liang and T. Ma, "Verified uncertainty
+    calibration", NeurIPS 2019.
+    """
+
+    counted_as = "ConfidenceTally"
+    computed_options = frozenset({"bins", "norm", "binning", "debiased"})
+    higher_is_better = False
+
+    bins: int
+    norm: Norm
+    binning: Binning
+    debiased: bool
+
+    def __init__(
+        self,
+        bins: int = 15,
+        norm: Norm = "l1",
+        binning: Binning = "width",
+        debiased: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("norm", norm, Norm)
+        check_choice("binning", binning, Binning)
+        bins = check_positive("bins", bins)
+        if binning == "width" and NUM_CELLS % bins:
+            raise ValueError(
+                f"`bins` of equal width must divide {NUM_CELLS:,}, such as 10, 15, 20 or 100, got "
+                f"{bins}."
+            )
+        if check_bool("debiased", debiased) and norm != "l2":
+            raise ValueError(f"`debiased` needs `norm='l2'`, got {short(norm)}.")
+        super().__init__(bins=bins, norm=norm, binning=binning, debiased=debiased, **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The common name of the norm."""
+        name = {"l1": "ECE", "l2": "RMS calibration error", "max": "MCE"}[self.norm]
+        return f"{name}, {self.bins} bins"
+
+    def reliability(self) -> Reliability:
+        """Return the bins, over all processes."""
+        return self.of_all_processes(self._bins)
+
+    def _bins(self) -> Reliability:
+        cells = self._cells()
+        summed = torch.nn.functional.pad(cells.cumsum(1), (1, 0))  # below each edge of a cell
+        at = torch.arange(self.bins + 1).double() * NUM_CELLS / self.bins
+        if self.binning == "mass":
+            at = _where_reached(summed[0], at / NUM_CELLS * summed[0, -1])
+        below = at.floor().long().clamp(max=NUM_CELLS - 1)
+        totals = summed[:, below] + (at - below) * cells[:, below]
+        number, correct, confidence = totals.diff(dim=1)
+        edges = at / NUM_CELLS
+        return Reliability(number, confidence / number, correct / number, edges[:-1], edges[1:])
+
+    def compute(self) -> Tensor:
+        """Return the calibration error; NaN without a query."""
+        found = self._bins()
+        number, gap = found.number, (found.accuracy - found.confidence).abs()
+        used = number > 0
+        number, gap, accuracy = number[used], gap[used], found.accuracy[used]
+        total = number.sum()
+        if not len(number):
+            return self._value(math.nan)
+        if self.norm == "max":
+            return self._value(float(gap.max()))
+        if self.norm == "l1":
+            return self._value(float((number * gap).sum() / total))
+        squares = gap * gap
+        if self.debiased:
+            by_chance = accuracy * (1 - accuracy) / (number - 1)
+            squares = (squares - by_chance).where(number > 1, 0)
+        return self._value(math.sqrt(max(0.0, float((number * squares).sum() / total))))
+
+
+def _where_reached(summed: Tensor, wanted: Tensor) -> Tensor:
+    """Return where, in cells, a rising sum at the edges of cells reaches the wanted numbers."""
+    cell = (torch.searchsorted(summed, wanted) - 1).clamp(min=0)
+    size = summed[cell + 1] - summed[cell]
+    return cell + ((wanted - summed[cell]) / size).nan_to_num(nan=0.0, posinf=0.0)
+
+
+class _Selective(ConfidenceTally):
+    """Base class of the metrics of answering only the queries with the highest confidence.
+
+    Equally sure queries are answered in random order: the expected number of errors counts.
+    """
+
+    counted_as = "ConfidenceTally"
+
+    def curve(self) -> tuple[Tensor, Tensor]:
+        """Return coverages and risks of all processes' queries, at the end of each used cell."""
+        number, wrong, before, wrong_before = self.of_all_processes(self._levels)
+        answered = before + number
+        return answered / number.sum(), (wrong_before + wrong) / answered
+
+    def _levels(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return queries and errors of each used cell, from the highest, and those before it."""
+        number, correct, _ = self._cells().flip(1)
+        number, correct = number[number > 0], correct[number > 0]
+        wrong = (number - correct).clamp(min=0)
+        return number, wrong, number.cumsum(0) - number, wrong.cumsum(0) - wrong
+
+
+class AURC(_Selective):
+    r"""Area under the risk-coverage curve: the mean risk of answering only when sure.
+
+    It is the mean of the risks at the coverages j / n of n queries, for j = 1 to n. The risk is the
+    share of wrong answers among the j most confident. Lower is better; a model that is as often
+    wrong at any confidence has its error rate as area. Equally sure queries are answered in random
+    order, and the expected area counts. Confidences within 1 / 50,400 count as equal.
+
+    Args:
+        kind: `"mean"`, the mean over the n coverages; `"trapezoid"`, the area by the trapezoidal
+            rule over the coverages from 1/n to 1, divided by their range 1 - 1/n, as
+            torch-uncertainty has it.
+
+    Example:
+        >>> from torch import tensor
+        >>> area = AURC(given="probabilities")
+        >>> area.update(tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]]), tensor([0, 1, 0]))
+        >>> area.compute()  # (0 + 1/2 + 1/3) / 3
+        tensor(0.2778)
+
+    Source: Y. Geifman, G. Uziel and R. El-Yaniv, "Bias-reduced uncertainty estimation for deep
+    neural classifiers", ICLR 2019.
+    """
+
+    counted_as = "ConfidenceTally"
+    computed_options = frozenset({"kind"})
+    higher_is_better = False
+
+    kind: Kind
+
+    def __init__(self, kind: Kind = "mean", **kwargs: Any) -> None:
+        check_choice("kind", kind, Kind)
+        super().__init__(kind=kind, **kwargs)
+
+    def compute(self) -> Tensor:
+        """Return the area; NaN without a query, and for one query with `"trapezoid"`."""
+        number, wrong, before, wrong_before = self._levels()
+        # the risk at j = before + i is rate + (wrong_before - rate x before) / j
+        rate = wrong / number
+        harmonic = torch.digamma(before + number + 1) - torch.digamma(before + 1)
+        area = float((wrong + (wrong_before - rate * before) * harmonic).sum())
+        n = float(number.sum())
+        if self.kind == "trapezoid" and n:
+            area -= float(rate[0] + wrong.sum() / n) / 2
+            n -= 1
+        return self._value(area / n if n else math.nan)
+
+
+class AccuracyAtCoverage(_Selective):
+    r"""Accuracy of the most confident answers: of the share `coverage` of all queries.
+
+    The ceil(coverage x n) most confident of n queries are answered.
+
+    Args:
+        coverage: the share of queries that are answered, above 0 and at most 1.
+
+    Example:
+        >>> from torch import tensor
+        >>> accuracy = AccuracyAtCoverage(0.5, given="probabilities")
+        >>> preds = tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+        >>> accuracy.update(preds, tensor([0, 1, 0, 0]))
+        >>> accuracy.compute()  # of 0.9 and 0.8
+        tensor(0.5000)
+
+    Source: R. El-Yaniv and Y. Wiener, "On the foundations of noise-free selective classification",
+    JMLR 11, 2010.
+    """
+
+    counted_as = "ConfidenceTally"
+    computed_options = frozenset({"coverage"})
+
+    coverage: float
+
+    def __init__(self, coverage: float, **kwargs: Any) -> None:
+        if check_number("coverage", coverage) > 1:
+            raise ValueError(f"`coverage` must be at most 1, got {short(coverage)}.")
+        super().__init__(coverage=float(coverage), **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The share."""
+        return f"accuracy at {100 * self.coverage:g} % coverage"
+
+    def compute(self) -> Tensor:
+        """Return the accuracy; NaN without a query."""
+        number, wrong, before, wrong_before = self._levels()
+        if not len(number):
+            return self._value(math.nan)
+        answered = max(1.0, math.ceil(self.coverage * float(number.sum()) - 1e-9))
+        last = int(torch.searchsorted(before + number, answered))
+        share = (answered - before[last]) / number[last]
+        return self._value(1 - float(wrong_before[last] + share * wrong[last]) / answered)
+
+
+class CoverageAtRisk(_Selective):
+    r"""Coverage at a risk: the largest share of queries, most confident first, with few errors.
+
+    It is the largest j / n such that at most the share `risk` of the j most confident answers is
+    wrong, in expectation over equally sure ones; 0 if there is none.
+
+    Args:
+        risk: the accepted share of wrong answers, from 0 to below 1.
+
+    Example:
+        >>> from torch import tensor
+        >>> coverage = CoverageAtRisk(0.25, given="probabilities")
+        >>> preds = tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+        >>> coverage.update(preds, tensor([0, 1, 0, 0]))
+        >>> coverage.compute()  # one of all four is wrong
+        tensor(1.)
+
+    Source: as for [`AccuracyAtCoverage`][nextloc_metrics.AccuracyAtCoverage].
+    """
+
+    counted_as = "ConfidenceTally"
+    computed_options = frozenset({"risk"})
+
+    risk: float
+
+    def __init__(self, risk: float, **kwargs: Any) -> None:
+        if check_number("risk", risk, or_zero=True) >= 1:
+            raise ValueError(f"`risk` must be below 1, got {short(risk)}.")
+        super().__init__(risk=float(risk), **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The risk."""
+        return f"coverage at {100 * self.risk:g} % risk"
+
+    def compute(self) -> Tensor:
+        """Return the coverage; NaN without a query."""
+        number, wrong, before, wrong_before = self._levels()
+        if not len(number):
+            return self._value(math.nan)
+        # within a cell the errors grow evenly: wrong_before + i x rate <= risk x (before + i)
+        spare, excess = self.risk * before - wrong_before, wrong / number - self.risk
+        most = torch.where(excess > 0, (spare / excess + 1e-9).floor(), number)
+        most = torch.where(spare - excess * most >= -1e-9 * before.clamp(min=1), most, 0)
+        most = most.minimum(number)
+        found = (before + most)[most > 0]
+        return self._value(float(found.max() / number.sum()) if len(found) else 0.0)

@@ -1,0 +1,335 @@
+"""Metrics of probabilities: log-likelihood, Brier score, prediction sets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.checks import check_bool, check_number
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.backends import EDGE
+from nextloc_metrics.base.distribution_metric import DistributionMean
+from nextloc_metrics.distribution.distribution import Distribution
+from nextloc_metrics.distribution.needs import DistributionNeeds
+from nextloc_metrics.means import exact, intervals
+
+
+class NegativeLogLikelihood(DistributionMean):
+    r"""Negative log-likelihood: the mean of -log p(target), the cross-entropy of the model.
+
+    For logits s it is log(sum of exp(s_i)) - s_target, which is finite for logits that differ by
+    any amount. A target of probability 0, or a row with NaN or infinity, has the score infinity:
+    the mean is then infinite, and `num_impossible` counts these queries. The unit is nats, or bits
+    for `base=2`.
+
+    Args:
+        base: the base of the logarithm; None for e.
+        floor: the least probability of a target, such as 1e-12; None for none. The value then says
+            as much about the floor as about the model if some targets are impossible.
+
+    Example:
+        >>> from torch import tensor
+        >>> nll = NegativeLogLikelihood(base=2, given="probabilities")
+        >>> nll.update(tensor([[0.5, 0.25, 0.25], [0.125, 0.875, 0.0]]), tensor([0, 0]))
+        >>> nll.compute()  # (1 + 3) / 2 bits
+        tensor(2.)
+
+    Source: I. J. Good, "Rational decisions", Journal of the Royal Statistical Society B 14, 1952.
+    """
+
+    is_bounded = False
+    higher_is_better = False
+    plot_upper_bound = None
+    computed_options = frozenset({"base"})
+    counted_as = "NegativeLogLikelihood"
+
+    base: float | None
+    floor: float | None
+
+    def __init__(
+        self, base: float | None = None, floor: float | None = None, **kwargs: Any
+    ) -> None:
+        if base is not None and check_number("base", base) <= 1:
+            raise ValueError(f"`base` must be None or a number above 1, got {short(base)}.")
+        super().__init__(base=base, floor=_check_share("floor", floor), **kwargs)
+
+    @property
+    def scale(self) -> float:
+        """The value of one nat in `unit`."""
+        return 1.0 if self.base is None else 1 / math.log(self.base)
+
+    @property
+    def unit(self) -> str:
+        """Nats or bits; empty for other bases."""
+        return "nats" if self.base is None else "bits" if self.base == 2 else ""
+
+    @property
+    def plot_label(self) -> str:
+        """The name, with the floor."""
+        return "negative log-likelihood" + (f", p >= {self.floor:g}" if self.floor else "")
+
+    @property
+    def num_impossible(self) -> int:
+        """The number of queries in this process whose target has the probability 0."""
+        return int(self.state[-1])
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return -log p(target)."""
+        assert record.log_target is not None  # `check` has passed
+        loss = -record.log_target
+        return loss if self.floor is None else loss.clamp(max=-math.log(self.floor))
+
+
+class Perplexity(NegativeLogLikelihood):
+    r"""Perplexity: exp of the negative log-likelihood, from 1 upwards.
+
+    It is the number of equally likely candidates among which a model that is as sure would choose.
+    It shares its state with [`NegativeLogLikelihood`][nextloc_metrics.NegativeLogLikelihood], whose
+    conventions it has. Its interval is that of the log-likelihood, exponentiated. It is no mean of
+    scores, so it cannot be grouped: group the log-likelihood instead.
+
+    Args:
+        floor: as for `NegativeLogLikelihood`.
+
+    Example:
+        >>> from torch import tensor
+        >>> perplexity = Perplexity(given="probabilities")
+        >>> perplexity.update(tensor([[0.5, 0.25, 0.25], [0.125, 0.875, 0.0]]), tensor([0, 0]))
+        >>> perplexity.compute()  # 2 to the power of 2 bits
+        tensor(4.)
+
+    Source: F. Jelinek, R. L. Mercer, L. R. Bahl and J. K. Baker, "Perplexity - a measure of the
+    difficulty of speech recognition tasks", JASA 62, 1977.
+    """
+
+    counted_as = "NegativeLogLikelihood"
+    unit = ""
+    plot_lower_bound = 1.0
+
+    def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
+        super().__init__(base=None, floor=floor, **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The name, with the floor."""
+        return "perplexity" + (f", p >= {self.floor:g}" if self.floor else "")
+
+    def compute(self) -> Tensor:
+        """Return exp of the mean; NaN without a query."""
+        return exact.moments(self.state)[0].exp().float().to(self.state.device)
+
+    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+        """Return the bounds of the log-likelihood, exponentiated."""
+        intervals.check_confidence(confidence)
+        estimate = self.of_all_processes(lambda: intervals.of_queries(self.state))
+        low, high = (x.exp().float().to(self.state.device) for x in estimate.interval(confidence))
+        return low, high
+
+
+class BrierScore(DistributionMean):
+    r"""Brier score: the mean squared distance of the probabilities to the truth, from 0 to 2.
+
+    For each query it is the sum over candidates of (p_i - y_i)^2, where y is 1 for the target and
+    0 otherwise: 1 - 2 p(target) + the sum of all p_i^2. scikit-learn's `brier_score_loss` of
+    several classes is the same; of two classes it is half of it by default. A row with NaN or
+    infinity has the score 2.
+
+    Args:
+        normalized: divide by 2, for a value from 0 to 1.
+
+    Example:
+        >>> from torch import tensor
+        >>> brier = BrierScore(given="probabilities")
+        >>> brier.update(tensor([[0.5, 0.25, 0.25]]), tensor([0]))
+        >>> brier.compute()  # 0.25 + 0.0625 + 0.0625
+        tensor(0.3750)
+
+    Source: G. W. Brier, "Verification of forecasts expressed in terms of probability", Monthly
+    Weather Review 78, 1950.
+    """
+
+    higher_is_better = False
+    plot_upper_bound = None
+    computed_options = frozenset({"normalized"})
+
+    normalized: bool
+
+    def __init__(self, normalized: bool = False, **kwargs: Any) -> None:
+        super().__init__(normalized=check_bool("normalized", normalized), **kwargs)
+
+    @property
+    def scale(self) -> float:
+        """The largest value."""
+        return 1.0 if self.normalized else 2.0
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return half of the sum of squares."""
+        assert record.log_target is not None  # `check` has passed
+        assert record.squares is not None
+        return ((1 - 2 * record.log_target.exp() + record.squares) / 2).clamp(0, 1)
+
+
+class _OfSets(DistributionMean):
+    """Base class of the metrics of prediction sets."""
+
+    mass: float | None
+    threshold: float | None
+
+    def __init__(
+        self, mass: float | None = None, threshold: float | None = None, **kwargs: Any
+    ) -> None:
+        if (mass is None) == (threshold is None):
+            raise ValueError(
+                f"one of `mass` and `threshold` must be given, got {short(mass)} and "
+                f"{short(threshold)}."
+            )
+        super().__init__(
+            mass=_check_share("mass", mass),
+            threshold=_check_share("threshold", threshold),
+            **kwargs,
+        )
+
+    @property
+    def _of(self) -> str:
+        """The sets, for labels."""
+        return f"mass {self.mass:g}" if self.mass is not None else f"p >= {self.threshold:g}"
+
+
+class SetCoverage(_OfSets):
+    r"""Coverage of prediction sets: the share of queries whose set holds the target.
+
+    The set of a query is the smallest set of the most likely candidates whose probabilities sum to
+    at least `mass`; or all candidates with a probability of at least `threshold`, which may be
+    none. Of candidates that are tied where the set ends, as many as it needs are drawn at random:
+    the expected value counts. A sum within 1e-9 of `mass` reaches it. A row with NaN or infinity
+    does not cover its target.
+
+    Libraries that average over locations count one that never occurs as 0. Here
+    `Grouped(metric, num_locations, average="groups")` with `groups=target` averages over those
+    that occur.
+
+    Args:
+        mass: the probability that the set shall have, between 0 and 1.
+        threshold: the least probability of a candidate in the set.
+
+    Example:
+        >>> from torch import tensor
+        >>> coverage = SetCoverage(0.7, given="probabilities")
+        >>> preds = tensor([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]])
+        >>> coverage.update(preds, tensor([0, 2]))  # {0, 1} or {0, 2}: 2 is in every other set
+        >>> coverage.compute()
+        tensor(0.7500)
+
+    Source: Y. Romano, M. Sesia and E. J. Candès, "Classification with valid and adaptive coverage",
+    NeurIPS 2020.
+    """
+
+    @property
+    def plot_label(self) -> str:
+        """The name, with the sets."""
+        return f"set coverage, {self._of}"
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return the probability that the target is in the set."""
+        assert record.log_target is not None  # `check` has passed
+        assert record.above is not None
+        assert record.tied is not None
+        own = record.log_target.exp()
+        if self.threshold is not None:
+            return (own >= self.threshold).double()
+        assert self.mass is not None
+        places = ((self.mass - EDGE - record.above) / own).ceil()
+        reached = record.above >= self.mass - EDGE
+        share = (places / record.tied).clamp(max=1)
+        return share.masked_fill(reached | (own == 0), 0)
+
+
+class SetSize(_OfSets):
+    r"""Size of prediction sets: the mean number of candidates in the set of `SetCoverage`.
+
+    A row with NaN or infinity has all candidates in its set. A set of a `threshold` may be empty;
+    [`EmptySets`][nextloc_metrics.EmptySets] is the share of these.
+
+    Args:
+        mass: as for `SetCoverage`.
+        threshold: as for `SetCoverage`.
+
+    Example:
+        >>> from torch import tensor
+        >>> size = SetSize(0.7, given="probabilities")
+        >>> size.update(tensor([[0.5, 0.25, 0.25], [0.9, 0.1, 0.0]]), tensor([0, 2]))
+        >>> size.compute()  # two and one
+        tensor(1.5000)
+
+    Source: as for [`SetCoverage`][nextloc_metrics.SetCoverage].
+    """
+
+    is_bounded = False
+    higher_is_better = False
+    plot_upper_bound = None
+    unit = "candidates"
+
+    @property
+    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
+        """The sizes of the sets, or the scores of all candidates."""
+        masses = frozenset() if self.mass is None else frozenset({self.mass})
+        scores = self.threshold is not None
+        return super().needs | DistributionNeeds(
+            self.given, self.temperature, masses=masses, scores=scores
+        )
+
+    @property
+    def plot_label(self) -> str:
+        """The name, with the sets."""
+        return f"set size, {self._of}"
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return the number of candidates in the set."""
+        if self.mass is not None:
+            assert record.sizes is not None  # `check` has passed
+            return record.sizes[self.mass].double()
+        assert self.threshold is not None
+        # a NaN, of a broken row, counts
+        counts = [(~(part < self.threshold)).sum(1) for part in record.all_probabilities()]
+        return torch.cat(counts).double() if counts else record.confidence
+
+
+class EmptySets(DistributionMean):
+    r"""The share of queries in which no candidate has a probability of at least `threshold`.
+
+    Args:
+        threshold: the least probability of a candidate in a set.
+
+    Example:
+        >>> from torch import tensor
+        >>> empty = EmptySets(0.6, given="probabilities")
+        >>> empty.update(tensor([[0.5, 0.25, 0.25], [0.9, 0.1, 0.0]]), tensor([0, 2]))
+        >>> empty.compute()
+        tensor(0.5000)
+    """
+
+    higher_is_better = False
+
+    threshold: float
+
+    def __init__(self, threshold: float, **kwargs: Any) -> None:
+        super().__init__(threshold=_check_share("threshold", threshold), **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The name, with the sets."""
+        return f"empty sets, p >= {self.threshold:g}"
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return whether the best candidate is below the threshold."""
+        return (record.confidence < self.threshold).double()
+
+
+def _check_share(name: str, value: float | None) -> float | None:
+    """Return a share between 0 and 1, or None; raise for other values."""
+    if value is not None and not 0 < check_number(name, value) < 1:
+        raise ValueError(f"`{name}` must be between 0 and 1, got {short(value)}.")
+    return None if value is None else float(value)

@@ -1,0 +1,579 @@
+"""Metrics of probabilities, against plain loops, scikit-learn and each other."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import sklearn.metrics
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, tensor
+
+from nextloc_metrics import (
+    AURC,
+    AccuracyAtCoverage,
+    AccuracyAtK,
+    BrierScore,
+    CalibrationError,
+    CoverageAtRisk,
+    EmptySets,
+    Grouped,
+    NegativeLogLikelihood,
+    Perplexity,
+    PerQueryScores,
+    RankingCollection,
+    SetCoverage,
+    SetSize,
+    analysis,
+    next_location_metrics,
+    probability_metrics,
+)
+from nextloc_metrics.geography import ExpectedDistance, Locations
+from strategies import examples, same
+
+LOGITS = "logits"
+WORST = [math.nan, math.inf]
+
+
+def updated(metric: Any, preds: Any, target: Any, **named: Any) -> Any:
+    """The metric after one update."""
+    metric.update(torch.as_tensor(preds), torch.as_tensor(target), **named)
+    return metric
+
+
+def value(metric: Any, preds: Any, target: Any, **named: Any) -> float:
+    """The value after one update."""
+    return float(updated(metric, preds, target, **named).compute())
+
+
+def softmax(row: list[float]) -> list[float]:
+    """Probabilities of logits, in plain Python."""
+    weights = [math.exp(x - max(row)) for x in row]
+    return [x / sum(weights) for x in weights]
+
+
+@st.composite
+def logits(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
+    """Logits with ties and impossible candidates, and a target per query."""
+    rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 7))
+    level = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), st.floats(-8, 8, width=32))
+    some = st.lists(
+        st.one_of(level, level, level, st.just(-math.inf)), min_size=columns, max_size=columns
+    )
+    drawn = [draw(some) for _ in range(rows)]
+    for row in drawn:
+        if max(row) == -math.inf:
+            row[0] = 0.0
+    target = draw(st.lists(st.integers(0, columns - 1), min_size=rows, max_size=rows))
+    return tensor(drawn), tensor(target)
+
+
+# Log-likelihood and Brier score ------------------------------------------------------------------
+
+
+@given(logits())
+def test_likelihood_and_brier_score_in_plain_loops(batch: tuple[Tensor, Tensor]) -> None:
+    """Nats, bits, perplexity and the two Brier scores are those of the formulas."""
+    preds, target = batch
+    rows = [softmax(row) for row in preds.double().tolist()]
+    own = [row[t] for row, t in zip(rows, target.tolist(), strict=True)]
+    nats = sum(math.inf if p == 0 else -math.log(p) for p in own) / len(own)
+    nll = updated(NegativeLogLikelihood(given=LOGITS), preds, target)
+    assert float(nll.compute()) == pytest.approx(nats, rel=1e-6, abs=1e-7)
+    assert nll.num_impossible == sum(p == 0 for p in own)
+    bits = value(NegativeLogLikelihood(base=2, given=LOGITS), preds, target)
+    assert bits == pytest.approx(nats / math.log(2), rel=1e-6, abs=1e-7)
+    assert value(Perplexity(given=LOGITS), preds, target) == pytest.approx(math.exp(nats), rel=1e-5)
+    floored = sum(-math.log(max(p, 0.01)) for p in own) / len(own)
+    found = value(NegativeLogLikelihood(floor=0.01, given=LOGITS), preds, target)
+    assert found == pytest.approx(floored, rel=1e-6, abs=1e-7)
+    brier = sum(
+        sum((p - (i == t)) ** 2 for i, p in enumerate(row))
+        for row, t in zip(rows, target.tolist(), strict=True)
+    ) / len(own)
+    assert value(BrierScore(given=LOGITS), preds, target) == pytest.approx(brier, abs=1e-6)
+    half = value(BrierScore(normalized=True, given=LOGITS), preds, target)
+    assert half == pytest.approx(brier / 2, abs=1e-6)
+
+
+def test_as_scikit_learn() -> None:
+    """Log loss, and the Brier score of several classes."""
+    torch.manual_seed(0)
+    preds = (3 * torch.randn(200, 12)).double().softmax(1)
+    target = torch.randint(12, (200,))
+    nll = value(NegativeLogLikelihood(given="probabilities"), preds, target)
+    labels = list(range(12))
+    expected = sklearn.metrics.log_loss(target.numpy(), preds.numpy(), labels=labels)
+    assert nll == pytest.approx(expected, rel=1e-6)
+    one_hot = torch.nn.functional.one_hot(target, 12).double()
+    brier = value(BrierScore(given="probabilities"), preds, target)
+    assert brier == pytest.approx(float(((preds - one_hot) ** 2).sum(1).mean()), rel=1e-6)
+
+
+def test_logits_far_apart_have_a_finite_likelihood() -> None:
+    """Log of the softmax would be -infinity; nothing is impossible here."""
+    nll = updated(NegativeLogLikelihood(given=LOGITS), [[0.0, 2000.0]], [0])
+    assert float(nll.compute()) == 2000
+    assert nll.num_impossible == 0
+    assert value(Perplexity(given=LOGITS), [[0.0, 200.0]], [0]) == math.inf  # exp(200) in float32
+
+
+def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
+    """Exponentiated; the perplexity itself is no mean."""
+    preds, target = torch.randn(30, 4), torch.randint(4, (30,))
+    nll = updated(NegativeLogLikelihood(given=LOGITS), preds, target)
+    perplexity = updated(Perplexity(given=LOGITS), preds, target)
+    low, high = nll.interval(0.9)
+    assert [float(x) for x in perplexity.interval(0.9)] == pytest.approx(
+        [math.exp(low), math.exp(high)], rel=1e-6
+    )
+    with pytest.raises(TypeError, match="must be the mean of a score"):
+        Grouped(perplexity, 3)
+
+
+# What scores are ---------------------------------------------------------------------------------
+
+
+def test_logits_and_probabilities_agree() -> None:
+    """Logits, log-probabilities and probabilities of one model have the same values."""
+    torch.manual_seed(0)
+    preds, target = torch.randn(50, 9, dtype=torch.float64), torch.randint(9, (50,))
+    forms = {
+        "logits": preds,
+        "log_probabilities": preds.log_softmax(1),
+        "probabilities": preds.softmax(1),
+    }
+    values = {
+        name: updated(probability_metrics(given=name), scores, target).compute()
+        for name, scores in forms.items()
+    }
+    for name in values["logits"]:
+        first, *others = (float(of[name]) for of in values.values())
+        assert others == pytest.approx([first, first], rel=1e-5), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_probabilities_must_be_declared(dtype: torch.dtype) -> None:
+    """A query that may be either is an error, in any batch; no other query is."""
+    preds = tensor([[3.0, 1.0, 0.0], [0.5, 0.3, 0.2], [0.5, 0.3, 0.9]], dtype=dtype)
+    target = tensor([0, 0, 0])
+    for metric in (NegativeLogLikelihood(), CalibrationError(), SetSize(0.5), AURC()):
+        with pytest.raises(ValueError, match=r"`given` must say what scores are .* query 1"):
+            metric.update(preds, target)
+        assert metric.num_queries == 0
+        metric.update(preds, target, mask=tensor([True, False, True]))
+        for row in (0, 2):
+            metric.update(preds[row : row + 1], target[:1])
+        assert metric.num_queries == 4
+    updated(NegativeLogLikelihood(given=LOGITS), preds, target)
+    updated(NegativeLogLikelihood(validate_args=False), preds, target)
+
+
+@pytest.mark.parametrize(
+    ("given", "preds", "shown"),
+    [
+        ("probabilities", [[0.5, 0.3]], "the sum 0.8"),
+        ("probabilities", [[1.5, -0.5]], "the sum 1"),
+        ("probabilities", [[0.0, 0.0]], "the sum 0"),
+        ("log_probabilities", [[1.0, 2.0]], "the sum 10"),
+        ("log_probabilities", [[-1.0, -2.0]], "the sum 0.5"),
+    ],
+)
+def test_declared_probabilities_must_be_some(given: str, preds: Any, shown: str) -> None:
+    """A sum off 1 by more than a thousandth is an error that says it."""
+    metric = BrierScore(given=given)
+    with pytest.raises(ValueError, match=f"sum to 1 for `given='{given}'`, got {shown}"):
+        updated(metric, preds, [0])
+    assert metric.num_queries == 0
+
+
+def test_rounded_probabilities_are_divided_by_their_sum() -> None:
+    """Those of half precision, whose sum is off by up to a hundredth, are accepted."""
+    exact = value(NegativeLogLikelihood(given="probabilities"), [[0.25, 0.75]], [0])
+    assert value(
+        NegativeLogLikelihood(given="probabilities"), [[0.25 * 1.0009, 0.75 * 1.0009]], [0]
+    ) == (pytest.approx(exact, rel=1e-6))
+    rounded = tensor([[0.25, 0.745]], dtype=torch.bfloat16)
+    assert value(NegativeLogLikelihood(given="probabilities"), rounded, [0]) == (
+        pytest.approx(exact, rel=1e-2)
+    )
+
+
+@pytest.mark.parametrize("wrong", WORST)
+def test_a_broken_row_is_the_worst_of_all(wrong: float) -> None:
+    """A query with NaN or infinity has the worst value of each metric, and counts."""
+    preds, target = tensor([[wrong, 5.0, 1.0]]), tensor([1])
+    found = updated(probability_metrics(given=LOGITS), preds, target).compute()
+    assert {name: float(x) for name, x in found.items()} == {
+        "nll": math.inf,
+        "perplexity": math.inf,
+        "brier": 2.0,
+        "ece": 1.0,
+        "aurc": 1.0,
+        "accuracy_at_coverage": 0.0,
+        "coverage_at_risk": 0.0,
+        "set_coverage": 0.0,
+        "set_size": 3.0,
+    }
+    assert value(SetSize(threshold=0.1, given=LOGITS), preds, target) == 3
+    assert value(BrierScore(given="probabilities"), tensor([[wrong, 1.0, 0.0]]), target) == 2
+    nothing = tensor([[-math.inf, -math.inf]])
+    assert value(BrierScore(given=LOGITS), nothing, [1]) == 2
+
+
+def test_temperature_divides_logits() -> None:
+    """The same as logits divided before; probabilities have none."""
+    preds, target = torch.randn(20, 5, dtype=torch.float64), torch.randint(5, (20,))
+    for make in (NegativeLogLikelihood, BrierScore, CalibrationError):
+        warm = value(make(given=LOGITS, temperature=2.0), preds, target)
+        assert warm == pytest.approx(value(make(given=LOGITS), preds / 2, target), rel=1e-6)
+    with pytest.raises(ValueError, match="`temperature` must be 1"):
+        BrierScore(given="probabilities", temperature=2.0)
+    both = [BrierScore(given=LOGITS), NegativeLogLikelihood(given=LOGITS, temperature=2.0)]
+    with pytest.raises(ValueError, match="`temperature` must be equal for all metrics"):
+        updated(RankingCollection(both), preds, target)
+
+
+def test_excluded_candidates_have_no_probability() -> None:
+    """The others' probabilities are divided by their sum."""
+    preds, target = [[1.0, 2.0, 3.0]], [0]
+    kept = value(NegativeLogLikelihood(given=LOGITS), [[1.0, 2.0]], target)
+    exclude = tensor([[2, -1]])
+    left = value(NegativeLogLikelihood(given=LOGITS), preds, target, exclude=exclude)
+    assert left == pytest.approx(kept, rel=1e-6)
+    shares = value(
+        NegativeLogLikelihood(given="probabilities"), [[0.2, 0.2, 0.6]], target, exclude=exclude
+    )
+    assert shares == pytest.approx(math.log(2), rel=1e-6)
+
+
+def test_one_target_per_query() -> None:
+    """Several relevant locations have no likelihood."""
+    with pytest.raises(ValueError, match="`target` must be one id per query"):
+        updated(NegativeLogLikelihood(), [[1.0, 2.0]], [[0, 1]])
+
+
+# Calibration -------------------------------------------------------------------------------------
+
+
+def as_rows(confidences: list[float], correct: list[bool]) -> tuple[Tensor, Tensor]:
+    """Probabilities of two candidates, whose best one has these confidences (at least 1/2)."""
+    preds = tensor([[c, 1 - c] for c in confidences], dtype=torch.float64)
+    return preds, tensor([0 if right else 1 for right in correct])
+
+
+def calibration_error(
+    confidences: list[float], correct: list[bool], bins: int, norm: str, edges: str
+) -> float:
+    """The definition in plain loops, with edges as fractions."""
+    total, gaps = len(confidences), []
+    for b in range(bins):
+        low, high = Fraction(b, bins), Fraction(b + 1, bins)
+        inside = [
+            i
+            for i, c in enumerate(confidences)
+            if (low < Fraction(c) <= high if edges == "right" else low <= Fraction(c) < high)
+            or (edges == "left" and b == bins - 1 and c == 1)
+        ]
+        if inside:
+            accuracy = sum(correct[i] for i in inside) / len(inside)
+            confidence = sum(confidences[i] for i in inside) / len(inside)
+            gaps.append((len(inside), abs(accuracy - confidence), accuracy))
+    if norm == "l1":
+        return sum(n * gap for n, gap, _ in gaps) / total
+    if norm == "max":
+        return max(gap for _, gap, _ in gaps)
+    if norm == "l2":
+        return math.sqrt(sum(n * gap * gap for n, gap, _ in gaps) / total)
+    debiased = sum(n * (gap * gap - a * (1 - a) / (n - 1)) for n, gap, a in gaps if n > 1)
+    return math.sqrt(max(0.0, debiased / total))
+
+
+# 0.5, 0.75 and 1 are edges of 4, 20 and 100 bins, exactly
+SURE = st.one_of(st.sampled_from([0.5, 0.75, 1.0, 0.875]), st.floats(0.5, 1))
+
+
+@given(
+    st.lists(st.tuples(SURE, st.booleans()), min_size=1, max_size=25),
+    st.sampled_from([1, 4, 10, 15, 20, 100]),
+    st.sampled_from(["l1", "l2", "max", "debiased"]),
+    st.sampled_from(["right", "left"]),
+)
+def test_calibration_error_in_plain_loops(
+    answers: list[tuple[float, bool]], bins: int, norm: str, edges: str
+) -> None:
+    """All norms, with confidences on edges, too."""
+    # two tied candidates are half correct, which the loops do not know
+    confidences = [c if c != 0.5 else 0.625 for c, _ in answers]
+    correct = [right for _, right in answers]
+    debiased = norm == "debiased"
+    metric = CalibrationError(
+        bins, "l2" if debiased else norm, debiased=debiased, edges=edges, given="probabilities"
+    )
+    found = value(metric, *as_rows(confidences, correct))
+    expected = calibration_error(confidences, correct, bins, norm, edges)
+    # the square root of a sum near 0 magnifies its rounding, and so does debiasing
+    assert found == pytest.approx(expected, abs=1e-4 if norm in ("l2", "debiased") else 1e-7)
+
+
+@pytest.mark.parametrize("bins", [10, 15, 20, 25, 100])
+def test_confidences_on_an_edge_are_in_the_lower_bin(bins: int) -> None:
+    """The float64 nearest to k / bins falls into bin k, for every k."""
+    edges = [k / bins for k in range(1, bins + 1)]
+    metric = CalibrationError(bins)
+    lists = torch.zeros(bins, 1, dtype=torch.int64)
+    metric.update(lists, lists[:, 0], confidence=tensor(edges, dtype=torch.float64))
+    assert metric.reliability().number.tolist() == [1] * bins
+
+
+def test_full_confidence_is_in_the_last_bin() -> None:
+    """Where torchmetrics opens a bin of its own: issue 3510."""
+    preds, target = as_rows([1.0, 1.0, 0.95, 0.95], [True, True, False, True])
+    for edges in ("right", "left"):
+        metric = updated(CalibrationError(10, edges=edges, given="probabilities"), preds, target)
+        assert float(metric.compute()) == pytest.approx(0.225)  # one bin: accuracy .75, .975 sure
+        assert metric.reliability().number.tolist() == [0] * 9 + [4]
+
+
+def test_bins_of_equal_mass_split_equal_confidences() -> None:
+    """Twelve queries in three bins, whose edges fall into equally sure ones."""
+    sure = [0.6] * 3 + [0.8] * 6 + [0.9] * 3
+    right = [True, False, False] + [True] * 3 + [False] * 3 + [True] * 3
+    metric = CalibrationError(3, binning="mass", given="probabilities")
+    updated(metric, *as_rows(sure, right))
+    found = metric.reliability()
+    assert found.number.tolist() == pytest.approx([4, 4, 4])
+    assert found.accuracy.tolist() == pytest.approx([1.5 / 4, 0.5, 3.5 / 4])
+    assert found.confidence.tolist() == pytest.approx([2.6 / 4, 0.8, 3.5 / 4])
+    assert float(metric.compute()) == pytest.approx((1.1 + 1.2 + 0.0) / 12)
+
+
+def test_tied_best_candidates_are_correct_in_part() -> None:
+    """Of two best candidates, each is the answer half the time; their order changes nothing."""
+    for target in (0, 1):
+        metric = updated(CalibrationError(1, given=LOGITS), [[2.0, 2.0, 1.0]], [target])
+        assert metric.reliability().accuracy.tolist() == [0.5]
+
+
+def test_bins_that_cannot_be_exact_are_an_error() -> None:
+    """11 does not divide 50,400; bins of equal mass may have any number."""
+    with pytest.raises(ValueError, match=r"`bins` of equal width must divide 50,400.*got 11"):
+        CalibrationError(11)
+    CalibrationError(11, binning="mass")
+
+
+# Answering only when sure ------------------------------------------------------------------------
+
+
+def risks(answers: list[tuple[float, bool]]) -> list[Fraction]:
+    """The expected risk at each coverage, with equal confidences in random order."""
+    found, before, wrong_before = [], 0, Fraction(0)
+    for level in sorted({c for c, _ in answers}, reverse=True):
+        same_level = [right for c, right in answers if c == level]
+        rate = Fraction(sum(not right for right in same_level), len(same_level))
+        places = range(1, len(same_level) + 1)
+        found += [(wrong_before + rate * i) / (before + i) for i in places]
+        before, wrong_before = before + len(same_level), wrong_before + rate * len(same_level)
+    return found
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.6, 0.7, 0.8, 0.95, 1.0]), st.booleans()),
+        min_size=1,
+        max_size=20,
+    ),
+    st.sampled_from([0.01, 0.3, 0.5, 1.0]),
+    st.sampled_from([0.0, 0.1, 0.25, 0.5]),
+)
+def test_selection_in_plain_loops(
+    answers: list[tuple[float, bool]], coverage: float, risk: float
+) -> None:
+    """The two areas, the accuracy at a coverage, and the coverage at a risk."""
+    batch = as_rows([c for c, _ in answers], [right for _, right in answers])
+    expected, n = risks(answers), len(answers)
+    kind: Any = {"given": "probabilities"}
+    assert value(AURC(**kind), *batch) == pytest.approx(float(sum(expected) / n), abs=1e-6)
+    if n > 1:
+        area = sum((a + b) / 2 for a, b in itertools.pairwise(expected)) / (n - 1)
+        assert value(AURC("trapezoid", **kind), *batch) == pytest.approx(float(area), abs=1e-6)
+    answered = max(1, math.ceil(coverage * n - 1e-9))
+    accuracy = value(AccuracyAtCoverage(coverage, **kind), *batch)
+    assert accuracy == pytest.approx(1 - float(expected[answered - 1]), abs=1e-6)
+    most = max((j for j, one in enumerate(expected, 1) if one <= Fraction(risk)), default=0)
+    assert value(CoverageAtRisk(risk, **kind), *batch) == pytest.approx(most / n, abs=1e-6)
+
+
+def test_the_order_of_rows_changes_no_area() -> None:
+    """Equally sure answers, right ones first or last: the same expected area."""
+    sure = [0.8] * 6
+    first = value(AURC(given="probabilities"), *as_rows(sure, [True] * 3 + [False] * 3))
+    last = value(AURC(given="probabilities"), *as_rows(sure, [False] * 3 + [True] * 3))
+    assert first == last == 0.5
+
+
+def test_calibration_and_selection_share_one_state() -> None:
+    """One histogram in a collection, whatever bins, norms and shares."""
+    metrics = probability_metrics(given=LOGITS)
+    updated(metrics, torch.randn(20, 5), torch.randint(5, (20,)))
+    groups = list(metrics.compute_groups.values())
+    assert ["ece", "aurc", "accuracy_at_coverage", "coverage_at_risk"] in groups
+    assert ["nll", "perplexity"] in groups
+    with pytest.raises(TypeError, match="bootstrap over queries or users instead"):
+        metrics["ece"].interval()
+
+
+def test_lists_of_ids_with_a_confidence() -> None:
+    """Calibration and selection of a model that answers one id; an empty list is no answer."""
+    preds = tensor([[3, 1], [2, -1], [-1, -1], [0, 1]])
+    target, sure = tensor([3, 1, 2, 0]), tensor([0.9, 0.8, 0.7, 0.6])
+    assert value(AURC(), preds, target, confidence=sure) == pytest.approx(
+        (0 + 0.5 + 1 / 3 + 0.5) / 4
+    )
+    error = value(CalibrationError(1), preds, target, confidence=sure)
+    assert error == pytest.approx(abs(0.5 - (0.9 + 0.8 + 0.6) / 4), abs=1e-7)
+    with pytest.raises(ValueError, match="`confidence` must be given with lists of ids"):
+        AURC().update(preds, target)
+    with pytest.raises(ValueError, match="needs the scores of all candidates"):
+        updated(BrierScore(), preds, target, confidence=sure)
+    with pytest.raises(ValueError, match=r"`confidence` must be in \[0, 1\], got 2.0 for query 1"):
+        updated(AURC(), preds[:2], target[:2], confidence=tensor([0.5, 2.0]))
+    with pytest.raises(ValueError, match="`confidence` is read with lists of ids only"):
+        updated(AURC(), [[1.0, 2.0]], [0], confidence=tensor([0.5]))
+    both = RankingCollection({"acc": AccuracyAtK(1), "aurc": AURC()})
+    found = updated(both, preds, target, confidence=sure).compute()
+    assert float(found["acc"]) == 0.5
+
+
+# Prediction sets ---------------------------------------------------------------------------------
+
+
+@given(logits(), st.sampled_from([0.1, 0.5, 0.8, 0.99]))
+def test_prediction_sets_in_plain_loops(batch: tuple[Tensor, Tensor], mass: float) -> None:
+    """Size and expected coverage of the smallest set, and of the candidates above a threshold."""
+    preds, target = batch
+    covered, sizes, empty, above, large = [], [], [], [], []
+    for row, t in zip(preds.double().tolist(), target.tolist(), strict=True):
+        p = softmax(row)
+        order = sorted(p, reverse=True)
+        size = next((j for j in range(1, len(p) + 1) if sum(order[:j]) >= mass - 1e-9), len(p))
+        sizes.append(size)
+        edge = order[size - 1]
+        sure = [x for x in p if x > edge + 1e-12]
+        tied = [x for x in p if abs(x - edge) <= 1e-12]
+        part = (size - len(sure)) / len(tied)
+        covered.append(1.0 if p[t] > edge + 1e-12 else part if abs(p[t] - edge) <= 1e-12 else 0.0)
+        covered[-1] *= p[t] > 0
+        above.append(p[t] >= mass)
+        large.append(sum(x >= mass for x in p))
+        empty.append(max(p) < mass)
+    n = len(sizes)
+    assert value(SetSize(mass, given=LOGITS), preds, target) == pytest.approx(sum(sizes) / n)
+    coverage = value(SetCoverage(mass, given=LOGITS), preds, target)
+    assert coverage == pytest.approx(sum(covered) / n, abs=1e-6)
+    near = any(abs(x - mass) < 1e-9 for row in preds.double().tolist() for x in softmax(row))
+    if not near:
+        of: Any = {"threshold": mass, "given": LOGITS}
+        assert value(SetCoverage(**of), preds, target) == pytest.approx(sum(above) / n)
+        assert value(SetSize(**of), preds, target) == pytest.approx(sum(large) / n)
+        assert value(EmptySets(**of), preds, target) == pytest.approx(sum(empty) / n)
+
+
+def test_macro_coverage_leaves_out_locations_that_never_occur() -> None:
+    """The mean over the targets that occur, by `Grouped`."""
+    preds = [[0.9, 0.1, 0.0], [0.9, 0.1, 0.0], [0.9, 0.1, 0.0]]
+    target = tensor([0, 0, 1])
+    metric = Grouped(SetCoverage(0.5, given="probabilities"), 3, average="groups")
+    assert value(metric, preds, target, groups=target) == 0.5
+
+
+def test_one_of_mass_and_threshold() -> None:
+    """Neither and both are errors, as is a share that is none."""
+    for wrong in ({}, {"mass": 0.5, "threshold": 0.5}):
+        with pytest.raises(ValueError, match="one of `mass` and `threshold` must be given"):
+            SetSize(**wrong)
+    with pytest.raises(ValueError, match=r"`mass` must be between 0 and 1, got 1\.0"):
+        SetSize(1.0)
+
+
+# Distances ---------------------------------------------------------------------------------------
+
+PLACES = Locations([40.7580, 40.7484, 40.6892], [-73.9855, -73.9857, -74.0445])
+
+
+@given(logits())
+def test_expected_distance_in_plain_loops(batch: tuple[Tensor, Tensor]) -> None:
+    """The sum over candidates of probability times distance."""
+    preds, target = batch
+    preds, target = preds[:, :3], target % min(3, preds.shape[1])
+    preds[preds.amax(1) == -math.inf] = 0.0
+    total = 0.0
+    for row, t in zip(preds.double().tolist(), target.tolist(), strict=True):
+        for i, p in enumerate(softmax(row)):
+            total += p * float(PLACES.distance(tensor(i), tensor(t)))
+    found = value(ExpectedDistance(PLACES, given=LOGITS), preds, target)
+    assert found == pytest.approx(total / len(preds), rel=1e-6, abs=1e-6)
+
+
+def test_candidates_without_coordinates_must_be_impossible() -> None:
+    """They have no distance; a broken row has the largest one."""
+    places = Locations([40.0, 40.1, math.nan], [-73.0, -73.1, math.nan])
+    metric = ExpectedDistance(places, given=LOGITS)
+    with pytest.raises(
+        ValueError, match=r"probability 0 for candidates without coordinates.*got 0\.33"
+    ):
+        updated(metric, [[1.0, 1.0, 1.0]], [0])
+    assert metric.num_queries == 0
+    with pytest.raises(ValueError, match="`target` must hold locations with coordinates, got 2"):
+        updated(metric, [[1.0, 1.0, -math.inf]], [2])
+    updated(metric, [[1.0, 1.0, -math.inf]], [0])
+    broken = value(ExpectedDistance(places, given=LOGITS), [[math.nan, 1.0, 1.0]], [0])
+    assert broken == pytest.approx(20015.2, rel=1e-5)
+
+
+# All of them -------------------------------------------------------------------------------------
+
+
+@examples(20)
+@given(logits(), st.integers(0, 6), st.randoms())
+def test_any_split_gives_the_same_bits(batch: tuple[Tensor, Tensor], cut: int, random: Any) -> None:
+    """Batches, their order, and other rows beside a row change nothing."""
+    preds, target = batch
+    whole = updated(probability_metrics(given=LOGITS), preds, target)
+    order = list(range(len(preds)))
+    random.shuffle(order)
+    parts = probability_metrics(given=LOGITS)
+    for rows in (order[:cut], order[cut:]):
+        updated(parts, preds[rows], target[rows])
+    for name, member in whole.items():
+        assert torch.equal(member.state, parts[name].state), name
+
+
+def test_beside_ranks_in_one_collection() -> None:
+    """The values are those of two collections; groups, scores of queries and comparisons work."""
+    torch.manual_seed(1)
+    preds, target = torch.randn(60, 8), torch.randint(8, (60,))
+    ranks, shares = next_location_metrics(8), probability_metrics(given=LOGITS)
+    both = RankingCollection([next_location_metrics(8), probability_metrics(given=LOGITS)])
+    both.add_metrics(
+        {"by_user": Grouped(NegativeLogLikelihood(given=LOGITS), 3, average="queries")}
+    )
+    users = torch.arange(60) % 3
+    found = updated(both, preds, target, groups=users).compute()
+    alone = {**updated(ranks, preds, target).compute(), **updated(shares, preds, target).compute()}
+    assert same({name: found[name] for name in alone}, alone)
+    assert found["by_user"] == pytest.approx(float(alone["nll"]))
+    scores = []
+    for temperature in (1.0, 3.0):
+        metric = PerQueryScores(NegativeLogLikelihood(given=LOGITS, temperature=temperature))
+        updated(metric, preds, target, query_ids=torch.arange(60))
+        scores.append(metric)
+    compared = analysis.compare(*scores)
+    assert compared.num_queries == 60
+    assert compared.low < compared.difference < compared.high
+    assert "nats" in str(both.table(intervals=True))
