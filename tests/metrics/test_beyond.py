@@ -77,9 +77,9 @@ def check(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
     entropy = -math.fsum(p * math.log2(p) for p in shares) if every else math.nan
     same(Entropy(6, k), entropy)
     # 5 + 5 of 100 visits, and 10 more; 3 of 6 locations have at most 5 visits
-    for share, by, tail in ((0.1, "visits", 5), (0.2, "visits", 10), (0.6, "locations", 5)):
+    for share, of, tail in ((0.1, "visits", 5), (0.2, "visits", 10), (0.6, "locations", 5)):
         inside = [float(VISITS[i] <= tail) for i in every]
-        same(TailShare(k, VISITS, share, by), mean(inside))
+        same(TailShare(k, VISITS, share, of), mean(inside))
 
 
 @examples(12)

@@ -114,13 +114,13 @@ class TailShare(RecommendedTally):
     see [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Elliot and WarpRec (`APLT`) have this tail with `share=0.2`, but split ties arbitrarily.
-    RecBole's `TailPercentage` has `by="locations"` and `share=0.1`, of the locations with a visit.
+    RecBole's `TailPercentage` has `of="locations"` and `share=0.1`, of the locations with a visit.
 
     Args:
         k: how many ranks count.
         train_counts: integer `[C]`, the visits of each location in the training data.
         share: the share of the tail, between 0 and 1.
-        by: `"visits"`, the share of visits; `"locations"`, the share of locations.
+        of: `"visits"`, a share of the visits; `"locations"`, a share of the locations.
 
     Example:
         >>> from torch import tensor
@@ -134,7 +134,7 @@ class TailShare(RecommendedTally):
     """
 
     counted_as = COUNTED_AS
-    computed_options = frozenset({"train_counts", "share", "by"})
+    computed_options = frozenset({"train_counts", "share", "of"})
     higher_is_better = None
 
     def __init__(
@@ -142,30 +142,30 @@ class TailShare(RecommendedTally):
         k: int,
         train_counts: Tensor | Sequence[int],
         share: float = 0.2,
-        by: Tail = "visits",
+        of: Tail = "visits",
         **kwargs: Any,
     ) -> None:
         visits = read_integers("train_counts", train_counts).cpu()
         if not 0 < check_number("share", share) < 1:
             raise ValueError(f"`share` must be between 0 and 1, got {short(share)}.")
-        check_choice("by", by, Tail)
+        check_choice("of", of, Tail)
         super().__init__(
             num_locations=len(visits),
             k=k,
             train_counts=visits,
             share=float(share),
-            by=by,
+            of=of,
             **kwargs,
         )
 
     train_counts: Tensor
     share: float
-    by: Tail
+    of: Tail
 
     def tail(self) -> Tensor:
         """Return which locations are in the tail, bool `[C]`."""
         visits, size = self.train_counts, self.train_counts
-        if self.by == "locations":
+        if self.of == "locations":
             size = torch.ones_like(visits)
         levels, level_of = torch.unique(visits, return_inverse=True)
         sums = torch.zeros_like(levels).index_add_(0, level_of, size).cumsum(0)

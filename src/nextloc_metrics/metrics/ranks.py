@@ -81,7 +81,7 @@ class MeanRank(RankingMetric):
 def check_skips(options: dict[str, Any], what: str) -> None:
     """Raise unless a query without a relevant location is skipped, or an error."""
     action = options.get("empty_target_action", "skip")
-    if action not in ("skip", "error"):
+    if not isinstance(action, str) or action not in ("skip", "error"):
         raise ValueError(
             f"`empty_target_action` must be 'skip' or 'error', as there is no {what} without a "
             f"target, got {short(action)}."

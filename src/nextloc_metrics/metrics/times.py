@@ -116,7 +116,7 @@ class TimeError(_OfTimes):
     ) -> None:
         check_choice("kind", kind, Kind)
         is_quantile = type(statistic) is float and 0 < statistic < 1
-        if not is_quantile and statistic not in ("mean", "median"):
+        if not is_quantile and not (isinstance(statistic, str) and statistic in ("mean", "median")):
             raise ValueError(
                 "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "
                 f"{short(statistic)}."
