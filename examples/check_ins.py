@@ -271,10 +271,10 @@ def read_or_simulate(
 
 
 def score_test_part(
-    model: Callable[[Inputs], Tensor], data: CheckIns, length: int = 1
+    model: Callable[[Inputs], Tensor], data: CheckIns, length: int = 1, part: int = 2
 ) -> Iterator[tuple[Tensor, Inputs, Tensor]]:
-    """Yield rows of the test part, the model's inputs, and its scores."""
-    for rows in data.queries(2).split(256):
+    """Yield rows of the test part (or another one), the model's inputs, and its scores."""
+    for rows in data.queries(part).split(256):
         batch = Histories(data, rows, length).batch(list(range(len(rows))))
         with torch.no_grad():
             scores = model(batch)

@@ -161,6 +161,8 @@ PROBABILITY_CASES = [
     Case("SetSize", {"given": "logits", "mass": 0.8}),
     Case("SetSize", {"given": "logits", "threshold": 0.2}),
     Case("EmptySets", {"given": "logits", "threshold": 0.3}),
+    Case("AnsweredShare", {"given": "logits"}),
+    Case("AnsweredAccuracy", {"given": "logits"}),
 ]
 # `ignore_index` belongs to a batch, so the tables above leave it out.
 IGNORING_CASES = [

@@ -43,6 +43,8 @@ from nextloc_metrics.metrics.coarser import Coarser
 from nextloc_metrics.metrics.confidence import (
     AURC,
     AccuracyAtCoverage,
+    AnsweredAccuracy,
+    AnsweredShare,
     CalibrationError,
     CoverageAtRisk,
 )
@@ -53,6 +55,7 @@ from nextloc_metrics.metrics.location_f1 import LocationF1, LocationPrecision, L
 from nextloc_metrics.metrics.per_query import PerQueryScores
 from nextloc_metrics.metrics.presets import (
     click_through_metrics,
+    confidence_metrics,
     decile_metrics,
     libcity_metrics,
     next_location_metrics,
@@ -94,6 +97,8 @@ __all__ = [
     "RBP",
     "AccuracyAtCoverage",
     "AccuracyAtK",
+    "AnsweredAccuracy",
+    "AnsweredShare",
     "AveragePopularity",
     "BrierScore",
     "CalibrationError",
@@ -153,6 +158,7 @@ __all__ = [
     "analysis",
     "backends",
     "click_through_metrics",
+    "confidence_metrics",
     "decile_metrics",
     "distributed",
     "exploration_metrics",

@@ -371,9 +371,7 @@ def test_flags(case: Case) -> None:
     assert metric.higher_is_better is better
     assert metric.is_differentiable is False
     assert metric.full_state_update is False
-    assert metric.plot_lower_bound == (
-        1.0 if case.name in ("Perplexity", "MeanRank", "RankQuantile") else 0.0
-    )
+    assert metric.plot_lower_bound == 0.0
     assert metric.plot_upper_bound == (1.0 if has_bound else None)
 
 

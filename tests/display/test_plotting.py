@@ -20,6 +20,7 @@ from nextloc_metrics import (
     DecileKForRecall,
     DecileNDCG,
     DecilePrecision,
+    Distribution,
     Grouped,
     LocationF1,
     PerQueryScores,
@@ -166,13 +167,15 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     figure, axes = drawn(metric.plot())
     assert figure.axes == [axes]
     assert figure.get_figheight() < 1  # no tall box around one dot
-    name, k = LABELS.get(case.name, case.name.removesuffix("AtK")), case.options.get("k")
+    of_probabilities = metric.plot_label if metric.record is Distribution else None
+    name = of_probabilities or LABELS.get(case.name, case.name.removesuffix("AtK"))
+    k = case.options.get("k")
     is_of_decisions = case.name.startswith("Location")
     expected = f"{case.name[8:]}, {metric.average}" if is_of_decisions else name
     assert axes.get_ylabel() == (expected if k is None else f"{name}@{k}")
     (dot,) = lines(axes)
     assert close(list(dot.get_xdata()), [value])
-    if case.name == "AveragePopularity":  # visits, not a fraction
+    if metric.plot_upper_bound != 1:  # visits, nats: not a fraction
         return
     assert axes.get_xlim() == (0, 1)
     assert axes.xaxis.get_major_formatter()(0.25) == "25 %"

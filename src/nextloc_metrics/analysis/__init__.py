@@ -6,11 +6,14 @@
     skill           the fraction of the way from chance (0) to a perfect value (1)
     compare         two models on the same queries
     summarize       several runs of several models
+    conformal_threshold   of prediction sets that hold the target as often as wanted
+    fit_temperature       of the softmax, on validation data
 
 The confidence interval of a single value is `metric.interval()`. This room imports `metrics`.
 Begin with `chance`.
 """
 
+from nextloc_metrics.analysis.calibration import conformal_threshold, fit_temperature
 from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, compare
 from nextloc_metrics.analysis.runs import Runs, Summary, summarize
@@ -21,6 +24,8 @@ __all__ = [
     "Summary",
     "chance",
     "compare",
+    "conformal_threshold",
+    "fit_temperature",
     "last_location",
     "most_frequent",
     "skill",

@@ -56,6 +56,7 @@ class ArrayRows:
         kinds: the groups of each query.
         mask: bool `[N]`, or None.
         exclude: the candidates that are not ranked, a row per query, or None.
+        confidence: the confidence of each answer, or None.
         weights: the weight of each query, or None.
         grades: the grades of several relevant ids, in the shape of `target`, or None.
     """
@@ -65,6 +66,7 @@ class ArrayRows:
     kinds: dict[str, Kind]
     mask: Tensor | None
     exclude: Tensor | None
+    confidence: Tensor | None = None
     weights: Tensor | None = None
     grades: Tensor | None = None
 
@@ -89,7 +91,7 @@ class ArrayRows:
         step = max(1, _CHUNK // max(1, self.preds.shape[1]))
         for start in _track(range(0, max(1, len(self.target)), step)):
             rows = slice(start, start + step)
-            options = ("mask", "exclude", "weights", "grades")
+            options = ("mask", "exclude", "confidence", "weights", "grades")
             given = {x: found for x in options if (found := getattr(self, x)) is not None}
             yield Batch(
                 as_tensor("preds", self.preds[rows]),
@@ -114,6 +116,7 @@ def read_rows(
     groups: Mapping[str, Array] | None,
     mask: Array | None = None,
     exclude: Array | None = None,
+    confidence: Array | None = None,
     weights: Array | None = None,
     grades: Array | None = None,
 ) -> ArrayRows:
@@ -131,6 +134,7 @@ def read_rows(
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
     options = {"mask": mask, "exclude": exclude, "weights": weights, "grades": grades}
+    options |= {"confidence": confidence}
     read = {name: None if x is None else as_tensor(name, x) for name, x in options.items()}
     for name, option in read.items():
         if option is not None and (not option.ndim or len(option) != len(target)):

@@ -38,6 +38,7 @@ class Distribution(Record):
     Attributes:
         queries: which queries count, and their groups.
         target: int64 `[N]`, the relevant candidate.
+        answered: whether there is an answer: a list with an id, or a row that is a distribution.
         confidence: the probability of the best candidate.
         correct: the probability that the target is the best candidate, with ties broken at random.
         log_target: log of the target's probability; -infinity for a probability of 0.
@@ -53,6 +54,7 @@ class Distribution(Record):
 
     queries: Queries
     target: Tensor
+    answered: Tensor
     confidence: Tensor
     correct: Tensor
     log_target: Tensor | None = None
@@ -111,6 +113,7 @@ class Distribution(Record):
         return cls(
             Queries(batch.preds.shape[:-1], counted.to(device)),
             target=target.to(device),
+            answered=~broken,
             confidence=confidence.clamp(max=1).masked_fill(broken, 1),
             correct=((own == highest) / tied.clamp(min=1)).double().masked_fill(broken, 0),
             log_target=(log_own - log_total).clamp(max=0).masked_fill(broken, -torch.inf),
@@ -154,6 +157,7 @@ class Distribution(Record):
         return cls(
             Queries(queries, counted),
             target=relevant.ids[:, 0].clamp(min=0),
+            answered=answered,
             confidence=confidence.nan_to_num(nan=1.0).clamp(0, 1).where(answered, 0),
             correct=correct.double(),
         )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_bool, check_choice, check_number, check_positive
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.distribution_metric import DistributionMetric
+from nextloc_metrics.base.distribution_metric import DistributionMean, DistributionMetric
 from nextloc_metrics.distribution.distribution import Distribution
 from nextloc_metrics.distribution.needs import DistributionNeeds
 from nextloc_metrics.means import exact
@@ -378,3 +378,47 @@ class CoverageAtRisk(_Selective):
         most = most.minimum(number)
         found = (before + most)[most > 0]
         return self._value(float(found.max() / number.sum()) if len(found) else 0.0)
+
+
+class AnsweredShare(DistributionMean):
+    r"""The share of queries with an answer: a list that holds an id, or scores without NaN.
+
+    A language model leaves queries without an answer, which count as wrong in every other metric
+    but `AnsweredAccuracy`.
+
+    Example:
+        >>> from torch import tensor
+        >>> share = AnsweredShare()
+        >>> share.update(tensor([[3], [-1]]), tensor([3, 4]), confidence=tensor([0.9, 0.0]))
+        >>> share.compute()
+        tensor(0.5000)
+    """
+
+    @property
+    def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
+        """The answer only."""
+        return DistributionNeeds(self.given, self.temperature, likelihood=False)
+
+    def score(self, record: Distribution) -> Tensor:
+        """Return whether there is an answer."""
+        return record.answered.double()
+
+
+class AnsweredAccuracy(AnsweredShare):
+    r"""The accuracy of the queries that have an answer, see `AnsweredShare`.
+
+    Read it beside [`AnsweredShare`][nextloc_metrics.AnsweredShare]: a model can raise it by not
+    answering.
+
+    Example:
+        >>> from torch import tensor
+        >>> accuracy = AnsweredAccuracy()
+        >>> accuracy.update(tensor([[3], [-1]]), tensor([3, 4]), confidence=tensor([0.9, 0.0]))
+        >>> accuracy.compute()
+        tensor(1.)
+    """
+
+    def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
+        """Return whether the answers are correct, and which queries have one."""
+        counted = record.counted.to(record.answered.device) & record.answered
+        return record.correct.masked_fill(~counted, 0), counted

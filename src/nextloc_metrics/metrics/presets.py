@@ -178,19 +178,74 @@ def probability_metrics(
         set_size 2.5000
     """
     members: dict[str, RecordMetric] = {
-        "nll": probabilities.NegativeLogLikelihood(**kwargs),
-        "perplexity": probabilities.Perplexity(**kwargs),
-        "brier": probabilities.BrierScore(**kwargs),
-        "ece": confidence.CalibrationError(bins, **kwargs),
-        "aurc": confidence.AURC(**kwargs),
-        "accuracy_at_coverage": confidence.AccuracyAtCoverage(coverage, **kwargs),
-        "coverage_at_risk": confidence.CoverageAtRisk(risk, **kwargs),
+        **dict(likelihood_metrics(**kwargs).named_members()),
+        **_of_confidence(coverage, risk, bins, **kwargs),
         "set_coverage": probabilities.SetCoverage(mass, **kwargs),
         "set_size": probabilities.SetSize(mass, **kwargs),
     }
     if locations is not None:
         members["expected_distance"] = ExpectedDistance(locations, **kwargs)
     return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def likelihood_metrics(**kwargs: Any) -> RankingCollection:
+    """Collect the members of `probability_metrics` that a baseline without a model has, too."""
+    return RankingCollection(
+        {
+            "nll": probabilities.NegativeLogLikelihood(**kwargs),
+            "perplexity": probabilities.Perplexity(**kwargs),
+            "brier": probabilities.BrierScore(**kwargs),
+        }
+    )
+
+
+def confidence_metrics(
+    *,
+    coverage: float = 0.5,
+    risk: float = 0.1,
+    bins: int = 15,
+    prefix: str | None = None,
+    postfix: str | None = None,
+    **kwargs: Any,
+) -> RankingCollection:
+    """Collect what lists of ids with one confidence per answer tell, as of language models.
+
+    Args:
+        coverage: as for `probability_metrics`.
+        risk: as for `probability_metrics`.
+        bins: as for `probability_metrics`.
+
+    Example:
+        >>> from torch import tensor
+        >>> metrics = confidence_metrics()
+        >>> preds, confidence = tensor([[3, 5], [-1, -1]]), tensor([0.75, 0.0])
+        >>> metrics.update(preds, tensor([3, 4]), confidence=confidence)
+        >>> for name, value in metrics.compute().items():
+        ...     print(f"{name} {value:.4f}")
+        answered 0.5000
+        accuracy_of_answered 1.0000
+        ece 0.1250
+        aurc 0.2500
+        accuracy_at_coverage 1.0000
+        coverage_at_risk 0.5000
+    """
+    members: dict[str, RecordMetric] = {
+        "answered": confidence.AnsweredShare(**kwargs),
+        "accuracy_of_answered": confidence.AnsweredAccuracy(**kwargs),
+        **_of_confidence(coverage, risk, bins, **kwargs),
+    }
+    return RankingCollection(members, prefix=prefix, postfix=postfix)
+
+
+def _of_confidence(
+    coverage: float, risk: float, bins: int, **kwargs: Any
+) -> dict[str, RecordMetric]:
+    return {
+        "ece": confidence.CalibrationError(bins, **kwargs),
+        "aurc": confidence.AURC(**kwargs),
+        "accuracy_at_coverage": confidence.AccuracyAtCoverage(coverage, **kwargs),
+        "coverage_at_risk": confidence.CoverageAtRisk(risk, **kwargs),
+    }
 
 
 def libcity_metrics(

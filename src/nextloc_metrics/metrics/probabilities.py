@@ -107,7 +107,6 @@ class Perplexity(NegativeLogLikelihood):
 
     counted_as = "NegativeLogLikelihood"
     unit = ""
-    plot_lower_bound = 1.0
 
     def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
         super().__init__(base=None, floor=floor, **kwargs)

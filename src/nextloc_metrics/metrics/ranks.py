@@ -45,7 +45,6 @@ class MeanRank(RankingMetric):
 
     is_bounded = False
     higher_is_better = False
-    plot_lower_bound = 1.0
     plot_upper_bound = None
     unit = "ranks"
 

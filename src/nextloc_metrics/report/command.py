@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 import numpy as np
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.geography import Locations
@@ -98,6 +99,11 @@ _EVALUATING = _options(
         help="Processes that share the files of PATH.",
     ),
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
+    click.option(
+        "--given",
+        type=click.Choice(get_args(Given)),
+        help="What scores are; adds the metrics of probabilities.",
+    ),
     click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
     click.option("--weights", help="Column of weights of queries."),
     click.option(
@@ -332,6 +338,7 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
         "locations": None if coordinates is None else _read_coordinates(coordinates),
         "km": reading["km"],
         "confidence": reading["confidence"],
+        "given": reading["given"],
         "measures": reading["measures"],
     }
     if suffix_of(Path(path)) not in (".run", ".trec"):

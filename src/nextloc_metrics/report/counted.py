@@ -20,6 +20,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
@@ -28,16 +29,24 @@ from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.grouped import Average, Grouped
-from nextloc_metrics.metrics.presets import decile_metrics
+from nextloc_metrics.metrics.presets import (
+    confidence_metrics,
+    decile_metrics,
+    likelihood_metrics,
+    probability_metrics,
+)
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
-from nextloc_metrics.report.data import make_headline
+from nextloc_metrics.report.data import make_headline, weigh
 
 # Names of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
 PAIRS = "\0pairs of "
+
+# The reference of probabilities: the training visits, plus one for each location.
+FREQUENCIES = "training frequencies"
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,8 @@ class Setting:
         vocabulary: a digest of the text of all ids, "" for none.
         locations: a digest of the coordinates, "" for none.
         km: the largest distance of a near candidate.
+        probabilities: what scores are, or "confidence" for lists with the confidence of each
+            answer; "" for no metrics of probabilities.
         measures: the measures by name; empty for the presets.
         is_weighted: whether queries have weights.
     """
@@ -75,6 +86,7 @@ class Setting:
     vocabulary: str
     locations: str
     km: float
+    probabilities: str = ""
     measures: tuple[str, ...] = ()
     is_weighted: bool = False
 
@@ -131,7 +143,13 @@ class Counted:
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
-        self.parts = {"": self.headline, **_make_parts(self.headline, self)}
+        is_likely = setting.probabilities not in ("", "confidence")
+        if train_counts is not None and is_likely and not setting.is_weighted:
+            smoothed = train_counts.double() + 1
+            self._rows[FREQUENCIES] = (smoothed / smoothed.sum())[None]
+            self.references[FREQUENCIES] = likelihood_metrics(given="probabilities")
+        self.parts = {"": self.headline, "probabilities": _make_probabilities(setting, locations)}
+        self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
@@ -147,11 +165,13 @@ class Counted:
             numbers: by kind of groups or pairs, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
-        ranking: Ranking = self._plan.read(replace(batch, groups=groups))[Ranking]
-        self._plan.update(Batch(ranking, None), count=True)
+        records = self._plan.read(replace(batch, groups=groups))
+        self._plan.update(Batch(records, None), count=True)
+        alike = replace(batch, groups=None, confidence=None)
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
-            self.references[name].update_with(replace(batch, preds=scores, groups=None))
+            self.references[name].update_with(replace(alike, preds=scores))
+        ranking: Ranking = records[Ranking]
         self.card.update(self._describe(batch, ranking))
         return ranking
 
@@ -295,8 +315,8 @@ class Counted:
             _add(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
             for name, member in counted.parts[kind].named_members():
-                total = member.state.sum(0)
-                if not torch.equal(total, members[f"/{name}"].state[: len(total)]):
+                whole = members.get(f"/{name}") or members[f"probabilities/{name}"]
+                if not torch.equal(member.state.sum(0), whole.state[: member.state.shape[1]]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
@@ -423,14 +443,22 @@ def digest(*values: Any) -> str:
     return found.hexdigest()
 
 
-def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, RankingCollection]:
+def _make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
+    """Make the metrics of probabilities that the setting asks for, or none."""
+    if not setting.probabilities:
+        return RankingCollection({})
+    if setting.probabilities == "confidence":
+        metrics = confidence_metrics()
+    else:
+        metrics = probability_metrics(given=setting.probabilities, locations=locations)
+    return weigh(metrics) if setting.is_weighted else metrics
+
+
+def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     """Make the collections next to the headline, from those of its metrics that average scores."""
     labels, cluster = counted.labels, counted.setting.cluster
-    means: dict[str, Any] = {
-        name: member
-        for name, member in headline.named_members()
-        if isinstance(_unweighted(member), RankingMetric) and member.averages_scores
-    }
+    members = [x for part in counted.parts.values() for x in part.named_members()]
+    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.averages_scores}
 
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
         if average is None and (pairs := counted.pairs.get(kind)) is not None:
@@ -447,7 +475,7 @@ def _make_parts(headline: RankingCollection, counted: Counted) -> dict[str, Rank
             {
                 name: _with_ties(x, ties)
                 for name, x in means.items()
-                if not _unweighted(x).of_decision
+                if isinstance(_unweighted(x), RankingMetric) and not _unweighted(x).of_decision
             }
         )
         for ties in get_args(Ties)

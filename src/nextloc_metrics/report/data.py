@@ -53,7 +53,10 @@ def make_headline(
         headline = recommendation_metrics(k=k)
     else:
         headline = next_location_metrics(num_locations, k, locations=locations, km=km)
-    if not is_weighted:
-        return headline
-    means = {name: x for name, x in headline.named_members() if isinstance(x, MeanMetric)}
+    return weigh(headline) if is_weighted else headline
+
+
+def weigh(metrics: RankingCollection) -> RankingCollection:
+    """Return the weighted means of a collection's means of scores, without its other metrics."""
+    means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
     return RankingCollection({name: Weighted(x) for name, x in means.items() if x.averages_scores})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +16,7 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report import page
-from nextloc_metrics.report.counted import Counted, merge_counted
+from nextloc_metrics.report.counted import FREQUENCIES, Counted, merge_counted
 from nextloc_metrics.report.groups import check_kind, records_of, titled_records
 from nextloc_metrics.report.page import write_cell
 
@@ -131,6 +132,8 @@ class Evaluation:
         if self.deciles is not None:
             content = page.show_deciles(counted) + page.show_table(self.deciles)
             sections["By popularity of the target"] = content
+        if counted.setting.probabilities:
+            sections["Probabilities"] = page.show_probabilities(counted)
         sections["Ties"] = page.show_ties(self.values, self.ties)
         sections["Protocol"] = page.show_card(self.card)
         if audit is not None:
@@ -178,11 +181,24 @@ def evaluation_of(counted: Counted) -> Evaluation:
     setting, parts, confidence = counted.setting, counted.parts, counted.setting.confidence
     headline = counted.headline
     results = headline.results(confidence)
+    readings = read_results(headline, results, False, False)
+    if setting.probabilities:
+        of_shares = parts["probabilities"].results(confidence)
+        readings |= read_results(parts["probabilities"], of_shares, False, False)
+        results = results._replace(
+            values={**results.values, **of_shares.values},
+            intervals={**results.intervals, **of_shares.intervals},
+        )
     if "cluster" in parts:
         intervals = parts["cluster"].results(confidence).intervals
         results = results._replace(intervals={**results.intervals, **intervals})
     values = {name: float(value) for name, value in results.values.items()}
-    columns = {"value": read_results(headline, results, False, False)}
+    columns = {
+        "value": {
+            name: one._replace(bounds=_ends(results.intervals.get(name)))
+            for name, one in readings.items()
+        }
+    }
     references = {
         title: {name: float(value) for name, value in collection.compute().items()}
         for title, collection in counted.references.items()
@@ -192,6 +208,12 @@ def evaluation_of(counted: Counted) -> Evaluation:
         references["chance"] = {name: references["chance"][name] for name in known}
     if setting.candidates is not None and not setting.chance_varies:
         references["chance"] = analysis.chance(headline, setting.candidates)
+    if "nll" in values:
+        number = setting.candidates or 1
+        equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
+        references["chance"] = references.get("chance", {}) | equal
+        if FREQUENCIES in references:
+            references["most frequent"] |= references.pop(FREQUENCIES)
     for title in ("chance", "most frequent"):
         if title in references:
             columns[title] = _column(columns["value"], references[title])
@@ -229,6 +251,11 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
     marks = {name: "†" for name, member in members if getattr(member, "k", None) in cuts}
     first, *others = counted.note_lists() or [""]
     notes = [f"† {first}" if cuts else first, *others] if first else []
+    if "nll" in columns["value"]:
+        notes.append(
+            "nll, perplexity, brier: chance is equal probabilities, most frequent the training "
+            "visits plus one"
+        )
     return of_readings(columns, counted.setting.confidence, notes, {"value": marks})
 
 
@@ -246,6 +273,10 @@ def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:
     notes = [*counted.note_lists(), *counted.note_intervals(kind)]
     confidence = counted.setting.confidence
     return counted.parts[part].table(intervals=True, confidence=confidence, notes=notes)
+
+
+def _ends(bounds: tuple[Any, Any] | None) -> Interval | None:
+    return None if bounds is None else (float(bounds[0]), float(bounds[1]))
 
 
 def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:

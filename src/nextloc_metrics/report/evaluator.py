@@ -16,10 +16,11 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_int, cut_offs
+from nextloc_metrics.arguments.checks import as_int, check_choice, cut_offs
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.rows import Kind, read_rows
+from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -67,6 +68,7 @@ class Evaluator:
         km: the largest distance of a hit.
         exempt_target: rank a relevant location that is in `exclude` instead of raising.
         confidence: the confidence level of the intervals.
+        given: as for `evaluate`.
         measures: as for `evaluate`.
 
     Raises:
@@ -97,9 +99,12 @@ class Evaluator:
         km: float = 1.0,
         exempt_target: bool = False,
         confidence: float = 0.95,
+        given: Given | None = None,
         measures: Sequence[Any] = (),
     ) -> None:
         check_confidence(confidence)
+        if given is not None:
+            check_choice("given", given, Given)
         if measures:
             k = cut_offs_of(measures)
         names = tuple(str(measure).strip() for measure in measures)
@@ -115,6 +120,7 @@ class Evaluator:
             "confidence": confidence,
             "vocabulary": "" if vocabulary is None else digest(*vocabulary),
             "km": km,
+            "probabilities": given or "",
             "measures": names,
             **digest_data(bins, counts, locations),
         }
@@ -137,6 +143,7 @@ class Evaluator:
                 groups,
                 batch.mask,
                 batch.exclude,
+                batch.confidence,
                 batch.weights,
                 batch.grades,
             )
@@ -266,8 +273,17 @@ class Evaluator:
         groups: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
         check_cluster(self._options["cluster"], tuple(groups))
         excluded = _EXEMPT if self._exempt_target else "given ids"
+        options = dict(self._options)
+        if batch.confidence is not None:
+            options["probabilities"] = "confidence"
+        if options["probabilities"] and (several or is_scores == (batch.confidence is not None)):
+            raise ValueError(
+                "metrics of probabilities need one relevant id per query, and `given` for scores "
+                "or `confidences` for lists of ids, got "
+                f"{describe(batch.preds)} and {describe(batch.target)}."
+            )
         return Setting(
-            **self._options,
+            **options,
             num_locations=None if several else number,
             known_locations=self.known_locations,
             candidates=width if is_scores else None,
@@ -438,6 +454,8 @@ def evaluate(
     km: float = 1.0,
     missed: int | None = None,
     confidence: float = 0.95,
+    given: Given | None = None,
+    confidences: Array | None = None,
     measures: Sequence[Any] = (),
     grades: Array | None = None,
     weights: Array | None = None,
@@ -473,6 +491,11 @@ def evaluate(
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
         confidence: the confidence level of the intervals.
+        given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
+            metrics of `probability_metrics`, beside chance and the training frequencies (each
+            count plus one). None adds none.
+        confidences: for lists of ids, floating `[N]` in [0, 1], the confidence of each first id;
+            adds the metrics of `confidence_metrics`.
         measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
             instead of the preset; `metrics.measures.parse_measure` lists them.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
@@ -505,7 +528,7 @@ def evaluate(
         ndcg_at_1, b  100.00   34.24 - 100.00        2
         4 queries counted
     """
-    rows = read_rows(preds, target, groups, mask, exclude, weights, grades)
+    rows = read_rows(preds, target, groups, mask, exclude, confidences, weights, grades)
     check_cluster(cluster, rows.groups)
     evaluator = Evaluator(
         k=k,
@@ -518,6 +541,7 @@ def evaluate(
         km=km,
         exempt_target=exempt_target,
         confidence=confidence,
+        given=given,
         measures=measures,
     )
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)

@@ -22,6 +22,7 @@ from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.plotting import by_group
+from nextloc_metrics.report.probability_plots import reliability, risk_coverage
 
 # Tables with more rows are folded.
 _LONG = 12
@@ -112,6 +113,18 @@ def show_distances(counted: Counted) -> str:
     return _picture(
         "acc_at_1 by target location", error_map, by_location, counted.locations
     ) + _picture("Distance from decision to target", distance_errors, counted.headline)
+
+
+def show_probabilities(counted: Counted) -> str:
+    """Draw the reliability diagram, and the risk over the coverage."""
+    metrics = counted.parts["probabilities"]
+    members = dict(metrics.named_members())
+    if not members["ece"].numbers()[0]:
+        return ""
+    draw = partial(reliability, confidence=counted.setting.confidence)
+    return _picture("Accuracy by confidence", draw, members["ece"]) + _picture(
+        "Wrong answers, if only the most confident queries are answered", risk_coverage, metrics
+    )
 
 
 def show_deciles(counted: Counted) -> str:

@@ -19,6 +19,7 @@ from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, import_pyplot, number_by_integers, save, style
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.report.maps import accuracy_within_km, distance_errors, error_map
+from nextloc_metrics.report.probability_plots import reliability, risk_coverage, set_sizes
 
 __all__ = [
     "accuracy_within_k",
@@ -26,7 +27,10 @@ __all__ = [
     "by_group",
     "distance_errors",
     "error_map",
+    "reliability",
+    "risk_coverage",
     "save",
+    "set_sizes",
     "side_by_side",
     "style",
 ]

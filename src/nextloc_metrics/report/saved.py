@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography import DistanceError
 from nextloc_metrics.means import exact
+from nextloc_metrics.metrics.confidence import ConfidenceTally
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report.clustered import Pairs
@@ -130,9 +132,13 @@ def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
     elif isinstance(member, DistanceError):
         counts = state[2:]
         fits = check_sums(state[:3], queries) and bool(state[5:].sum() == state[2])
+    elif isinstance(member, ConfidenceTally):
+        counts = state[:, 0]
+        fits = bool(counts.sum() <= queries) and bool((state[:, 1:] >= 0).all())
+        fits = fits and bool((state[:, 1:] <= counts[:, None] * exact.ONE).all())
     elif isinstance(member, DecileKForRecall):
         fits = bool((state.sum(1) <= queries).all())
-    elif isinstance(member, DecileScore) or member.averages_scores:
+    elif isinstance(member, DecileScore | MeanMetric) or member.averages_scores:
         counts = state[..., 2]
         fits = check_sums(state, queries)
     else:  # counts of predictions, of which a query has many

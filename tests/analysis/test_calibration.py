@@ -1,0 +1,108 @@
+"""The threshold of prediction sets, and the temperature of logits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import scipy.optimize
+import scipy.stats
+import torch
+from torch import tensor
+
+from nextloc_metrics import NegativeLogLikelihood, SetCoverage, analysis
+
+
+def test_the_threshold_is_an_order_statistic() -> None:
+    """The ceil((n + 1)(1 - alpha))-th smallest, by group if asked."""
+    scores = tensor([0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6])
+    for alpha, place in ((0.1, 9), (0.2, 8), (0.5, 5), (0.55, 5), (0.9, 1)):
+        assert float(analysis.conformal_threshold(scores, alpha)) == float(
+            scores.sort().values[place - 1]
+        )
+    groups = tensor([0, 0, 2, 0, 2, 2, 2, 0, 2])
+    found = analysis.conformal_threshold(scores, 0.25, groups)
+    assert found.isnan().tolist() == [False, True, False]
+    assert float(found[0]) == 0.5
+    assert float(found[2]) == pytest.approx(0.9)  # the 5th of 5
+
+
+def test_too_few_queries_are_an_error_with_the_number_needed() -> None:
+    """At 10 %, nine are needed."""
+    analysis.conformal_threshold(torch.rand(9), 0.1)
+    with pytest.raises(ValueError, match=r"at least 9 queries for `alpha` 0\.1, got 8; take more"):
+        analysis.conformal_threshold(torch.rand(8), 0.1)
+    with pytest.raises(ValueError, match="got 3 in group 1"):
+        analysis.conformal_threshold(torch.rand(8), 0.2, tensor([0, 0, 0, 0, 0, 1, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("scores", "alpha"), [([math.nan] * 20, 0.1), ([[0.1]], 0.1), ([0.1], 1.5)]
+)
+def test_what_has_no_threshold(scores: Any, alpha: Any) -> None:
+    """NaN, a table, and a share that is none."""
+    with pytest.raises(ValueError, match=r"`(scores|alpha)` must be"):
+        analysis.conformal_threshold(tensor(scores), alpha)
+
+
+def test_coverage_of_the_threshold_is_within_its_bounds() -> None:
+    """Over 2,000 splits, the mean coverage is between 1 - alpha and 1 - alpha + 1 / (n + 1)."""
+    torch.manual_seed(0)
+    n, alpha, splits = 39, 0.1, 2000
+    scores = torch.rand(splits, n + 1, dtype=torch.float64)
+    covered = [bool(row[-1] <= analysis.conformal_threshold(row[:-1], alpha)) for row in scores]
+    # exactly 36 / 40 here; the bounds of the mean of 2,000 draws at 1e-4
+    low, high = (
+        scipy.stats.binom.ppf(q, splits, p) / splits
+        for q, p in ((1e-4, 1 - alpha), (1 - 1e-4, 1 - alpha + 1 / (n + 1)))
+    )
+    assert low <= sum(covered) / splits <= high
+
+
+def test_sets_of_the_threshold_cover_other_queries() -> None:
+    """Calibrated on one half of a model's queries and measured on the other."""
+    torch.manual_seed(1)
+    logits = 2 * torch.randn(4000, 20, dtype=torch.float64)
+    target = torch.distributions.Categorical(logits=logits / 2).sample()  # overconfident
+    own = 1 - logits.softmax(1).gather(1, target[:, None])[:, 0]
+    threshold = float(analysis.conformal_threshold(own[:2000], 0.2))
+    metric = SetCoverage(threshold=1 - threshold, given="logits")
+    metric.update(logits[2000:], target[2000:])
+    assert float(metric.compute()) == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_temperature_minimises_the_likelihood() -> None:
+    """The same as SciPy's minimum of the metric over temperatures, for impossible logits, too."""
+    torch.manual_seed(2)
+    logits = 3 * torch.randn(300, 12)
+    target = torch.distributions.Categorical(logits=logits / 2.5).sample()
+    others = torch.arange(12) != target[:, None]
+    logits = logits.masked_fill(others & (torch.rand(300, 12) < 0.1), -math.inf)
+
+    def loss(temperature: float) -> float:
+        metric = NegativeLogLikelihood(given="logits", temperature=temperature)
+        metric.update(logits.double(), target)
+        return float(metric.estimate().mean)
+
+    best = scipy.optimize.minimize_scalar(
+        loss, bounds=(0.5, 10), method="bounded", options={"xatol": 1e-9}
+    )
+    found = analysis.fit_temperature(logits, target)
+    assert found == pytest.approx(best.x, rel=1e-4)
+    assert loss(found) <= loss(found * 1.001)
+    assert loss(found) <= loss(found / 1.001)
+
+
+def test_no_temperature_is_best() -> None:
+    """A model that is always right, one worse than chance, and broken logits are errors."""
+    logits = tensor([[2.0, 0.0, 1.0]] * 3)
+    with pytest.raises(ValueError, match="must not be highest for every target"):
+        analysis.fit_temperature(logits, tensor([0, 0, 0]))
+    with pytest.raises(ValueError, match="must be higher for the targets than by chance"):
+        analysis.fit_temperature(logits, tensor([1, 1, 1]))
+    for wrong in (math.nan, math.inf, -math.inf):
+        with pytest.raises(ValueError, match="`logits` must be finite"):
+            analysis.fit_temperature(tensor([[wrong, 1.0]]), tensor([0]))
+    with pytest.raises(ValueError, match="`target` must be from 0 to 2, got 0 to 3"):
+        analysis.fit_temperature(logits, tensor([0, 1, 3]))

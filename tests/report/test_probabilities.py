@@ -1,0 +1,129 @@
+"""Probabilities in `evaluate`, in files of counts, on the page and on the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import Tensor
+
+from nextloc_metrics import Grouped, NegativeLogLikelihood, probability_metrics, report
+from nextloc_metrics.report.command import main
+
+USERS = [f"u{number % 7}" for number in range(60)]
+
+
+def data() -> tuple[Tensor, Tensor]:
+    """Logits of 60 queries, and targets drawn from them."""
+    torch.manual_seed(3)
+    logits = 2 * torch.randn(60, 9)
+    return logits, torch.distributions.Categorical(logits=logits).sample()
+
+
+def test_the_metrics_of_probabilities_are_rows() -> None:
+    """The values and intervals are those of the preset; chance and frequencies are beside them."""
+    logits, target = data()
+    counts = torch.arange(9)
+    found = report.evaluate(logits, target, k=1, given="logits", train_counts=counts)
+    metrics = probability_metrics(given="logits")
+    metrics.update(logits, target)
+    for name, value in metrics.compute().items():
+        assert found.values[name] == pytest.approx(float(value)), name
+    low, high = metrics["nll"].interval()
+    assert found.intervals["nll"] == pytest.approx((float(low), float(high)))
+    assert found.chance["nll"] == pytest.approx(math.log(9))
+    assert found.chance["brier"] == pytest.approx(8 / 9)
+    shares = (counts.double() + 1) / (counts.sum() + 9)
+    assert found.baseline["nll"] == pytest.approx(float(-shares[target].log().mean()))
+    assert "nll (nats)" in str(found)
+    assert "nll" not in report.evaluate(logits, target, k=1).values
+
+
+def test_clusters_and_groups_of_probabilities() -> None:
+    """Intervals clustered by user, and the likelihood of each user."""
+    logits, target = data()
+    found = report.evaluate(
+        logits, target, k=1, given="logits", groups={"user": USERS}, cluster="user"
+    )
+    clustered = Grouped(NegativeLogLikelihood(given="logits"), 7, average="queries")
+    clustered.update(logits, target, groups=torch.arange(60) % 7)
+    low, high = clustered.interval()
+    assert found.intervals["nll"] == pytest.approx((float(low), float(high)))
+    records = [x for x in found.group_records("user") if x["metric"] == "nll"]
+    assert [x["group"] for x in records] == [f"u{number}" for number in range(7)]
+    nats = -logits.double().log_softmax(1).gather(1, target[:, None])[:, 0]
+    assert records[2]["value"] == pytest.approx(float(nats[2::7].mean()))
+
+
+def test_counts_of_probabilities_are_saved_and_merged(tmp_path: Path) -> None:
+    """Shards have the bits of the whole, and say what scores were."""
+    logits, target = data()
+    options: Any = {"k": 1, "num_locations": 9}
+    whole = report.evaluate(logits, target, given="logits", **options)
+    for number, rows in enumerate((slice(0, 20), slice(20, 60))):
+        part = report.evaluate(logits[rows], target[rows], given="logits", **options)
+        part.save(tmp_path / f"{number}.npz")
+    merged = report.merge([tmp_path / "0.npz", tmp_path / "1.npz"])
+    assert merged.values == whole.values
+    assert merged.intervals == whole.intervals
+    other = report.evaluate(logits.log_softmax(1), target, given="log_probabilities", **options)
+    with pytest.raises(ValueError, match="shards must agree on `probabilities`"):
+        report.merge([tmp_path / "0.npz", other])
+
+
+def test_the_page_shows_reliability_and_risk() -> None:
+    """Two pictures in a section of their own."""
+    logits, target = data()
+    page = report.evaluate(logits, target, k=1, given="logits").to_html()
+    assert page.count("<h2>Probabilities</h2>") == 1
+    assert "Accuracy by confidence" in page
+    assert "<h2>Probabilities</h2>" not in report.evaluate(logits, target, k=1).to_html()
+
+
+def test_answers_with_a_confidence() -> None:
+    """The share of answered queries and their accuracy are rows of the table."""
+    preds, target = [[3, 1], [2, 0], [-1, -1], [5, 1]], [3, 1, 2, 5]
+    found = report.evaluate(preds, target, k=1, confidences=[0.9, 0.8, 0.1, 0.7])
+    assert found.values["answered"] == 0.75
+    assert found.values["accuracy_of_answered"] == pytest.approx(2 / 3)
+    assert {"ece", "aurc"} < found.values.keys()
+    assert found.to_html().count("Accuracy by confidence") > 0
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "options"),
+    [
+        ([[3, 1]], [3], {"given": "logits"}),
+        ([[0.3, 1.0]], [1], {"confidences": [0.5]}),
+        ([[0.3, 1.0]], [[1, 0]], {"given": "logits"}),
+    ],
+)
+def test_what_has_no_probabilities(preds: Any, target: Any, options: Any) -> None:
+    """Lists without confidences, scores with them, and several relevant locations."""
+    with pytest.raises(ValueError, match="metrics of probabilities need one relevant id per query"):
+        report.evaluate(preds, target, k=1, **options)
+    with pytest.raises(ValueError, match="`given` must be one of"):
+        report.evaluate([[0.3, 1.0]], [1], given="softmax")  # type: ignore[arg-type]
+
+
+def test_the_command_line_takes_given(tmp_path: Path) -> None:
+    """`--given` adds the rows, and undeclared probabilities stay ranks only."""
+    logits, target = data()
+    path = tmp_path / "scores.npz"
+    np.savez(path, preds=logits.softmax(1).numpy(), target=target.numpy())
+    run = CliRunner().invoke(
+        main, ["score", str(path), "--k", "1", "--given", "probabilities", "--format", "json"]
+    )
+    assert run.exit_code == 0, run.output
+    found = json.loads(run.stdout)
+    metric = NegativeLogLikelihood(given="logits")
+    metric.update(logits, target)
+    assert json.dumps(found).count("nll") == 1
+    plain = CliRunner().invoke(main, ["score", str(path), "--k", "1"])
+    assert "nll" not in plain.output
