@@ -116,6 +116,22 @@ def test_joint_accuracy_is_accuracy_where_the_time_is_right() -> None:
     assert unlimited.compute() == AccuracyAtK(2)(scores[:3], target[:3])
 
 
+def test_times_are_drawn_with_their_unit() -> None:
+    """The mean with its interval, and a median."""
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    labels = ["time error, mean (min)", "time within 30 min", "time error, median (min)"]
+    for metric, label in zip(
+        (TimeError(), TimeWithin(30), TimeError(statistic="median")), labels, strict=True
+    ):
+        metric.update([10.0, 20], [0.0, 0])
+        figure, axes = metric.plot()
+        assert axes.get_ylabel() == label
+        figure.clear()
+    joint = JointAccuracy(1, 30)
+    joint.update([[1]], [1], times=[0], target_times=[0])
+    assert joint.plot()[1].get_ylabel() == "Accuracy@1, time within 30 min"
+
+
 WRONG: list[tuple[Any, str]] = [
     (lambda: TimeError("hours"), "`kind` must be one of"),
     (lambda: TimeError(statistic=2), "`statistic` must be 'mean', 'median' or a quantile"),
