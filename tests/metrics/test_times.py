@@ -38,8 +38,17 @@ def error(predicted: float, true: float, kind: str) -> float:
     return min(abs((predicted - true) % 1440 - turn) for turn in (0, 1440))
 
 
-@given(PAIRS, st.sampled_from(["elapsed", "clock"]))
-def test_times_are_scored_as_in_loops(pairs: list[tuple[float, float]], kind: Any) -> None:
+def test_the_clock_by_hand() -> None:
+    """23:50 and 00:10 are 20 minutes apart, also several days later; noon and midnight 720."""
+    preds, target = torch.tensor([1430.0, 10, 5770, 720]), torch.tensor([10.0, 1430, 10, 1440])
+    errors = TimeError("clock").read(preds, target).error("clock")
+    assert errors.tolist() == [20, 20, 0, 720]
+    assert TimeError("clock")(preds, target) == 190
+
+
+@pytest.mark.parametrize("kind", ["elapsed", "clock"])
+@given(PAIRS)
+def test_times_are_scored_as_in_loops(kind: Any, pairs: list[tuple[float, float]]) -> None:
     """Mean, quantiles and shares, with NaN as no prediction, in any split into batches."""
     preds, target = (torch.tensor(x, dtype=torch.float64) for x in zip(*pairs, strict=True))
     errors = sorted(error(*pair, kind) for pair in pairs)
