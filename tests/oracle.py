@@ -31,7 +31,17 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "PrecisionAtK": {"denominator": "k"},
     "RecallAtK": {"normalized": False},
     "F1AtK": {"average": "queries"},
+    "MeanRank": {"k": None},
+    "MeanPercentileRank": {"k": None, "num_candidates": None},
+    "AUC": {"k": None, "num_candidates": None},
+    "FallOutAtK": {"num_candidates": None},
+    "RPrecision": {"k": None},
+    "RBP": {"k": None, "p": 0.8},
+    "ERRAtK": {"max_grade": 1},
 }
+# Scores that are not expected place by place: every order is tried.
+BY_ORDERS = {"MeanRank", "MeanPercentileRank", "AUC", "FallOutAtK", "RPrecision", "RBP", "ERRAtK"}
+LOWER_IS_BETTER = {"MeanRank", "MeanPercentileRank", "FallOutAtK"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,7 @@ class Query:
     blocks: tuple[tuple[float, ...], ...]
     missing: tuple[float, ...]
     length: int
+    is_list: bool = False
 
     @property
     def relevances(self) -> list[float]:
@@ -73,7 +84,7 @@ def query_from_list(ids: Sequence[int], relevant: Mapping[int, float]) -> Query:
         for place, i in enumerate(written)
     )
     missing = tuple(grade for i, grade in relevant.items() if i not in written)
-    return Query(blocks, missing, len(written))
+    return Query(blocks, missing, len(written), is_list=True)
 
 
 def queries(
@@ -158,16 +169,57 @@ def one_order(metric: str, order: Sequence[float], query: Query, **options: Any)
         return hits / (min(query.n, k) if options["normalized"] else query.n)
     if metric == "F1AtK":
         return 2 * precision * recall / (precision + recall) if hits else 0.0
+    return one_order_of_peers(metric, order, query, options)
+
+
+def one_order_of_peers(
+    metric: str, order: Sequence[float], query: Query, options: Mapping[str, Any]
+) -> float:
+    """The score of one order by a metric that other libraries brought; NaN where it is skipped."""
+    k = options["k"] or EVERYWHERE
+    places = [rank for rank, grade in enumerate(order, start=1) if grade > 0]
+    first = places[0] if places else query.length + 1
+    others = sum(grade == 0 for grade in order)
+    candidates = query.length
+    if query.is_list and options.get("num_candidates"):
+        candidates = options["num_candidates"]
+        others = candidates - query.n
+    if metric == "MeanRank":
+        return float(first)
+    if metric == "MeanPercentileRank":
+        if candidates < 2:
+            return math.nan
+        return min(1.0, (first - 1) / (candidates - 1)) if places else 1.0
+    if metric == "AUC":
+        if not others:
+            return math.nan
+        above = [sum(grade == 0 for grade in order[: rank - 1]) for rank in places]
+        return sum(max(0, others - x) for x in above) / (query.n * others)
+    if metric == "FallOutAtK":
+        if not others:
+            return math.nan
+        return min(1.0, sum(grade == 0 for grade in order[:k]) / others)
+    if metric == "RPrecision":
+        return sum(rank <= query.n for rank in places) / query.n
+    if metric == "RBP":
+        p = options["p"]
+        return sum((1 - p) * p ** (rank - 1) for rank in places if rank <= k)
+    if metric == "ERRAtK":
+        total, reached = 0.0, 1.0
+        for rank, grade in enumerate(order[:k], start=1):
+            stops = (2**grade - 1) / 2 ** options["max_grade"]
+            total += reached * stops / rank
+            reached *= 1 - stops
+        return total
     raise AssertionError(metric)
 
 
 def enumerated(metric: str, query: Query, ties: str = "expected", **options: Any) -> float:
     """The mean (or best, or worst) score over every order the ties leave open."""
     scores = {order: one_order(metric, order, query, **options) for order in orders(query)}
-    if ties == "optimistic":
-        return max(scores.values())
-    if ties == "pessimistic":
-        return min(scores.values())
+    if ties != "expected":
+        wants_more = (ties == "optimistic") == (metric not in LOWER_IS_BETTER)
+        return max(scores.values()) if wants_more else min(scores.values())
     total = math.fsum(scores[order] * times for order, times in orders(query).items())
     return total / orders(query).total()
 
@@ -226,6 +278,8 @@ def walk(query: Query, k: int, gain: str = "linear") -> Walk:
 
 def walked(metric: str, query: Query, ties: str = "expected", **options: Any) -> float:
     """The score of a query of any size, ties settled as `ties` says."""
+    if metric in BY_ORDERS:
+        return enumerated(metric, query, ties, **options)
     options = {**DEFAULTS[metric], **options}
     k = options["k"] or EVERYWHERE
     n = query.n

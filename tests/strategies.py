@@ -96,6 +96,27 @@ RANKING_CASES = [
     Case("F1AtK", {"k": 3, "empty_target_action": "neg"}),
 ]
 LOCATIONS = 6
+# Scores that are functions of tied blocks, and no `Formula`.
+BLOCK_CASES = [
+    Case("AUC", {"num_candidates": LOCATIONS}),
+    Case("AUC", {"num_candidates": LOCATIONS, "ties": "pessimistic"}),
+    Case("RPrecision"),
+    Case("RPrecision", {"ties": "optimistic"}),
+    Case("RPrecision", {"empty_target_action": "neg"}),
+    Case("RBP"),
+    Case("RBP", {"p": 0.5, "k": 3, "ties": "pessimistic"}),
+    Case("ERRAtK", {"k": 3, "max_grade": 3.0}),
+    Case("ERRAtK", {"k": 8, "max_grade": 4.0, "ties": "optimistic"}),
+]
+# Lower is better, or they are no fractions.
+RANK_CASES = [
+    Case("FallOutAtK", {"k": 3, "num_candidates": LOCATIONS}),
+    Case("FallOutAtK", {"k": 2, "num_candidates": LOCATIONS, "ties": "optimistic"}),
+    Case("MeanPercentileRank", {"num_candidates": LOCATIONS}),
+    Case("MeanRank"),
+    Case("MeanRank", {"ties": "pessimistic"}),
+]
+QUANTILE_CASES = [Case("RankQuantile", {"q": 0.5}), Case("RankQuantile", {"q": 0.9})]
 LOCATION_CASES = [
     Case("LocationF1", {"num_locations": LOCATIONS}),
     Case("LocationF1", {"num_locations": LOCATIONS, "average": "macro"}),
@@ -116,6 +137,15 @@ RECOMMENDED_CASES = [
     Case("Gini", {"num_locations": LOCATIONS, "k": 3, "definition": "evenness"}),
     Case("AveragePopularity", {"train_counts": (1, 0, 1, 1, 0, 0), "k": 3}),
     Case("SampledRanks", {"num_sampled": LOCATIONS - 1}),
+    Case("Personalization", {"num_locations": LOCATIONS, "k": 3}),
+    Case("Entropy", {"num_locations": LOCATIONS, "k": 3}),
+    Case("TailShare", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
+]
+# All candidates are within k, as for the distances below.
+BEYOND_CASES = [
+    Case("Novelty", {"train_counts": (9, 1, 4, 1, 0, 5), "k": LOCATIONS}),
+    Case("IntraListDiversity", {"distance": torch.arange(LOCATIONS) % 4, "k": LOCATIONS}),
+    Case("Serendipity", {"train_counts": (9, 1, 4, 1, 0, 5), "k": 3}),
 ]
 PROBABILITY_CASES = [
     Case("NegativeLogLikelihood", {"given": "logits"}),
@@ -154,8 +184,12 @@ GEOGRAPHY_CASES = [
 ]
 CASES = [
     *RANKING_CASES,
+    *BLOCK_CASES,
+    *RANK_CASES,
+    *QUANTILE_CASES,
     *LOCATION_CASES,
     *RECOMMENDED_CASES,
+    *BEYOND_CASES,
     *IGNORING_CASES,
     *GEOGRAPHY_CASES,
     *PROBABILITY_CASES,

@@ -32,6 +32,14 @@ from nextloc_metrics.metrics.at_k import (
     PrecisionAtK,
     RecallAtK,
 )
+from nextloc_metrics.metrics.beyond import (
+    Entropy,
+    IntraListDiversity,
+    Novelty,
+    Personalization,
+    Serendipity,
+    TailShare,
+)
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.coarser import Coarser
 from nextloc_metrics.metrics.confidence import (
@@ -64,17 +72,32 @@ from nextloc_metrics.metrics.probabilities import (
     SetCoverage,
     SetSize,
 )
+from nextloc_metrics.metrics.ranks import (
+    AUC,
+    RBP,
+    ERRAtK,
+    FallOutAtK,
+    MeanPercentileRank,
+    MeanRank,
+    RankQuantile,
+    RPrecision,
+)
 from nextloc_metrics.metrics.recommended import AveragePopularity, Coverage, Gini
 from nextloc_metrics.metrics.sampled import SampledRanks
 from nextloc_metrics.metrics.sequences import SequenceAccuracy
+from nextloc_metrics.metrics.strata import moved, train_overlap
+from nextloc_metrics.metrics.times import JointAccuracy, TimeError, TimeWithin
 from nextloc_metrics.metrics.visits import Visits, exploration_metrics, previously_visited
+from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.report import plotting, tables
 
 __all__ = [
+    "AUC",
     "AURC",
     "MRR",
+    "RBP",
     "AccuracyAtCoverage",
     "AccuracyAtK",
     "AnsweredAccuracy",
@@ -91,25 +114,36 @@ __all__ = [
     "DecilePrecision",
     "DecilePredictionShare",
     "Distribution",
+    "ERRAtK",
     "EmptySets",
+    "Entropy",
     "F1AtK",
+    "FallOutAtK",
     "Gini",
     "GroupLabels",
     "Grouped",
     "HitRateAtK",
+    "IntraListDiversity",
+    "JointAccuracy",
     "LocationF1",
     "LocationPrecision",
     "LocationRecall",
     "MAPAtK",
     "MeanMetric",
+    "MeanPercentileRank",
+    "MeanRank",
     "NDCGAtK",
     "Needs",
     "NegativeLogLikelihood",
+    "Novelty",
     "PerQueryScores",
     "Perplexity",
+    "Personalization",
     "PopularityBins",
     "PrecisionAtK",
     "Queries",
+    "RPrecision",
+    "RankQuantile",
     "Ranking",
     "RankingCollection",
     "RankingMetric",
@@ -117,9 +151,14 @@ __all__ = [
     "Record",
     "SampledRanks",
     "SequenceAccuracy",
+    "Serendipity",
     "SetCoverage",
     "SetSize",
+    "TailShare",
+    "TimeError",
+    "TimeWithin",
     "Visits",
+    "Weighted",
     "analysis",
     "backends",
     "click_through_metrics",
@@ -131,6 +170,7 @@ __all__ = [
     "geography",
     "libcity_metrics",
     "mobility",
+    "moved",
     "next_location_metrics",
     "plotting",
     "previously_visited",
@@ -140,5 +180,6 @@ __all__ = [
     "report",
     "scoring",
     "tables",
+    "train_overlap",
     "trajectories",
 ]

@@ -123,7 +123,10 @@ def test_integer_scores_keep_their_remedy() -> None:
 BINS = PopularityBins([1, 2, 1])
 #: what else a constructor needs
 NEEDED = {
-    "k": 1,
+    "k": 2,
+    "q": 0.5,
+    "minutes": 5,
+    "distance": [0, 1],
     "num_locations": 3,
     "bins": BINS,
     "min_recall": 0.5,
@@ -175,6 +178,7 @@ def test_messages_on_options_are_short(make: Callable[..., Any], option: str) ->
     for kind, value in LONG.items():
         taken = {
             "bin_of": ["list"],
+            "distance": ["list", "nested list"],
             "train_counts": ["list"],
             "parents": ["list"],
             "separator": ["string"],

@@ -43,12 +43,27 @@ from nextloc_metrics import (
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.options import describe_option
 from nextloc_metrics.metrics.click_through import LogLoss
-from strategies import CASES, LOCATIONS, RANKING_CASES, Case, batch, same, state, updated
+from strategies import (
+    BLOCK_CASES,
+    CASES,
+    LOCATIONS,
+    RANK_CASES,
+    RANKING_CASES,
+    Case,
+    batch,
+    same,
+    state,
+    updated,
+)
 
 BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 BEFORE_DATA = "ignore:The ``compute`` method of metric:UserWarning"
 # Neither more nor less is better, and visits are no fractions.
-NEUTRAL = ("Gini", "AveragePopularity")
+NEUTRAL = (
+    "Gini", "AveragePopularity", "Personalization", "Entropy", "TailShare", "Novelty",
+    "IntraListDiversity",
+)  # fmt: skip
+TABLES = ("AveragePopularity", "TailShare", "Novelty", "IntraListDiversity", "Serendipity")
 UNBOUNDED = (
     "geography.DistanceError",
     "AveragePopularity",
@@ -56,6 +71,10 @@ UNBOUNDED = (
     "Perplexity",
     "BrierScore",
     "SetSize",
+    "MeanRank",
+    "RankQuantile",
+    "Entropy",
+    "Novelty",
 )
 LOWER = (
     "geography.DistanceError",
@@ -66,6 +85,10 @@ LOWER = (
     "AURC",
     "SetSize",
     "EmptySets",
+    "MeanRank",
+    "RankQuantile",
+    "MeanPercentileRank",
+    "FallOutAtK",
 )
 OF_CONFIDENCE = ("CalibrationError", "AURC", "AccuracyAtCoverage", "CoverageAtRisk")
 EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None})
@@ -74,7 +97,9 @@ EACH_LOCATION = Case("LocationF1", {"num_locations": LOCATIONS, "average": None}
 def test_every_public_metric_for_predictions_is_in_the_table() -> None:
     """A metric class that is exported and takes `preds, target` must be listed to be tested."""
     listed = {case.name for case in CASES}
-    tested_elsewhere = ("Decile", "Grouped", "PerQuery", "Popularity", "Sequence")
+    tested_elsewhere = (
+        "Decile", "Grouped", "Joint", "PerQuery", "Popularity", "Sequence", "Time", "Weighted",
+    )  # fmt: skip
     for name in nextloc_metrics.__all__:
         thing = getattr(nextloc_metrics, name)
         is_metric = isinstance(thing, type) and issubclass(thing, Metric)
@@ -142,7 +167,11 @@ def test_the_state_does_not_grow(case: Case) -> None:
         metric.update(record)
     (after,) = metric.metric_state.values()
     assert after.shape == before.shape
-    most = {"DistanceError": 1500, **dict.fromkeys(OF_CONFIDENCE, 3 * 50_400)}
+    most = {
+        "DistanceError": 1500,
+        "RankQuantile": 20_000,
+        **dict.fromkeys(OF_CONFIDENCE, 3 * 50_400),
+    }
     numbers = most.get(case.name.split(".")[-1], 4 * LOCATIONS + 4)
     assert after.numel() <= numbers
     assert len(pickle.dumps(metric)) < 20_000 + 2 * 8 * numbers
@@ -284,7 +313,8 @@ def test_values_are_single_floats(case: Case) -> None:
             assert value.shape == ()
             assert value.dtype == torch.float32
             assert value >= 0
-            assert value <= metric.scale or not getattr(metric, "is_bounded", True)
+            has_end = getattr(metric, "is_bounded", True) and case.name != "Entropy"
+            assert value <= metric.scale or not has_end
 
 
 def test_a_vector_only_on_request() -> None:
@@ -482,13 +512,21 @@ def test_k_beyond_the_candidates_is_fine(case: Case) -> None:
     preds, target = torch.zeros(2, 1), torch.zeros(2, dtype=torch.long)
     if case.name.startswith("Location"):
         case = Case(case.name, {"num_locations": 1})
-    if case.name in ("Coverage", *NEUTRAL):
-        own = {"train_counts": [1]} if case.name == "AveragePopularity" else {"num_locations": 1}
+    if case.name in ("Coverage", "Serendipity", *NEUTRAL) and "distance" not in case.options:
+        own = {"train_counts": [1]} if case.name in TABLES else {"num_locations": 1}
         case = Case(case.name, {"k": 3, **own})
     value = updated(case.make(ignore_index=None), preds, target).compute()
     divisor = case.options["k"] if case.name in ("PrecisionAtK", "F1AtK") else 1
     special = {"PrecisionAtK": 1 / divisor, "F1AtK": 2 / (divisor + 1)}
-    nothing = dict.fromkeys([*LOWER, "Gini"], 0.0) | {"Perplexity": 1.0, "SetSize": 1.0}
+    nothing = dict.fromkeys(
+        [*LOWER, "Gini", "Entropy", "TailShare", "Serendipity"], 0.0
+    ) | dict.fromkeys(["Perplexity", "SetSize", "MeanRank", "RankQuantile"], 1.0)
+    if case.name in ("AUC", "FallOutAtK", "MeanPercentileRank"):
+        assert value.isnan()  # there is nothing to compare with
+        return
+    if case.name in ("RBP", "ERRAtK", "Personalization", "Novelty", "IntraListDiversity"):
+        assert value.isnan() or 0 <= value < 1
+        return
     expected = {**special, **nothing}.get(case.name, 1.0)
     if case.options.get("denominator") == "retrieved":
         expected = 1.0
@@ -521,8 +559,8 @@ def test_repr_shows_what_was_chosen(case: Case) -> None:
     """Every option that differs from its default can be read."""
     text = repr(case.make())
     assert text.startswith(case.name.rpartition(".")[2] + "(")
-    if case.name == "AveragePopularity":  # whose table of visits is written as a digest
-        assert re.search(r"\(train_counts=<int64 \(6,\) \w+>, k=3, num_locations=6\)$", text)
+    if case.name in TABLES:  # which are written as a digest
+        assert re.search(r"=<int64 \(6,\) \w+>", text)
         return
     for name, value in case.options.items():
         assert f"{name}={describe_option(value)}" in text
@@ -533,8 +571,12 @@ def test_repr_shows_what_was_chosen(case: Case) -> None:
 # Classes that share a state, and options that `compute` alone reads, or that follow from those.
 SHARED = [
     ({"LocationF1", "LocationPrecision", "LocationRecall"}, {"average"}),
-    ({"Coverage", "Gini", "AveragePopularity"}, {"definition", "train_counts", "num_locations"}),
+    (
+        {"Coverage", "Gini", "AveragePopularity", "Personalization", "Entropy", "TailShare"},
+        {"definition", "train_counts", "num_locations"},
+    ),
     ({"geography.DistanceError"}, {"statistic"}),
+    ({"RankQuantile"}, {"q"}),
     ({"NegativeLogLikelihood", "Perplexity"}, {"base"}),
     ({"BrierScore"}, {"normalized"}),
     (
@@ -813,7 +855,8 @@ def test_metrics_take_rankings(case: Case) -> None:
     metric = case.make()
     ranking: Any = metric.read(preds, target)
     if isinstance(ranking, Ranking):
-        ranking = Ranking.from_scores(preds, target, ignore_index=metric.ignore_index, top=8)
+        ignored = metric.ignore_index
+        ranking = Ranking.from_scores(preds, target, ignore_index=ignored, top=8, length=True)
     expected = updated(case.make(), preds, target)
     assert same(state(updated(metric, ranking)), state(expected))
     for one in (pickle.loads(pickle.dumps(ranking)), copy.deepcopy(ranking), ranking.to("cpu")):
@@ -821,12 +864,14 @@ def test_metrics_take_rankings(case: Case) -> None:
     assert same(case.make()(ranking), expected.compute())
 
 
-@pytest.mark.parametrize("case", RANKING_CASES, ids=str)
+@pytest.mark.parametrize("case", [*RANKING_CASES, *BLOCK_CASES, *RANK_CASES], ids=str)
 def test_places_alone_are_enough(case: Case) -> None:
     """A ranking that kept as many first ranks as a metric asks for is all that it needs."""
     preds, target = batch()
     needs = case.make().needs
-    ranking = Ranking.from_scores(preds, target, top=needs.top, best=needs.best)
+    ranking = Ranking.from_scores(
+        preds, target, top=needs.top, best=needs.best, length=needs.length
+    )
     expected = updated(case.make(), preds, target)
     assert same(state(updated(case.make(), ranking)), state(expected))
 

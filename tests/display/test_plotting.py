@@ -141,6 +141,8 @@ def test_every_public_metric_is_drawn_here() -> None:
     """A metric class that is exported must be listed to be drawn."""
     listed = {type(case.make()).__name__ for case in CASES} | {"Grouped", "PerQueryScores"}
     listed |= {"SequenceAccuracy"}  # in test_sequences.py
+    listed |= {"JointAccuracy", "TimeError", "TimeWithin"}  # in test_times.py
+    listed |= {"Weighted"}  # in test_weighted.py
     listed |= {type(metric).__name__ for metric in DECILE_METRICS.values()}
     for name in nextloc_metrics.__all__:
         thing = getattr(nextloc_metrics, name)
@@ -172,6 +174,8 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     k = case.options.get("k")
     is_of_decisions = case.name.startswith("Location")
     expected = f"{case.name[8:]}, {metric.average}" if is_of_decisions else name
+    if case.name in ("RBP", "RankQuantile"):
+        expected, k = metric.plot_label, None
     assert axes.get_ylabel() == (expected if k is None else f"{name}@{k}")
     (dot,) = lines(axes)
     assert close(list(dot.get_xdata()), [value])

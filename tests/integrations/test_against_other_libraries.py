@@ -38,18 +38,26 @@ from torchmetrics.retrieval import (
 )
 
 from nextloc_metrics import (
+    AUC,
     MRR,
     AccuracyAtK,
     F1AtK,
+    FallOutAtK,
+    IntraListDiversity,
     LocationF1,
     LocationPrecision,
     LocationRecall,
     MAPAtK,
     NDCGAtK,
+    Novelty,
+    Personalization,
     PrecisionAtK,
     RecallAtK,
+    RPrecision,
+    Serendipity,
     functional,
 )
+from nextloc_metrics.metrics.measures import parse_measure
 from strategies import updated
 
 N, C = 40, 25
@@ -405,3 +413,103 @@ def test_the_readme_has_what_the_example_prints(data: Path) -> None:
     for library, *numbers in zip(same_model.LIBRARIES, *values.values(), strict=True):
         row = next(line for line in readme.splitlines() if line.startswith(f"| {library} "))
         assert re.findall(r"\d+\.\d\d(?= \|)", row) == [f"{100 * x:.2f}" for x in numbers], library
+
+
+# Ranks, lists and what is beyond accuracy, on 50 random cases with ties ---------------------------
+
+
+def random_cases() -> list[tuple[Tensor, Tensor]]:
+    """Scores of few levels, so with ties, and grades of at least one relevant location."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(5, (50, 12), generator=generator).float()
+    grades = torch.randint(-6, 5, (50, 12), generator=generator).clamp(min=0)
+    grades[:, 0] = grades[:, 0].clamp(min=1)
+    return list(zip(scores, grades, strict=True))
+
+
+def test_ir_measures() -> None:
+    """Measures by name equal those of trec_eval in its order of ties, which lies in our bounds."""
+    ir_measures = pytest.importorskip("ir_measures", reason="the comparison needs ir-measures")
+    names = ["nDCG@5", "nDCG", "RR", "RR@3", "AP", "AP@5", "P@5", "R@5", "Success@2", "Rprec"]
+    for scores, grades in random_cases():
+        qrels = [ir_measures.Qrel("q", f"{i:02}", int(g)) for i, g in enumerate(grades)]
+        run = [ir_measures.ScoredDoc("q", f"{i:02}", float(s)) for i, s in enumerate(scores)]
+        measures = [ir_measures.parse_measure(name) for name in names]
+        theirs = ir_measures.calc_aggregate(measures, qrels, run)
+        order = sorted(range(12), key=lambda i: (-float(scores[i]), -i))  # ties by falling id
+        lists, relevance = torch.tensor([order]), grades[None].float()
+        for measure in measures:
+            metric: Any = parse_measure(measure)
+            if str(measure) != "RR@3":  # which another program computes, in another order of ties
+                settled = float(metric(lists, relevance))
+                assert settled == pytest.approx(theirs[measure], abs=1e-6), measure
+            options = {name: getattr(metric, name) for name in metric._options}
+            low, high = (
+                float(type(metric)(**{**options, "ties": ties})(scores[None], relevance))
+                for ties in ("pessimistic", "optimistic")
+            )
+            assert low - 1e-6 <= theirs[measure] <= high + 1e-6, measure
+
+
+def test_auc_of_sklearn_and_torchmetrics() -> None:
+    """AUC equals scikit-learn's, ties half; torchmetrics' agrees without a cut."""
+    sklearn = pytest.importorskip("sklearn.metrics", reason="the comparison needs scikit-learn")
+    retrieval = pytest.importorskip("torchmetrics.retrieval", reason="needs torchmetrics")
+    for scores, grades in random_cases():
+        relevant = grades > 0
+        ours = float(AUC()(scores[None], relevant[None]))
+        if relevant.all():
+            assert math.isnan(ours)
+            continue
+        assert ours == pytest.approx(sklearn.roc_auc_score(relevant, scores), abs=1e-6)
+        indexes = torch.zeros(12, dtype=torch.long)
+        theirs = retrieval.RetrievalAUROC()(scores / 5 + 0.1, relevant, indexes=indexes)
+        assert ours == pytest.approx(float(theirs), abs=1e-6)
+        order = scores + torch.arange(12) / 100  # without ties
+        for name, metric in (("RPrecision", RPrecision()), ("FallOut", FallOutAtK(5))):
+            options = {"top_k": 5} if name == "FallOut" else {}
+            other = getattr(retrieval, f"Retrieval{name}")(**options)
+            value = float(other(order + 1, relevant, indexes=indexes))
+            assert float(metric(order[None], relevant[None])) == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_geometric_beyond_accuracy(geometric: ModuleType) -> None:
+    """Diversity and personalization of full lists are equal; of short lists they are not."""
+    torch.manual_seed(1)
+    lists = torch.stack([torch.randperm(12)[:4] for _ in range(50)])
+    category, none = torch.arange(12) % 3, torch.zeros(2, 0, dtype=torch.long)
+    target = torch.full((50,), -1)
+    for theirs, ours in (
+        (geometric.LinkPredDiversity(4, category), IntraListDiversity(4, category)),
+        (geometric.LinkPredPersonalization(4), Personalization(12, 4)),
+    ):
+        theirs.update(lists, none)
+        value = ours(lists, target[:, None])
+        assert float(value) == pytest.approx(float(theirs.compute()), abs=1e-5)
+    short = geometric.LinkPredDiversity(4, category)
+    short.update(lists[:, :3], none)
+    assert float(IntraListDiversity(4, category)(lists[:, :3], target[:, None])) < short.compute()
+
+
+def test_rectools() -> None:
+    """Novelty by users and serendipity of full lists are RecTools'; it scores single ids 0."""
+    metrics = pytest.importorskip("rectools.metrics", reason="the comparison needs rectools")
+    pd = pytest.importorskip("pandas", reason="the comparison needs pandas")
+    torch.manual_seed(2)
+    lists = torch.stack([torch.randperm(12)[:4] for _ in range(50)])
+    target = torch.stack([torch.randperm(12)[:3] for _ in range(50)])
+    seen = torch.rand(50, 12) < torch.linspace(0.05, 0.7, 12)
+    seen[:, 0] = False  # a location that nobody visited
+
+    def frame(rows: Tensor) -> Any:
+        pairs = [(u, i, r + 1) for u, row in enumerate(rows.tolist()) for r, i in enumerate(row)]
+        return pd.DataFrame(pairs, columns=["user_id", "item_id", "rank"])
+
+    before = pd.DataFrame(seen.nonzero().tolist(), columns=["user_id", "item_id"])
+    counts, users = seen.sum(0), int(seen.any(1).sum())
+    reco, wanted = frame(lists), frame(target)[["user_id", "item_id"]]
+    theirs = metrics.MeanInvUserFreq(k=4).calc(reco, before)
+    assert float(Novelty(4, counts, total=users)(lists, target)) == pytest.approx(theirs, rel=1e-6)
+    theirs = metrics.Serendipity(k=4).calc(reco, wanted, before, tuple(range(12)))
+    assert float(Serendipity(4, counts)(lists, target)) == pytest.approx(theirs, abs=1e-6)

@@ -209,6 +209,8 @@ INNER_NAMES = {
 MET = {
     "nextloc_metrics.metrics.per_query.QueryScores": "is returned by `PerQueryScores.compute`",
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
+    "nextloc_metrics.metrics.grouped.Gap": "is returned by `Grouped.gap`",
+    "nextloc_metrics.metrics.recommended.FirstRanks": "says how the first candidates are read",
     "nextloc_metrics.metrics.visits.GroupShare": "is in `exploration_metrics`",
     "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
     "nextloc_metrics.analysis.chance.chance": "is `analysis.chance`: its module has the same name",

@@ -1,6 +1,7 @@
 """Compare a value with chance, with a simple baseline, with the ceiling, and with another model.
 
     chance          the expected value of every metric for a random ranking
+    last_location   the baseline that stays at the previous location
     most_frequent   the baseline that ranks by the visits in the training data
     predictability  the ceiling: the highest accuracy that any model can have, for each user
     entropy_rate    the entropy of a sequence of visits, by which it is estimated
@@ -18,7 +19,7 @@ Begin with `chance`.
 
 from nextloc_metrics.analysis.calibration import conformal_threshold, fit_temperature
 from nextloc_metrics.analysis.ceiling import MeanLimit, Predictability, predictability
-from nextloc_metrics.analysis.chance import chance, most_frequent, skill
+from nextloc_metrics.analysis.chance import chance, last_location, most_frequent, skill
 from nextloc_metrics.analysis.comparison import Comparison, compare
 from nextloc_metrics.analysis.entropy import entropy_rate, fano_limit
 from nextloc_metrics.analysis.runs import Runs, Summary, summarize
@@ -39,6 +40,7 @@ __all__ = [
     "entropy_rate",
     "fano_limit",
     "fit_temperature",
+    "last_location",
     "most_frequent",
     "predictability",
     "skill",

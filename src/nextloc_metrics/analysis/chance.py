@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -18,7 +18,9 @@ from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.metrics.at_k import F1AtK
+from nextloc_metrics.metrics.beyond import Novelty, Personalization, TailShare
 from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.ranking.top import TopCandidates
 
@@ -57,6 +59,9 @@ def chance(
     expectations over the orders of tied candidates. So Acc@k is k / C, and MRR is H(C) / C with
     H(C) = 1 + 1/2 + ... + 1/C, without any sampling. A `score` of your own metric is averaged over
     the C ranks of the relevant location.
+
+    `Personalization`, `TailShare` and `Novelty` have the expected value for random lists, if all
+    their locations are candidates.
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
     metrics have no chance level, because it depends on how often each location is visited. Metrics
@@ -153,20 +158,25 @@ def _scored_metric(metric: RecordMetric) -> RankingMetric | None:
     """Return the metric of ranks whose scores the value averages, or None."""
     # if all queries have equally many relevant locations, the pooled F1 is the mean F1
     found = metric if isinstance(metric, F1AtK) else metric.scored
+    found = found.metric if isinstance(found, Weighted) else found
     is_mean = metric.averages_scores or isinstance(metric, F1AtK)
     return found if isinstance(found, RankingMetric) and is_mean else None
 
 
 def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> float:
+    if isinstance(tally, Personalization | TailShare | Novelty):
+        return tally.of_random_lists(num_candidates)
     metric = _scored_metric(tally)
     if metric is None:
         raise _NoChanceError(
             f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
             "out."
         )
-    if not metric.has_own_score:
+    if not metric.has_own_score or _scores_blocks(metric):
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
-        return float(metric.score(block))
+        block.has_ids = not metric.has_own_score
+        with _only_ranks(metric):
+            return float(metric.score(block))
     if num_relevant > 1 and metric.needs.only_ranks:
         raise ValueError(
             f"`num_relevant` must be 1 for {short(metric)}, got {num_relevant}: a score of your "
@@ -185,14 +195,27 @@ def scores_of_ranks(metric: RankingMetric, num_candidates: int) -> Iterator[Tens
         )
     for start in range(0, num_candidates, _CHUNK):
         above = torch.arange(start, min(start + _CHUNK, num_candidates))
-        try:
-            ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+        ranks_only = replace(_tied_ranking(above, 1, num_candidates, 1), has_ids=False)
+        with _only_ranks(metric):
             scores = metric.score(ranks_only)
-        except NotInRecordError as error:
-            raise _NoChanceError(
-                f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
-            ) from error
         yield scores.double()
+
+
+@contextmanager
+def _only_ranks(metric: RankingMetric) -> Iterator[None]:
+    """Raise if a score reads something else than ranks."""
+    try:
+        yield
+    except NotInRecordError as error:
+        raise _NoChanceError(
+            f"{short(metric)} has no chance level: it does not score ranks only; leave it out."
+        ) from error
+
+
+def _scores_blocks(metric: RankingMetric) -> bool:
+    """Whether the score is this library's, of ranks only: an expectation over tied blocks."""
+    is_ours = type(metric).score.__module__.startswith("nextloc_metrics.")
+    return metric.needs.only_ranks and is_ours and "score" not in vars(metric)
 
 
 def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: int) -> Ranking:
@@ -215,6 +238,7 @@ def _tied_ranking(above: Tensor, tied: int, num_candidates: int, num_relevant: i
             ids=ids[:, :0],
             above=ids[:, :0],
         ),
+        length=torch.full_like(above[:, 0], num_candidates),
     )
 
 
@@ -248,6 +272,45 @@ def skill(value: Any, chance: Any) -> Any:
             )
         return found
     return (value - chance) / (1 - chance) if chance != 1 else value * math.nan
+
+
+def last_location(previous: Array, num_locations: int) -> Tensor:
+    """Score the previous location 1 and all others 0: the baseline of staying put.
+
+    All other locations are tied. A query without a previous location, -1, ties all.
+
+    Args:
+        previous: integer `[N]`, the location of the visit before.
+        num_locations: C, the number of candidates.
+
+    Returns:
+        float32 `[N, C]`.
+
+    Raises:
+        ValueError: `previous` is not one row of integers from -1 to C - 1.
+
+    Example:
+        >>> from torch import tensor
+        >>> from nextloc_metrics import AccuracyAtK
+        >>> accuracy = AccuracyAtK(1)
+        >>> accuracy(last_location([2, 0], num_locations=3), tensor([2, 1]))
+        tensor(0.5000)
+
+    Source: A. Cuttone, S. Lehmann and M. C. González, "Understanding predictability and exploration
+    in human mobility", EPJ Data Science 7, 2018.
+    """
+    num_locations = check_positive("num_locations", num_locations, LARGEST_STATE)
+    ids = as_tensor("previous", previous)
+    if ids.ndim != 1 or not is_integer(ids):
+        raise ValueError(f"`previous` must be one row of integers, [N], got {describe(ids)}.")
+    ids = ids.long()
+    wrong = ids[(ids < -1) | (ids >= num_locations)]
+    if len(wrong):
+        raise ValueError(
+            f"`previous` must be below the {num_locations} locations, or -1, got {int(wrong[0])}."
+        )
+    scores = torch.zeros(len(ids), num_locations, dtype=torch.float32, device=ids.device)
+    return scores.scatter_(1, ids.clamp(min=0)[:, None], (ids >= 0).float()[:, None])
 
 
 def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:

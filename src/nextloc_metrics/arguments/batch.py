@@ -25,6 +25,8 @@ class Batch:
         ignore_index: an id that is never relevant.
         validate_args: whether values are read and checked.
         confidence: the probability of the first id of each list, or None.
+        weights: the weights of the queries, or None.
+        grades: the grades of several relevant ids, in the shape of `target`, or None.
     """
 
     preds: Any
@@ -36,6 +38,8 @@ class Batch:
     ignore_index: int | None = None
     validate_args: bool = True
     confidence: Any = None
+    weights: Array | None = None
+    grades: Array | None = None
 
     def read(self, device: torch.device | None = None) -> Batch:
         """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""
@@ -45,4 +49,7 @@ class Batch:
             for name, value in (("mask", self.mask), ("exclude", self.exclude))
         )
         target = as_tensor("target", self.target, preds.device)
-        return replace(self, preds=preds, target=target, mask=mask, exclude=exclude)
+        grades = self.grades
+        if grades is not None:
+            grades = as_tensor("grades", grades, preds.device)
+        return replace(self, preds=preds, target=target, mask=mask, exclude=exclude, grades=grades)

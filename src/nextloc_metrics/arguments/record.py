@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data")
 
+# The highest weight of a query: its square, times the square of a score, must fit into the state.
+_HIGHEST_WEIGHT = float(1 << 31)
+
 
 class NotInRecordError(ValueError):
     """A score reads groups or ids that its record does not hold."""
@@ -32,11 +35,13 @@ class Queries:
         counted: bool `[N]` (flat), False for queries skipped by `mask` or `ignore_index`.
         groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
             without a name.
+        weights: float64 `[N]`, the weight of every query; None if they have none.
     """
 
     shape: torch.Size
     counted: Tensor
     groups: dict[str, Tensor] = field(default_factory=dict)
+    weights: Tensor | None = None
 
 
 class Record:
@@ -87,6 +92,35 @@ class Record:
         named = groups if isinstance(groups, Mapping) else {"": groups}
         numbers = {name: self._read_groups(x) for name, x in named.items()}
         return replace(self, queries=replace(self.queries, groups=numbers))  # type: ignore[type-var]
+
+    def with_weights(self, weights: Array | None, validate_args: bool = True) -> Self:
+        """Return the record with a weight for every query, for `Weighted` metrics.
+
+        Args:
+            weights: numbers from 0 to 2^31 in the shape of the queries; those of skipped queries
+                are not read. None changes nothing.
+            validate_args: read the values, and raise where they are out of range.
+        """
+        if weights is None:
+            return self
+        read = as_tensor("weights", weights, self.device)
+        if read.is_complex() or read.dtype == torch.bool or read.shape != self.shape:
+            raise ValueError(
+                f"`weights` must be numbers of shape {short(self.shape)}, one per query, got "
+                f"{describe(read)}."
+            )
+        if read.device.type == "mps":  # has no float64
+            read = read.cpu()
+        numbers = read.detach().reshape(-1).double().masked_fill(~self.counted.to(read.device), 0)
+        if validate_args:
+            wrong = numbers[~((numbers >= 0) & (numbers <= _HIGHEST_WEIGHT))]
+            if len(wrong):
+                raise ValueError(
+                    "`weights` must be finite numbers from 0 to 2^31, got "
+                    f"{float(wrong[0]):g}; leave queries out with the weight 0 or `mask`."
+                )
+        numbers = numbers.nan_to_num(nan=0.0).clamp(0, _HIGHEST_WEIGHT)
+        return replace(self, queries=replace(self.queries, weights=numbers))  # type: ignore[type-var]
 
     def _read_groups(self, groups: Array) -> Tensor:
         groups = as_tensor("groups", groups, self.device)

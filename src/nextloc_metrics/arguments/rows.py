@@ -57,6 +57,8 @@ class ArrayRows:
         mask: bool `[N]`, or None.
         exclude: the candidates that are not ranked, a row per query, or None.
         confidence: the confidence of each answer, or None.
+        weights: the weight of each query, or None.
+        grades: the grades of several relevant ids, in the shape of `target`, or None.
     """
 
     preds: Any
@@ -65,6 +67,8 @@ class ArrayRows:
     mask: Tensor | None
     exclude: Tensor | None
     confidence: Tensor | None = None
+    weights: Tensor | None = None
+    grades: Tensor | None = None
 
     @property
     def num_candidates(self) -> int | None:
@@ -87,13 +91,13 @@ class ArrayRows:
         step = max(1, _CHUNK // max(1, self.preds.shape[1]))
         for start in _track(range(0, max(1, len(self.target)), step)):
             rows = slice(start, start + step)
+            options = ("mask", "exclude", "confidence", "weights", "grades")
+            given = {x: found for x in options if (found := getattr(self, x)) is not None}
             yield Batch(
                 as_tensor("preds", self.preds[rows]),
                 self.target[rows],
-                None if self.mask is None else self.mask[rows],
-                {name: Kind(kind.numbers[rows], kind.labels) for name, kind in self.kinds.items()},
-                None if self.exclude is None else self.exclude[rows],
-                confidence=None if self.confidence is None else self.confidence[rows],
+                groups={x: Kind(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
+                **{name: values[rows] for name, values in given.items()},
             )
 
 
@@ -113,6 +117,8 @@ def read_rows(
     mask: Array | None = None,
     exclude: Array | None = None,
     confidence: Array | None = None,
+    weights: Array | None = None,
+    grades: Array | None = None,
 ) -> ArrayRows:
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
     rows: Any = preds
@@ -127,7 +133,8 @@ def read_rows(
     if not is_integer(target):
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
-    options = {"mask": mask, "exclude": exclude, "confidence": confidence}
+    options = {"mask": mask, "exclude": exclude, "weights": weights, "grades": grades}
+    options |= {"confidence": confidence}
     read = {name: None if x is None else as_tensor(name, x) for name, x in options.items()}
     for name, option in read.items():
         if option is not None and (not option.ndim or len(option) != len(target)):

@@ -350,6 +350,7 @@ class RankingCollection(SummedCollection):
         exclude: Array | None = None,
         exempt_target: bool = False,
         confidence: Array | None = None,
+        weights: Array | None = None,
     ) -> None:
         """Add a batch of queries to every member.
 
@@ -362,8 +363,18 @@ class RankingCollection(SummedCollection):
             exclude: as for `RankingMetric.update`.
             exempt_target: as for `RankingMetric.update`.
             confidence: as for `RankingMetric.update`.
+            weights: for `Weighted` members, the weight of every query.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         self.update_with(batch)
 
     @outside_graphs
@@ -377,9 +388,19 @@ class RankingCollection(SummedCollection):
         exclude: Array | None = None,
         exempt_target: bool = False,
         confidence: Array | None = None,
+        weights: Array | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         return self.forward_with(batch)
 
     def rank(
@@ -392,12 +413,22 @@ class RankingCollection(SummedCollection):
         exclude: Array | None = None,
         exempt_target: bool = False,
         confidence: Array | None = None,
+        weights: Array | None = None,
     ) -> Ranking:
         """Return the ranks of the relevant locations; the arguments are those of `update`.
 
         The ranking serves every member, and any other metric that needs no more ranks.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         found: Ranking = self.plan.read(batch)[Ranking]
         return found
 

@@ -105,11 +105,12 @@ class RecordMetric(SummedMetric):
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from the scores of their `scored`.
 
-        These have one `is_bounded`. For each metric there are float64 `[N]` scores, 0 where not
-        `counted`, bool `[N]`.
+        These have one `is_bounded`, and weights or none. For each metric there are float64 `[N]`
+        scores, 0 where not `counted`, bool `[N]`.
         """
-        is_bounded = metrics[0].scored.is_bounded
-        found = exact.tally(torch.stack(list(scores)), counted, is_bounded)
+        scored = metrics[0].scored
+        weights = record.queries.weights if scored.is_weighted else None
+        found = exact.tally(torch.stack(list(scores)), counted, scored.is_bounded, weights)
         return found.to(record.device).unbind()
 
     @staticmethod
@@ -127,6 +128,7 @@ class RecordMetric(SummedMetric):
         exclude: Array | None = None,
         exempt_target: bool = False,
         confidence: Array | None = None,
+        weights: Array | None = None,
     ) -> None:
         """Add a batch of queries.
 
@@ -149,8 +151,18 @@ class RecordMetric(SummedMetric):
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
             confidence: with lists of ids, floating `[...]` in [0, 1], the probability of the first
                 id, for metrics of probabilities.
+            weights: numbers from 0 to 2^31 in the shape of the queries, for `Weighted` metrics.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         self.plan.update(batch, count=False)
 
     def read(
@@ -163,9 +175,19 @@ class RecordMetric(SummedMetric):
         exclude: Array | None = None,
         exempt_target: bool = False,
         confidence: Array | None = None,
+        weights: Array | None = None,
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence=confidence)
+        batch = Batch(
+            preds,
+            target,
+            mask,
+            groups,
+            exclude,
+            exempt_target,
+            confidence=confidence,
+            weights=weights,
+        )
         return self.plan.read(batch)[self.record]
 
     @property
@@ -325,9 +347,11 @@ class MeanMetric(RecordMetric):
         is_bounded: whether scores are in [0, 1]; False for scores from 0 to infinity, which are
             summed in steps of 2^-32. A finite score is then at most 2^31, and an infinite one
             makes the mean infinite.
+        is_weighted: whether scores have the weights of their queries; see `Weighted`.
     """
 
     is_bounded: ClassVar[bool] = True
+    is_weighted: ClassVar[bool] = False
 
     @abstractmethod
     def score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
@@ -335,7 +359,7 @@ class MeanMetric(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return the zero state; see `means.exact`."""
-        return torch.zeros(exact.width(self.is_bounded), dtype=torch.int64)
+        return torch.zeros(exact.width(self.is_bounded, self.is_weighted), dtype=torch.int64)
 
     @property
     def scored(self) -> MeanMetric | None:

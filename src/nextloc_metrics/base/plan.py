@@ -87,6 +87,8 @@ class Plan:
             kind: merge_needs(member.needs for member in members if member.record is kind)
             for kind in {member.record: None for member in members}
         }
+        scored = [member.scored for member in members]
+        self._is_weighted = any(one is not None and one.is_weighted for one in scored)
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
         self._of_ranks = [n for n, kind in enumerate(self.kinds) if kind.record is Ranking]
@@ -120,9 +122,7 @@ class Plan:
                 f"`preds` must be a {missing[0]}, or predictions with `target`, got "
                 f"{type(given[0]).__name__}."
             )
-        return Records(
-            {kind: self._with_groups(record, batch.groups) for kind, record in found.items()}
-        )
+        return Records({kind: self._with(record, batch) for kind, record in found.items()})
 
     def _convert(self, batch: Batch) -> Batch:
         """Return the batch as tensors, those of arrays on the metrics' device."""
@@ -134,13 +134,19 @@ class Plan:
         ignored, validate = self.ignore_index, self.validate_args
         batch = replace(batch, ignore_index=ignored, validate_args=validate)
         return Records(
-            {
-                kind: self._with_groups(kind.read(batch, needs), batch.groups)
-                for kind, needs in kinds.items()
-            }
+            {kind: self._with(kind.read(batch, needs), batch) for kind, needs in kinds.items()}
         )
 
-    def _with_groups(self, record: Any, groups: Any) -> Any:
+    def _with(self, record: Any, batch: Batch) -> Any:
+        """Return a record with the groups and weights of its queries."""
+        groups = batch.groups
+        if batch.weights is not None:
+            if not self._is_weighted:
+                raise ValueError(
+                    "`weights` must be None without a metric that reads them; pass them to "
+                    "`Weighted(metric)`."
+                )
+            record = record.with_weights(batch.weights, self.validate_args)
         if isinstance(groups, Mapping):
             groups = {name: self._number(name, x, record) for name, x in groups.items()}
         elif groups is not None:
@@ -233,6 +239,8 @@ class Plan:
         """
         preds, target = batch.preds, batch.target
         if batch.mask is not None or batch.groups is not None or batch.exclude is not None:
+            return None
+        if batch.weights is not None:
             return None
         if not self._one_pass or type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return None

@@ -35,10 +35,17 @@ class RankingTally(RecordMetric):
         *,
         exclude: Array | None = None,
         exempt_target: bool = False,
+        weights: Array | None = None,
     ) -> Ranking:
         """Return the ranks of the relevant locations; the arguments are those of `update`."""
         ranking: Ranking = self.read(
-            preds, target, mask, groups, exclude=exclude, exempt_target=exempt_target
+            preds,
+            target,
+            mask,
+            groups,
+            exclude=exclude,
+            exempt_target=exempt_target,
+            weights=weights,
         )
         return ranking
 

@@ -103,3 +103,28 @@ def read_mask(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
             )
         mask.append(value)
     return torch.tensor(mask, dtype=torch.bool)
+
+
+def read_weights(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
+    """Read numbers, float64 `[N]`.
+
+    Raises:
+        ValueError: a value is no number.
+    """
+    cells = column if isinstance(column, list) else column.tolist()
+    weights = [_number(cell) for cell in cells]
+    for row, weight in enumerate(weights):
+        if weight != weight:
+            raise ValueError(
+                f"row {rows[row]} of {file} must hold a number in `{name}`, got "
+                f"{short(cells[row])}."
+            )
+    return torch.tensor(weights, dtype=torch.float64)
+
+
+def _number(cell: Any) -> float:
+    """Return a cell as a number, NaN if it is none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return float("nan")

@@ -40,6 +40,7 @@ class Predictions:
         vocabulary: the id of each number, if ids are text or far larger than their number.
         mask: the column named in `mask`, bool `[N]`.
         exclude: the column named in `exclude`, int64 `[N, E]`, or bool `[N, C]` from `.npz`.
+        grades: for a run, the grades of `target`, float64 `[N, M]`.
     """
 
     preds: Any
@@ -49,6 +50,7 @@ class Predictions:
     vocabulary: tuple[str | int, ...] | None = None
     mask: Tensor | None = None
     exclude: Tensor | None = None
+    grades: Tensor | None = None
 
     def to_trec(
         self,
@@ -136,7 +138,11 @@ def read(
             )
         target = str(targets)
     names = Names(preds, target, (), mask, exclude, groups)
-    source = _of_run(files[0], names) if kind in RUNS else source_of(files, names, on_error)
+    grades = None
+    if kind in RUNS:
+        source, grades = _of_run(files[0], names)
+    else:
+        source = source_of(files, names, on_error)
     rows = TableRows(source, names, padding, vocabulary, separator, on_error)
     if isinstance(source, Arrays) and rows.num_candidates is not None:
         return _of_scores(source, rows)
@@ -153,18 +159,27 @@ def read(
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.others)
-    return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded)
+    of_ids = None if grades is None else _grades_of(relevant, grades)
+    return Predictions(answers, relevant, kept, rows.missed, known, masked, excluded, of_ids)
 
 
-def _of_run(run: str, names: Names) -> Source:
-    """Return the lists and judgements of a TREC run as a table."""
+def _grades_of(relevant: Tensor, grades: Sequence[Sequence[float]]) -> Tensor:
+    """Return the grades of ids, in their order and padded like them, float64 `[N, M]`."""
+    found = torch.zeros(relevant.shape, dtype=torch.float64)
+    found[relevant >= 0] = torch.tensor([x for row in grades for x in row], dtype=torch.float64)
+    return found
+
+
+def _of_run(run: str, names: Names) -> tuple[Source, list[list[float]]]:
+    """Return the lists and judgements of a TREC run as a table, and the grades."""
     pa = need_arrow()
     kind = pa.list_(pa.string())
-    columns = zip(names.all, read_trec(Path(run), Path(names.target)), strict=True)
+    answers, relevant, grades = read_trec(Path(run), Path(names.target))
+    columns = zip(names.all, (answers, relevant), strict=True)
     table = pa.table({x: pa.array(lists, kind) for x, lists in columns})
     source = Stream(table, names.all, untyped=True)
     source.files = [run]
-    return source
+    return source, grades
 
 
 def _of_scores(source: Arrays, rows: TableRows) -> Predictions:

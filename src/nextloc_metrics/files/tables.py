@@ -17,7 +17,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.rows import Kind
-from nextloc_metrics.files.columns import names_of_groups, read_group, read_mask
+from nextloc_metrics.files.columns import names_of_groups, read_group, read_mask, read_weights
 from nextloc_metrics.files.ids import (
     Cells,
     OnError,
@@ -49,11 +49,13 @@ class Names(NamedTuple):
     mask: str | None = None
     exclude: str | None = None
     others: tuple[str, ...] = ()
+    weights: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column once."""
-        named = [self.preds, self.target, *self.groups, self.mask, self.exclude, *self.others]
+        options = self.mask, self.exclude, self.weights
+        named = [self.preds, self.target, *self.groups, *options, *self.others]
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -224,7 +226,8 @@ class TableRows:
             preds = torch.zeros(0, self.num_candidates)
         target = torch.zeros((0, 1) if self.has_several else 0, dtype=torch.int64)
         labels = {name: read_group("", name, (), []) for name in self.groups}
-        return Batch(preds, target, None, labels)
+        weights = None if self.names.weights is None else torch.zeros(0, dtype=torch.float64)
+        return Batch(preds, target, None, labels, weights=weights)
 
     def _batch(self, piece: Part) -> Batch:
         """Read some rows."""
@@ -240,13 +243,19 @@ class TableRows:
         else:
             preds = self._scores(piece, cells)
         groups: dict[str, Kind] = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
-        mask, exclude = self.names.mask, self.names.exclude
+        mask, exclude, weights = self.names.mask, self.names.exclude, self.names.weights
+        given: dict[str, Tensor] = {}
+        if weights is not None:
+            given["weights"] = read_weights(file, weights, rows, columns[weights])
         return Batch(
             preds,
             target,
             None if mask is None else read_mask(file, mask, rows, columns[mask]),
             groups,
             None if exclude is None else self._exclude(piece, exclude),
+            weights=None
+            if weights is None
+            else read_weights(file, weights, rows, columns[weights]),
         )
 
     def _read(self, file: str, name: str, column: Any, how: Reading) -> Cells:
@@ -330,6 +339,7 @@ def open_rows(
     groups: Sequence[str] = (),
     mask: str | None = None,
     exclude: str | None = None,
+    weights: str | None = None,
     padding: int | Sequence[int] = -1,
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
@@ -354,6 +364,7 @@ def open_rows(
         groups: the columns of groups.
         mask: the column of true and false; false leaves a query out.
         exclude: the column of lists of ids that are not ranked.
+        weights: the column of weights of queries.
         padding: negative numbers that pad lists, in addition to -1.
         vocabulary: the id of each number.
         separator: what separates the ids of a cell of text without brackets.
@@ -376,7 +387,7 @@ def open_rows(
         [([[2, 0], [0, -1]], [0, 1])]
     """
     check_choice("on_error", on_error, OnError)
-    names = Names(preds, target, names_of_groups(groups), mask, exclude)
+    names = Names(preds, target, names_of_groups(groups), mask, exclude, weights=weights)
     rows = source_of(source, names, on_error)
     return TableRows(rows, names, padding, vocabulary, separator, on_error)
 

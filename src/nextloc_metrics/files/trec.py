@@ -18,24 +18,25 @@ _OPENED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _DEPTH = 1000
 
 
-def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the answers of each query, best first, and the relevant ids, all as text.
+def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]], list[list[float]]]:
+    """Return the answers of each query, best first, the relevant ids as text, and their grades.
 
     Queries are in the order of the judgements, then of the run. A query without an answer has an
     empty list, and a query without a judgement has no relevant id. Answers are sorted by score,
     equal scores by id in falling order, as in trec_eval, which keeps scores as float32; the column
     of ranks is not read.
     """
-    relevant: dict[str, list[str]] = {}
+    relevant: dict[str, dict[str, float]] = {}
     for row, (query, _, document, grade) in _lines(qrels, "query 0 id grade"):
-        found = relevant.setdefault(query, [])
-        if _number(qrels, row, grade) > 0 and document not in found:
-            found.append(document)
+        found = relevant.setdefault(query, {})
+        if (number := _number(qrels, row, grade)) > 0:
+            found.setdefault(document, number)
     answers: dict[str, list[tuple[float, str]]] = {query: [] for query in relevant}
     for row, (query, _, document, _, score, _) in _lines(run, "query Q0 id rank score name"):
         answers.setdefault(query, []).append((_single(_number(run, row, score)), document))
     lists = [[document for _, document in sorted(x, reverse=True)] for x in answers.values()]
-    return lists, [relevant.get(query, []) for query in answers]
+    found_of = [relevant.get(query, {}) for query in answers]
+    return lists, [list(x) for x in found_of], [list(x.values()) for x in found_of]
 
 
 def open_text(path: Path) -> Any:

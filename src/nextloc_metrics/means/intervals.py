@@ -63,39 +63,53 @@ class Estimate(NamedTuple):
 
 
 def of_queries(state: Tensor) -> Estimate:
-    """Estimate the mean over independent queries, from states int64 `[..., 3 or 7]`."""
+    """Estimate the mean over independent queries, from states int64 `[..., width]`."""
     mean, square, count = exact.moments(state)
-    if not _is_bounded(state):
+    if exact.is_weighted(state):
+        return _of_weighted(state)
+    if not exact.is_bounded(state):
         return _of_independent(mean, square, count, count - 1, is_bounded=False)
     zero_or_one = (state[..., 0] == state[..., 1]).to(count.device)
     return _of_independent(mean, square, count, (count - 1).masked_fill(zero_or_one, math.inf))
 
 
+def _of_weighted(state: Tensor) -> Estimate:
+    """Estimate a weighted mean: the standard error of a ratio of two sums over queries.
+
+    Its square is the sum of w^2 (s - m)^2 over the square of the sum of w, times n / (n - 1).
+    Where the scores are all equal, the effective sample size is Kish's, that of the weights.
+    """
+    mean, square, count = exact.moments(state)
+    weight, _, squares, *_ = exact.weighted_sums(state)
+    variance = (square - mean * mean).clamp(min=0) / (count - 1)
+    alike = weight * weight / squares
+    known = (variance * alike > _SMALLEST_VARIANCE) & (mean < 1)
+    effective = torch.where(known, mean * (1 - mean) / variance, alike)
+    error = variance.sqrt().masked_fill(count < 2, torch.nan)
+    return Estimate(mean, error, effective, count - 1, exact.is_bounded(state))
+
+
 def of_groups(state: Tensor) -> Estimate:
-    """Estimate the mean of the groups' means, from a state int64 `[G, 3 or 7]`."""
+    """Estimate the mean of the groups' means, from a state int64 `[G, width]`."""
     means, _, sizes = exact.moments(state)
     means = means[sizes > 0]
     count = torch.tensor(float(len(means)), dtype=torch.float64, device=means.device)
     mean, square = means.mean(), (means * means).mean()
-    return _of_independent(mean, square, count, count - 1, _is_bounded(state))
+    return _of_independent(mean, square, count, count - 1, exact.is_bounded(state))
 
 
 def of_clusters(state: Tensor) -> Estimate:
-    """Estimate the mean over queries that depend on others of their group, from `[G, 3 or 7]`."""
-    means, _, sizes = exact.moments(state)
-    means, sizes = means[sizes > 0], sizes[sizes > 0]
+    """Estimate the mean over queries that depend on others of their group, from `[G, width]`."""
+    means, _, numbers = exact.moments(state)
+    means, sizes = means[numbers > 0], exact.sizes(state)[numbers > 0]
     total = sizes.sum()
     mean = (means * sizes).sum() / total
     variance, freedom = cluster_variance((means - mean) * sizes, sizes)
-    known = variance * total > _SMALLEST_VARIANCE
+    known = variance * numbers.sum() > _SMALLEST_VARIANCE
     # without variance between groups, n_eff is the number of groups, fewer if sizes differ
     alike = total * total / (sizes * sizes).sum()
     effective = torch.where(known, mean * (1 - mean) / variance, alike)
-    return Estimate(mean, variance.sqrt(), effective, freedom, _is_bounded(state))
-
-
-def _is_bounded(state: Tensor) -> bool:
-    return state.shape[-1] == exact.width(is_bounded=True)
+    return Estimate(mean, variance.sqrt(), effective, freedom, exact.is_bounded(state))
 
 
 def cluster_variance(off: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:

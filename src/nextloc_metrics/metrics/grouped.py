@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,24 @@ from nextloc_metrics.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.means import exact, intervals
 
 Average = Literal["groups", "queries"]
+
+
+class Gap(NamedTuple):
+    """The largest difference between the values of two groups; see `Grouped.gap`.
+
+    Attributes:
+        value: the highest value of a group minus the lowest.
+        low: the lower bound of the interval, at least 0.
+        high: the upper bound.
+        highest: the group with the highest value.
+        lowest: the group with the lowest value.
+    """
+
+    value: float
+    low: float
+    high: float
+    highest: int
+    lowest: int
 
 
 def _of_metric(name: str) -> Any:
@@ -140,7 +158,7 @@ class Grouped(RecordMetric):
 
     def empty_tally(self) -> Tensor:
         """Return a zero state for each group."""
-        width = exact.width(self.metric.is_bounded)  # of scores; `metric` itself may count more
+        width = exact.width(self.metric.is_bounded, self.metric.is_weighted)  # of scores alone
         return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
@@ -161,8 +179,11 @@ class Grouped(RecordMetric):
         sums = []
         for metric, own in zip(metrics, scores, strict=True):
             groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
-            is_bounded = metric.metric.is_bounded
-            found = exact.tally_by(groups, metric.num_groups, own, counted, is_bounded)
+            scored = metric.metric
+            weights = record.queries.weights if scored.is_weighted else None
+            found = exact.tally_by(
+                groups, metric.num_groups, own, counted, scored.is_bounded, weights
+            )
             sums.append(found.to(record.device))
         return sums
 
@@ -197,6 +218,52 @@ class Grouped(RecordMetric):
             return exact.mean(self.state.sum(0)) * self.factor
         values = exact.mean(self.state) * self.factor
         return values.double().nanmean().float() if self.average == "groups" else values
+
+    def gap(self, confidence: float = 0.95) -> Gap:
+        """Return the highest value of a group minus the lowest, over all processes.
+
+        The interval holds for all groups together: each of the G groups with data has an interval
+        of confidence 1 - (1 - confidence) / G (Bonferroni), and the bounds are the smallest and
+        the largest gap of means within them. So it is wide for many groups, and it does not
+        claim a gap only because one of many groups is the lowest by chance. Queries count as
+        independent.
+
+        Args:
+            confidence: the confidence level, such as 0.95.
+
+        Raises:
+            ValueError: `confidence` is not between 0 and 1, or fewer than two groups have data.
+
+        Example:
+            >>> from torch import tensor
+            >>> from nextloc_metrics import AccuracyAtK, Grouped
+            >>> by_user = Grouped(AccuracyAtK(1), num_groups=2)
+            >>> lists, target = tensor([[0]]).expand(200, 1), tensor([0] * 90 + [1] * 110)
+            >>> by_user.update(lists, target, groups=tensor([0] * 100 + [1] * 100))
+            >>> gap = by_user.gap()
+            >>> f"{gap.value:.2f}, {gap.low:.2f} to {gap.high:.2f}", gap.highest
+            ('0.90, 0.76 to 0.95', 0)
+
+        Source: O. J. Dunn, "Multiple comparisons among means", JASA 56, 1961.
+        """
+        intervals.check_confidence(confidence)
+        state = self.of_all_processes(lambda: self.state.clone())
+        groups = (state[:, 2] > 0).nonzero()[:, 0]
+        if len(groups) < 2:
+            raise ValueError(
+                "`groups` must have data for at least two groups, to have a gap, got "
+                f"{len(groups)}."
+            )
+        estimate = intervals.of_queries(state[groups])
+        low, high = estimate.interval(1 - (1 - confidence) / len(groups))
+        best, worst = int(estimate.mean.argmax()), int(estimate.mean.argmin())
+        return Gap(
+            float(estimate.mean[best] - estimate.mean[worst]) * self.scale,
+            max(0.0, float(low.max() - high.min())) * self.scale,
+            float(high.max() - low.min()) * self.scale,
+            int(groups[best]),
+            int(groups[worst]),
+        )
 
     @property
     def averages_scores(self) -> bool:

@@ -28,32 +28,22 @@ _AT_ONCE = 1 << 20
 _LARGEST_SUM = 2.0**62
 
 
-class RecommendedTally(RankingTally):
-    """Base class of `Coverage`, `Gini` and `AveragePopularity`: counts of recommended locations.
-
-    A location is recommended to a query if it is among the first `k` candidates. Targets are not
-    used: a query without a target counts. A query left out by `mask` or `ignore_index` does not
-    count. In a collection all three classes share one state.
+class FirstRanks(RankingTally):
+    """Base class of metrics that read which candidates are on the first `k` ranks.
 
     Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
-    ranks. A candidate scored NaN takes a rank and is not counted. The same holds for an id of a
-    list that is no location, such as an invention of a language model; `num_invented` counts these
-    ids. A repeated id of a list counts once and keeps its ranks.
+    ranks. A candidate scored NaN takes a rank and is not read. A repeated id of a list is read once
+    and keeps its ranks. Targets are not used: a query without a target counts.
 
     Args:
-        num_locations: number of location ids, 0 to `num_locations` - 1.
         k: how many ranks count.
+        options: the options of a subclass.
     """
 
-    def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
-        super().__init__(
-            num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
-            k=check_positive("k", k),
-            **kwargs,
-        )
-
-    num_locations: int
     k: int
+
+    def __init__(self, *, k: int, **options: Any) -> None:
+        super().__init__(k=check_positive("k", k), **options)
 
     @property
     def needs(self) -> Needs:
@@ -65,7 +55,6 @@ class RecommendedTally(RankingTally):
     def check(self, ranking: Ranking) -> None:
         """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
-        check_num_locations(self.num_locations, ranking.num_candidates)
         if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
             crosses = self._crossing(ranking)[1]
             if crosses is not None and bool((crosses & ranking.counted).any()):
@@ -75,35 +64,13 @@ class RecommendedTally(RankingTally):
                     "it."
                 )
 
-    def empty_tally(self) -> Tensor:
-        """Return zeros: recommendations of each location, invented ids, and queries."""
-        return torch.zeros(self.num_locations + 2, dtype=torch.int64)
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        """Count how often each location is among the first k."""
+    def read_first(self, ranking: Ranking) -> Tensor:
+        """Return the distinct first k candidates `[N, T]`; -1 for none, and for skipped queries."""
         ids = self._first(ranking).masked_fill(~ranking.counted[:, None], -1)
         if ranking.num_candidates is None and ids.shape[1] > 1:
             ids = ids.sort(1).values
             ids[:, 1:] = ids[:, 1:].masked_fill(ids[:, 1:] == ids[:, :-1], -1)  # repeats of a list
-        cells = torch.where(ids < 0, self.num_locations + 1, ids.clamp(max=self.num_locations))
-        cells = cells.flatten()
-        counts = backends.choose(cells).histogram(cells, self.num_locations + 2)
-        return torch.cat([counts[:-1], ranking.counted.sum()[None]])
-
-    @property
-    def counts(self) -> Tensor:
-        """How often each location was recommended in this process, int64 `[num_locations]`."""
-        return self.state[:-2]
-
-    @property
-    def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
-        return int(self.state[-1])
-
-    @property
-    def num_invented(self) -> int:
-        """The number of recommendations in this process whose id is no location."""
-        return int(self.state[-2])
+        return ids
 
     def _crossing(self, ranking: Ranking) -> tuple[Tensor, Tensor | None]:
         """Return how many of the first k ids are kept, and in which queries a block crosses k."""
@@ -139,6 +106,65 @@ class RecommendedTally(RankingTally):
             is_free = (rank >= start) & crosses[part][:, None]
             ids[part] = torch.where(is_free, found, ids[part])
         return ids
+
+
+class RecommendedTally(FirstRanks):
+    """Base class of `Coverage`, `Gini` and others: counts of recommended locations.
+
+    A location is recommended to a query if it is among the first `k` candidates. Targets are not
+    used: a query without a target counts. A query left out by `mask` or `ignore_index` does not
+    count. In a collection all these classes share one state.
+
+    Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
+    ranks. A candidate scored NaN takes a rank and is not counted. The same holds for an id of a
+    list that is no location, such as an invention of a language model; `num_invented` counts these
+    ids. A repeated id of a list counts once and keeps its ranks.
+
+    Args:
+        num_locations: number of location ids, 0 to `num_locations` - 1.
+        k: how many ranks count.
+    """
+
+    def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
+        super().__init__(
+            num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
+            k=k,
+            **kwargs,
+        )
+
+    num_locations: int
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        check_num_locations(self.num_locations, ranking.num_candidates)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros: recommendations of each location, invented ids, and queries."""
+        return torch.zeros(self.num_locations + 2, dtype=torch.int64)
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count how often each location is among the first k."""
+        ids = self.read_first(ranking)
+        cells = torch.where(ids < 0, self.num_locations + 1, ids.clamp(max=self.num_locations))
+        cells = cells.flatten()
+        counts = backends.choose(cells).histogram(cells, self.num_locations + 2)
+        return torch.cat([counts[:-1], ranking.counted.sum()[None]])
+
+    @property
+    def counts(self) -> Tensor:
+        """How often each location was recommended in this process, int64 `[num_locations]`."""
+        return self.state[:-2]
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state[-1])
+
+    @property
+    def num_invented(self) -> int:
+        """The number of recommendations in this process whose id is no location."""
+        return int(self.state[-2])
 
 
 class Coverage(RecommendedTally):
@@ -218,7 +244,7 @@ class Gini(RecommendedTally):
         size = self.num_locations
         weights = 2 * torch.arange(size, device=self.state.device) + 1 - size
         divisor = size if self.definition == "population" else size - 1
-        total = _dot(self.counts.sort().values, weights)
+        total = dot(self.counts.sort().values, weights)
         gini = total / (divisor * exact.float64(self.counts.sum()))
         return (1 - gini if self.definition == "evenness" else gini).float().to(self.state.device)
 
@@ -261,11 +287,11 @@ class AveragePopularity(RecommendedTally):
 
     def compute(self) -> Tensor:
         """Return the mean number of visits; NaN without a recommendation."""
-        total = _dot(self.counts, self.train_counts.to(self.state.device))
+        total = dot(self.counts, self.train_counts.to(self.state.device))
         return (total / exact.float64(self.counts.sum())).float().to(self.state.device)
 
 
-def _dot(counts: Tensor, weights: Tensor) -> Tensor:
+def dot(counts: Tensor, weights: Tensor) -> Tensor:
     """Return the sum of products of integers, float64, rounded once."""
     largest = float((exact.float64(counts) * exact.float64(weights).abs()).sum())
     if largest >= _LARGEST_SUM:

@@ -69,10 +69,13 @@ def of_scores(batch: Batch, needs: Needs) -> Attributes:
         found = find_ranks(scores, relevant, depth, needs.to_find)
     else:
         found = find_ranks_without(scores, relevant, excluded, needs.to_find)
-        scores = leave_out(scores, excluded) if needs.keeps_scores else scores
+        scores = leave_out(scores, excluded) if needs.keeps_scores or needs.length else scores
     kept = scores if needs.keeps_scores else None
+    length = (scores != -torch.inf).sum(1) if needs.length else None  # NaN are ranked
     found = found.cut(needs.top)
-    return _of_batch(batch, relevant, found, num_candidates=number, depth=depth, scores=kept)
+    return _of_batch(
+        batch, relevant, found, num_candidates=number, depth=depth, scores=kept, length=length
+    )
 
 
 def of_lists(batch: Batch, needs: Needs) -> Attributes:
@@ -90,7 +93,8 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     top = needs.top or int(needs.best)
     first = candidates_of_lists(lists, top) if top else None
     found = Found(relevant.ids, above, torch.ones_like(above), first)
-    return _of_batch(batch, relevant, found, depth=needs.depth)
+    length = (lists >= 0).sum(1) if needs.length else None
+    return _of_batch(batch, relevant, found, depth=needs.depth, length=length)
 
 
 def of_embeddings(

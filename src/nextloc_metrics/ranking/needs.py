@@ -22,10 +22,11 @@ class Needs:
         crossing: whether a tied block that crosses rank `top` is resolved, which takes the scores
             of all candidates where there is one.
         depth: the number of first ranks in which relevant locations are looked for; None for all.
+        length: whether the number of ranked candidates is read.
 
     Example:
         >>> Needs(top=3, depth=3) | Needs(best=True, depth=5)
-        Needs(top=3, best=True, scores=False, crossing=False, depth=5)
+        Needs(top=3, best=True, scores=False, crossing=False, depth=5, length=False)
     """
 
     top: int = 0
@@ -33,6 +34,7 @@ class Needs:
     scores: bool = False
     crossing: bool = False
     depth: int | None = None
+    length: bool = False
 
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
@@ -40,7 +42,7 @@ class Needs:
             object.__setattr__(self, name, as_int(getattr(self, name)))
         if type(self.top) is not int or self.top < 0:
             raise ValueError(f"`top` must be an integer of at least 0, got {short(self.top)}.")
-        for name in ("best", "scores", "crossing"):
+        for name in ("best", "scores", "crossing", "length"):
             check_bool(name, getattr(self, name))
         if self.depth is not None and (type(self.depth) is not int or self.depth < 1):
             raise ValueError(
@@ -55,6 +57,7 @@ class Needs:
             self.scores or other.scores,
             self.crossing or other.crossing,
             None if None in (self.depth, other.depth) else max(self.depth, other.depth),  # type: ignore[type-var]
+            self.length or other.length,
         )
 
     @property

@@ -60,6 +60,8 @@ class Ranking(Record):
         first: the first candidates; read `top_candidates` and `best` instead.
         has_ids: whether `relevant` holds ids; False for given ranks.
         scores: floating `[N, C]`, the scores of all candidates, where a metric needs them.
+        length: int64 `[N]`, the number of ranked candidates, where a metric needs it; read
+            `lengths` instead.
     """
 
     above: Tensor
@@ -77,6 +79,7 @@ class Ranking(Record):
     most_relevant: int | None = None
     has_ids: bool = True
     scores: Tensor | None = None
+    length: Tensor | None = None
 
     @classmethod
     def from_scores(
@@ -90,6 +93,7 @@ class Ranking(Record):
         top: int = 0,
         best: bool = False,
         depth: int | None = None,
+        length: bool = False,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
@@ -109,6 +113,7 @@ class Ranking(Record):
             best: keep the best candidate, of tied ones the lowest id; cheaper than `top=1`.
             depth: the number of first ranks that are read; None for all. Relevant locations beyond
                 may be missing, which is faster for several per query.
+            length: count the ranked candidates: those scored above -inf or NaN, and not excluded.
             exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
@@ -126,7 +131,7 @@ class Ranking(Record):
         batch = Batch(
             preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        return cls(**forms.of_scores(batch, Needs(top, best, depth=depth)))
+        return cls(**forms.of_scores(batch, Needs(top, best, depth=depth, length=length)))
 
     @classmethod
     def from_lists(
@@ -140,6 +145,7 @@ class Ranking(Record):
         top: int = 0,
         best: bool = False,
         depth: int | None = None,
+        length: bool = False,
         exclude: Array | None = None,
         exempt_target: bool = False,
     ) -> Ranking:
@@ -164,7 +170,7 @@ class Ranking(Record):
         batch = Batch(
             preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
         ).read()
-        return cls(**forms.of_lists(batch, Needs(top, best, depth=depth)))
+        return cls(**forms.of_lists(batch, Needs(top, best, depth=depth, length=length)))
 
     @classmethod
     def from_predictions(cls, preds: Array, target: Array, *args: Any, **kwargs: Any) -> Ranking:
@@ -327,6 +333,12 @@ class Ranking(Record):
                 f"{short(reader)} reads the scores of all candidates, but this Ranking does not "
                 "hold them; pass scores as `preds`, or a Ranking made by `rank` of this metric."
             )
+        if needs.length and not self.has_lengths:
+            raise ValueError(
+                f"{short(reader)} reads the number of ranked candidates, but this Ranking does not "
+                "hold it; make it from scores or lists with `length=True`, or by `rank` of this "
+                "metric."
+            )
         if self.depth is not None and (needs.depth is None or needs.depth > self.depth):
             raise ValueError(
                 f"{short(reader)} reads {needs.depth or 'all'} ranks, but its Ranking was made "
@@ -413,6 +425,26 @@ class Ranking(Record):
                 "`best=True`."
             )
         return self.first.best
+
+    @property
+    def has_lengths(self) -> bool:
+        """Whether `lengths` is known: it was counted, or all `num_candidates` are ranked."""
+        return self.length is not None or (not self.has_ids and self.num_candidates is not None)
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of ranked candidates of every query, int64 `[N]`.
+
+        Those scored above -inf or NaN, and not excluded; in lists, the ids without padding.
+        """
+        if self.length is not None:
+            return self.length
+        if not self.has_lengths:
+            raise NotInRecordError(
+                "the number of ranked candidates is needed, but this Ranking does not hold it; "
+                "make it with `length=True`."
+            )
+        return torch.full_like(self.num_relevant, self.num_candidates or 0)
 
     def look_up(self, table: Tensor, fill: float) -> Tensor:
         """Return the relevant locations' rows of a table, `[N, M, ...]`.

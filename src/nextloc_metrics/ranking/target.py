@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import backends
+from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe, got, short
@@ -47,6 +48,8 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
             ids = torch.full_like(counted[:, None], -1, dtype=torch.int64)
         if mask is not None:
             ids = torch.where(counted[:, None], ids, -1)
+        if batch.grades is not None:
+            ids, grades = _with_grades(ids, as_tensor("grades", batch.grades), batch, counted)
     else:
         relevance = target.detach().reshape(queries.numel(), target.shape[-1])
         if validate_args and target.is_floating_point():
@@ -67,6 +70,26 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
     if grades is None and not in_order:
         ids = _sort_ids(ids) if ids.shape[1] > 1 else ids.clone()
     return Relevant(ids, grades, counted)
+
+
+def _with_grades(
+    ids: Tensor, grades: Tensor, batch: Batch, counted: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sort ids and their grades by id; an id of grade 0 or that is repeated becomes -1."""
+    if grades.shape != batch.target.shape or grades.is_complex():
+        raise ValueError(
+            "`grades` must be numbers in the shape of `target`, got "
+            f"{describe(grades)} for {describe(batch.target)}."
+        )
+    grades = grades.detach().reshape(ids.shape).to(gain_dtype(ids.device))
+    grades = grades.masked_fill(ids < 0, 0)
+    if batch.validate_args:
+        _check_relevance(grades, counted)
+    ids, order = ids.masked_fill(~(grades > 0), -1).sort(dim=1, stable=True)
+    repeated = torch.zeros_like(ids, dtype=torch.bool)
+    repeated[:, 1:] = ids[:, 1:] == ids[:, :-1]
+    ids = ids.masked_fill(repeated, -1)
+    return ids, grades.gather(1, order).masked_fill(ids < 0, 0)
 
 
 def slots_of_sizes(sizes: Tensor) -> Tensor:
@@ -183,7 +206,7 @@ def _check_relevance(relevance: Tensor, counted: Tensor) -> None:
     lowest, highest = (float(bound) for bound in relevance.aminmax())
     if not (lowest >= 0 and highest < torch.inf):  # a NaN is both bounds and compares false
         raise ValueError(
-            "a floating `target` is graded relevance and must be finite and at least 0, "
+            "grades, such as a floating `target`, must be finite and at least 0, "
             f"got {lowest if lowest < 0 else highest}."
         )
 

@@ -107,6 +107,13 @@ _EVALUATING = _options(
         help="What scores are; adds the metrics of probabilities.",
     ),
     click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
+    click.option("--weights", help="Column of weights of queries."),
+    click.option(
+        "--measure",
+        "measures",
+        multiple=True,
+        help="A metric by its name in ir-measures, such as nDCG@10; may be repeated.",
+    ),
     click.option(
         "--train-counts",
         type=_FILE,
@@ -403,12 +410,13 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
         "km": reading["km"],
         "confidence": reading["confidence"],
         "given": reading["given"],
+        "measures": reading["measures"],
     }
     if suffix_of(Path(path)) not in (".run", ".trec"):
         return evaluate_table(
             path,
             **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("padding", "on_error", "separator")},
+            **{name: reading[name] for name in ("weights", "padding", "on_error", "separator")},
             vocabulary=words,
             workers=reading["workers"],
             **options,
@@ -416,7 +424,8 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     found = _read(path, **reading)
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
-    return evaluate(found.preds, found.target, vocabulary=words or known, missed=missed, **options)
+    options |= {"grades": found.grades, "vocabulary": words or known, "missed": missed}
+    return evaluate(found.preds, found.target, **options)
 
 
 def _check_table(path: Path | None) -> Path | None:

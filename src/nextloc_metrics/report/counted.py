@@ -35,10 +35,11 @@ from nextloc_metrics.metrics.presets import (
     likelihood_metrics,
     probability_metrics,
 )
+from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
-from nextloc_metrics.report.data import make_headline
+from nextloc_metrics.report.data import make_headline, weigh
 
 # Names of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
@@ -68,6 +69,8 @@ class Setting:
         km: the largest distance of a near candidate.
         probabilities: what scores are, or "confidence" for lists with the confidence of each
             answer; "" for no metrics of probabilities.
+        measures: the measures by name; empty for the presets.
+        is_weighted: whether queries have weights.
     """
 
     k: tuple[int, ...]
@@ -84,6 +87,8 @@ class Setting:
     locations: str
     km: float
     probabilities: str = ""
+    measures: tuple[str, ...] = ()
+    is_weighted: bool = False
 
     @property
     def chance_varies(self) -> bool:
@@ -119,7 +124,14 @@ class Counted:
         self.longest = 0  # the length of the longest list that was counted
         self.shards: tuple[str, ...] = ()
         self.names: dict[str, list[str]] = {}  # of groups by kind, where there is room for more
-        self.headline = make_headline(setting.num_locations, setting.k, locations, setting.km)
+        self.headline = make_headline(
+            setting.num_locations,
+            setting.k,
+            locations,
+            setting.km,
+            setting.measures,
+            setting.is_weighted,
+        )
         # one row of scores for all queries, by the title of the column of values
         self._rows: dict[str, Tensor] = {}
         if train_counts is not None:
@@ -131,16 +143,17 @@ class Counted:
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
-        if train_counts is not None and setting.probabilities not in ("", "confidence"):
+        is_likely = setting.probabilities not in ("", "confidence")
+        if train_counts is not None and is_likely and not setting.is_weighted:
             smoothed = train_counts.double() + 1
             self._rows[FREQUENCIES] = (smoothed / smoothed.sum())[None]
             self.references[FREQUENCIES] = likelihood_metrics(given="probabilities")
         self.parts = {"": self.headline, "probabilities": _make_probabilities(setting, locations)}
         self.parts |= _make_parts(self)
-        if locations is not None and setting.num_locations is not None:
+        if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
-        if bins is not None:
+        if bins is not None and not setting.is_weighted:
             self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
         self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
 
@@ -206,7 +219,7 @@ class Counted:
             **excluded,
             **dirt,
             **shards,
-            "averaged_over": "queries",
+            "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
             "intervals": f"{100 * setting.confidence:g} %, {sample}",
             "ties": "expected value over random orders",
         }
@@ -269,7 +282,10 @@ class Counted:
     def _of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor]) -> Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         setting = Setting(
-            **{**header["setting"], **{x: tuple(header["setting"][x]) for x in ("k", "groups")}}
+            **{
+                **header["setting"],
+                **{x: tuple(header["setting"][x]) for x in ("k", "groups", "measures")},
+            }
         )
         check_confidence(setting.confidence)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
@@ -432,8 +448,10 @@ def _make_probabilities(setting: Setting, locations: Locations | None) -> Rankin
     if not setting.probabilities:
         return RankingCollection({})
     if setting.probabilities == "confidence":
-        return confidence_metrics()
-    return probability_metrics(given=setting.probabilities, locations=locations)
+        metrics = confidence_metrics()
+    else:
+        metrics = probability_metrics(given=setting.probabilities, locations=locations)
+    return weigh(metrics) if setting.is_weighted else metrics
 
 
 def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
@@ -457,7 +475,7 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
             {
                 name: _with_ties(x, ties)
                 for name, x in means.items()
-                if isinstance(x, RankingMetric) and not x.of_decision
+                if isinstance(_unweighted(x), RankingMetric) and not _unweighted(x).of_decision
             }
         )
         for ties in get_args(Ties)
@@ -474,6 +492,13 @@ def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]
     return [kind for kind in labels if cluster not in (None, kind)]
 
 
-def _with_ties(metric: RankingMetric, ties: Ties) -> RankingMetric:
+def _unweighted(metric: Any) -> Any:
+    """Return the metric that a weighted one averages, or the metric itself."""
+    return metric.metric if isinstance(metric, Weighted) else metric
+
+
+def _with_ties(metric: Any, ties: Ties) -> Any:
+    if isinstance(metric, Weighted):
+        return Weighted(_with_ties(metric.metric, ties))
     options = {name: getattr(metric, name) for name in metric._options if name != "ties"}
     return type(metric)(**options, ties=ties)

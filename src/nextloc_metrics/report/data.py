@@ -9,8 +9,11 @@ from torch import Tensor
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.metrics.measures import parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
+from nextloc_metrics.metrics.weighted import Weighted
 
 
 def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:
@@ -37,8 +40,23 @@ def make_headline(
     k: int | Sequence[int],
     locations: Locations | None = None,
     km: float = 1.0,
+    measures: Sequence[str] = (),
+    is_weighted: bool = False,
 ) -> RankingCollection:
-    """Make the preset for one relevant location per query, or for several."""
-    if num_locations is None:
-        return recommendation_metrics(k=k)
-    return next_location_metrics(num_locations, k, locations=locations, km=km)
+    """Make the preset for one relevant location per query, or for several, or `measures`.
+
+    With weights, each mean of scores is a weighted one, and other metrics are left out.
+    """
+    if measures:
+        headline = RankingCollection(dict(parse_measures(measures)))
+    elif num_locations is None:
+        headline = recommendation_metrics(k=k)
+    else:
+        headline = next_location_metrics(num_locations, k, locations=locations, km=km)
+    return weigh(headline) if is_weighted else headline
+
+
+def weigh(metrics: RankingCollection) -> RankingCollection:
+    """Return the weighted means of a collection's means of scores, without its other metrics."""
+    means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
+    return RankingCollection({name: Weighted(x) for name, x in means.items() if x.averages_scores})

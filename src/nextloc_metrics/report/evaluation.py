@@ -129,7 +129,7 @@ class Evaluation:
         }
         if self.ceiling is not None:
             sections["How far from the ceiling"] = page.show_ceiling(self.ceiling)
-        if counted.locations is not None:
+        if counted.locations is not None and not counted.setting.is_weighted:
             sections["Distance"] = page.show_distances(counted)
         if self.deciles is not None:
             content = page.show_deciles(counted) + page.show_table(self.deciles)

@@ -24,6 +24,7 @@ from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report.ceiling import CeilingCounts
 from nextloc_metrics.report.clustered import Pairs
@@ -70,6 +71,7 @@ class Evaluator:
         exempt_target: rank a relevant location that is in `exclude` instead of raising.
         confidence: the confidence level of the intervals.
         given: as for `evaluate`.
+        measures: as for `evaluate`.
 
     Raises:
         ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the
@@ -100,10 +102,14 @@ class Evaluator:
         exempt_target: bool = False,
         confidence: float = 0.95,
         given: Given | None = None,
+        measures: Sequence[Any] = (),
     ) -> None:
         check_confidence(confidence)
         if given is not None:
             check_choice("given", given, Given)
+        if measures:
+            k = cut_offs_of(measures)
+        names = tuple(str(measure).strip() for measure in measures)
         counts = None if train_counts is None else as_tensor("train_counts", train_counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
@@ -117,6 +123,7 @@ class Evaluator:
             "vocabulary": "" if vocabulary is None else digest(*vocabulary),
             "km": km,
             "probabilities": given or "",
+            "measures": names,
             **digest_data(bins, counts, locations),
         }
         self._counted: Counted | None = None
@@ -133,12 +140,21 @@ class Evaluator:
         is_chunk = all(isinstance(kind, Kind) for kind in groups.values())
         if not (is_chunk and isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)):
             rows = read_rows(
-                batch.preds, batch.target, groups, batch.mask, batch.exclude, batch.confidence
+                batch.preds,
+                batch.target,
+                groups,
+                batch.mask,
+                batch.exclude,
+                batch.confidence,
+                batch.weights,
+                batch.grades,
             )
             for chunk in rows.chunks():
                 self.add(chunk)
             return
         setting = self._setting_of(batch) if self._counted is None else self._counted.setting
+        if (batch.weights is not None) != setting.is_weighted:
+            raise ValueError("`weights` must be given in every batch, or in none.")
         if tuple(groups) != setting.groups:
             raise ValueError(
                 f"`groups` must be {short(setting.groups)} in every batch, got "
@@ -275,6 +291,7 @@ class Evaluator:
             candidates=width if is_scores else None,
             groups=tuple(groups),
             exclude="none" if batch.exclude is None else excluded,
+            is_weighted=batch.weights is not None,
         )
 
     def _missing_pairs(self, distinct: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -388,6 +405,10 @@ def _add_fingerprint(
     target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
     missing = ranking.relevant < 0
     columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
+    if ranking.queries.weights is not None:
+        columns.append(ranking.queries.weights[:, None].view(torch.int64))
+    if ranking.grades is not None:
+        columns.append(ranking.grades.sum(1, keepdim=True).double().view(torch.int64))
     if ranking.num_candidates is None:
         answers = batch.preds.long()
         if num_locations is not None:  # all ids that are no location are alike
@@ -438,6 +459,9 @@ def evaluate(
     confidence: float = 0.95,
     given: Given | None = None,
     confidences: Array | None = None,
+    measures: Sequence[Any] = (),
+    grades: Array | None = None,
+    weights: Array | None = None,
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
 
@@ -480,6 +504,11 @@ def evaluate(
             count plus one). None adds none.
         confidences: for lists of ids, floating `[N]` in [0, 1], the confidence of each first id;
             adds the metrics of `confidence_metrics`.
+        measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
+            instead of the preset; `metrics.measures.parse_measure` lists them.
+        grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
+        weights: `[N]`, numbers from 0 to 2^31: the means are weighted, as by `Weighted`, and
+            what is not a mean of scores (F1, the decile metrics, the map) is left out.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -507,7 +536,7 @@ def evaluate(
         ndcg_at_1, b  100.00   34.24 - 100.00        2
         4 queries counted
     """
-    rows = read_rows(preds, target, groups, mask, exclude, confidences)
+    rows = read_rows(preds, target, groups, mask, exclude, confidences, weights, grades)
     check_cluster(cluster, rows.groups)
     evaluator = Evaluator(
         k=k,
@@ -521,6 +550,7 @@ def evaluate(
         exempt_target=exempt_target,
         confidence=confidence,
         given=given,
+        measures=measures,
     )
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)

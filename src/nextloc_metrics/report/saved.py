@@ -150,6 +150,8 @@ def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
 def check_sums(state: Tensor, queries: int) -> bool:
     """Return whether the sums of states `[..., 3 or 7]` fit their numbers of scores."""
     total, squares, count, *rest = state.unbind(-1)
+    if exact.is_weighted(state):
+        return bool((state >= 0).all() & (count <= queries).all())
     if rest:
         *wholes, infinite = rest
         fractions = torch.stack([total, squares]) <= count * exact.ONE

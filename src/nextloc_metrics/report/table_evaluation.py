@@ -28,6 +28,7 @@ def evaluate_table(
     mask: str | None = None,
     exclude: str | None = None,
     cluster: str | None = None,
+    weights: str | None = None,
     num_locations: int | None = None,
     vocabulary: Sequence[str | int] | None = None,
     padding: int | Sequence[int] = -1,
@@ -53,13 +54,14 @@ def evaluate_table(
         mask: the column of true and false.
         exclude: the column of lists of ids that are not ranked.
         cluster: the column of groups whose queries are not independent.
+        weights: the column of weights of queries, as for `evaluate`.
         num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
         vocabulary: the id of each number, for ids that are text.
         padding: negative numbers that pad lists, in addition to -1.
         separator: what separates the ids of a cell of text without brackets.
         on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
         workers: the number of processes, which share the files; a cluster has its own.
-        options: the other options of `Evaluator`, such as `k` and `train_counts`.
+        options: the other options of `Evaluator`, such as `k`, `measures` and `train_counts`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -85,6 +87,7 @@ def evaluate_table(
         groups=kinds,
         mask=mask,
         exclude=exclude,
+        weights=weights,
         padding=padding,
         vocabulary=vocabulary,
         separator=separator,

@@ -16,6 +16,14 @@ Source: F. McSherry and M. Najork, "Computing information retrieval performance 
 efficiently in the presence of tied scores", ECIR 2008.
 """
 
+from nextloc_metrics.scoring.blocks import (
+    auc,
+    expected_reciprocal_rank,
+    fall_out,
+    first_rank,
+    r_precision,
+    rank_biased_precision,
+)
 from nextloc_metrics.scoring.formulas import (
     Denominator,
     Divisor,
@@ -44,12 +52,18 @@ __all__ = [
     "Normalizer",
     "accuracy",
     "any_of_block",
+    "auc",
     "average_precision",
     "evaluate",
+    "expected_reciprocal_rank",
     "f1",
+    "fall_out",
+    "first_rank",
     "hits",
     "ndcg",
     "precision",
+    "r_precision",
+    "rank_biased_precision",
     "recall",
     "reciprocal_rank",
 ]

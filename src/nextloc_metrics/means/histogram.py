@@ -1,0 +1,51 @@
+"""Quantiles of numbers of at least 0, from a histogram of integers.
+
+Numbers up to 8,192 are rounded to integers, with a bin each; beyond, each power of two has 512
+bins, so that the middle of a bin differs by at most 1/1024. The last bin has all from 2^33 on,
+infinity and NaN.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+_EXACT = 13  # integers up to 2^13 have bins of their own
+_PER_OCTAVE = 512
+_OCTAVES = 20
+_FIRST_WIDE = (1 << _EXACT) + 1
+_LAST = _FIRST_WIDE + _OCTAVES * _PER_OCTAVE
+
+
+def empty() -> Tensor:
+    """Return a histogram of zeros, int64."""
+    return torch.zeros(_LAST + 1, dtype=torch.int64)
+
+
+def tally(values: Tensor, counted: Tensor) -> Tensor:
+    """Count float64 `[N]` values, those that are `counted`."""
+    beyond = ~(values < 2.0 ** (_EXACT + _OCTAVES))  # a NaN too
+    values = values.masked_fill(beyond, 0).clamp(min=0).round()
+    mantissa, exponent = torch.frexp(values)
+    octave = exponent.long() - 1 - _EXACT
+    wide = _FIRST_WIDE + octave * _PER_OCTAVE + ((2 * mantissa - 1) * _PER_OCTAVE).long()
+    bins = torch.where(values <= 1 << _EXACT, values.long(), wide).masked_fill(beyond, _LAST)
+    return empty().to(bins.device).index_add_(0, bins, counted.long())
+
+
+def quantile(state: Tensor, share: float) -> float:
+    """Return the smallest number that at least a share of the values do not exceed.
+
+    It is the middle of its bin; NaN for an empty histogram, infinite for the last bin.
+    """
+    counts = state.cumsum(0)
+    total = int(counts[-1])
+    if not total:
+        return math.nan
+    number = int(torch.searchsorted(counts, max(1, math.ceil(share * total))))
+    if number == _LAST:
+        return math.inf
+    if number < _FIRST_WIDE:
+        return float(number)
+    octave, within = divmod(number - _FIRST_WIDE, _PER_OCTAVE)
+    return (1 + (within + 0.5) / _PER_OCTAVE) * 2.0 ** (_EXACT + octave)

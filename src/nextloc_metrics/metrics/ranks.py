@@ -1,0 +1,417 @@
+"""Metrics of ranks that other libraries have, each with its expectation over tied candidates."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics import scoring
+from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.backends import UNRETRIEVED
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
+from nextloc_metrics.means import histogram
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+
+Unretrieved = Literal["last", "error"]
+
+
+class MeanRank(RankingMetric):
+    r"""Mean rank of the first relevant location, 1 for the best; lower is better.
+
+    Expectation under ties: A + (e + 1) / (r + 1), where `A` candidates are above and `e` tied, `r`
+    of them relevant. The value is in ranks and has no upper bound; its interval is Student's.
+
+    A query whose relevant locations are all unretrieved has the rank L + 1, one more than the
+    candidates that its scores rank (those above -inf, and NaN) or its list holds. The mean rank of
+    lists of ten ids is then no mean rank among all candidates: say so, or pass scores.
+
+    Args:
+        unretrieved: `"last"` counts L + 1; `"error"` raises, with the number of the query.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric];
+            `empty_target_action` is `"skip"` or `"error"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> mean_rank = MeanRank()
+        >>> mean_rank.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.3]]), tensor([2, 2]))
+        >>> mean_rank.compute()  # ranks 2, and 2 or 3
+        tensor(2.2500)
+    """
+
+    is_bounded = False
+    higher_is_better = False
+    plot_upper_bound = None
+    unit = "ranks"
+
+    unretrieved: Unretrieved
+
+    def __init__(self, unretrieved: Unretrieved = "last", **kwargs: Any) -> None:
+        check_choice("unretrieved", unretrieved, Unretrieved)
+        check_skips(kwargs, "rank")
+        super().__init__(unretrieved=unretrieved, **kwargs)
+
+    @property
+    def needs(self) -> Needs:
+        """All ranks; the number of candidates for what is not retrieved."""
+        return Needs(length=self.unretrieved == "last")
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        if self.unretrieved == "error" and self.validate_args:
+            missing = (ranking.above[:, 0] == UNRETRIEVED) & ranking.answerable
+            if missing.any():
+                raise ValueError(
+                    "every query must have a relevant location with a rank for "
+                    f"`unretrieved='error'`, but query {int(missing.nonzero()[0])} has none; pass "
+                    "scores of all candidates, or `unretrieved='last'`."
+                )
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the expected rank of the first relevant location."""
+        return scoring.first_rank(ranking)
+
+
+def check_skips(options: dict[str, Any], what: str) -> None:
+    """Raise unless a query without a relevant location is skipped, or an error."""
+    action = options.get("empty_target_action", "skip")
+    if not isinstance(action, str) or action not in ("skip", "error"):
+        raise ValueError(
+            f"`empty_target_action` must be 'skip' or 'error', as there is no {what} without a "
+            f"target, got {short(action)}."
+        )
+
+
+class RankQuantile(MeanRank):
+    r"""Quantile of the rank of the first relevant location, such as the median rank.
+
+    The value is the smallest rank that at least a share `q` of the queries do not exceed. The rank
+    of a query is that of [`MeanRank`][nextloc_metrics.MeanRank], its expectation under ties. Ranks
+    are counted in a histogram of integers: up to rank 4,096 in steps of 1/2, so exactly (with
+    several relevant tied ones, rounded to 1/2), beyond with an error of at most 1/1024. All
+    quantiles share one state.
+
+    Args:
+        q: the share of queries, between 0 and 1; 0.5 is the median.
+        unretrieved: as for `MeanRank`.
+
+    Example:
+        >>> from torch import tensor
+        >>> median = RankQuantile(0.5)
+        >>> median.update(tensor([[3, 1, 2], [3, 1, 2], [3, 1, 2]]), tensor([3, 2, 7]))
+        >>> median.compute()  # ranks 1, 3, and 4 for an id that is not in its list of three
+        tensor(3.)
+    """
+
+    computed_options = frozenset({"q"})
+
+    q: float
+
+    def __init__(self, q: float, unretrieved: Unretrieved = "last", **kwargs: Any) -> None:
+        if type(q) is not float or not 0 < q < 1:
+            raise ValueError(f"`q` must be between 0 and 1, such as 0.5, got {short(q)}.")
+        super().__init__(q=q, unretrieved=unretrieved, **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The quantile."""
+        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
+
+    def empty_tally(self) -> Tensor:
+        """Return a histogram of zeros."""
+        return histogram.empty()
+
+    def tally(self, ranking: Ranking) -> Tensor:
+        """Count the ranks of a batch in bins."""
+        scores, counted = self.score_queries(ranking)
+        return histogram.tally(2 * scores, counted).to(ranking.device)
+
+    def compute(self) -> Tensor:
+        """Return the quantile; NaN without a query."""
+        rank = histogram.quantile(self.state, self.q) / 2
+        return torch.tensor(rank, dtype=torch.float32, device=self.state.device)
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state.sum())
+
+
+class _AmongOthers(RankingMetric):
+    """A metric that compares the relevant candidates with all others."""
+
+    num_candidates: int | None
+
+    # reads `score_queries`, which skips more queries than that of other metrics
+    score_many = staticmethod(MeanMetric.score_many)
+
+    def __init__(self, num_candidates: int | None = None, **options: Any) -> None:
+        if num_candidates is not None:
+            num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
+        super().__init__(num_candidates=num_candidates, **options)
+
+    @property
+    def needs(self) -> Needs:
+        """All ranks, and the number of candidates."""
+        return Needs(length=True)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if this metric cannot be updated with the ranking."""
+        super().check(ranking)
+        if ranking.num_candidates is None and self.num_candidates is None:
+            raise ValueError(
+                f"`num_candidates` of {short(self)} must be given for lists of ids, got None: how "
+                "many candidates the lists were chosen from."
+            )
+
+    def others(self, ranking: Ranking) -> Tensor:
+        """Return the number of candidates that are not relevant, int64 `[N]`."""
+        if ranking.num_candidates is None:
+            assert self.num_candidates is not None  # `check` has passed
+            return (self.num_candidates - ranking.num_relevant).clamp(min=0)
+        return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
+
+    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+        """Return the scores and which queries count: those with a candidate that is not relevant.
+
+        A query without a relevant one is treated as `empty_target_action` says.
+        """
+        scores, counted = RankingMetric.score_many([self], record)[0]
+        counted = counted & (self.others(record) > 0).to(counted.device)
+        return scores.masked_fill(~counted, 0), counted
+
+
+class AUC(_AmongOthers):
+    r"""Area under the ROC curve of each query, averaged: the share of pairs in the right order.
+
+    A pair is a relevant candidate and one that is not; ties count half. With J of the latter,
+    AUC is the sum over relevant locations of J - (A - R) - (e - r) / 2, divided by n J. A
+    relevant location that is unretrieved is below all others. A query with candidates of one kind
+    only is skipped. (torchmetrics' `RetrievalAUROC` cuts at k before it counts pairs, and scores 0
+    then.) `Grouped(AUC(), num_groups, average="groups")` is the group AUC by user, GAUC.
+
+    For one relevant location it is 1 minus the percentile rank.
+
+    Args:
+        num_candidates: the number of candidates that lists of ids were chosen from; for scores it
+            is known.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
+
+    Example:
+        >>> from torch import tensor
+        >>> auc = AUC()
+        >>> auc.update(tensor([[0.1, 0.5, 0.4, 0.4]]), tensor([2]))
+        >>> auc.compute()  # below 1, tied with 3, above 0
+        tensor(0.5000)
+
+    Source: J. A. Hanley and B. J. McNeil, "The meaning and use of the area under a receiver
+    operating characteristic (ROC) curve", Radiology 143, 1982.
+    """
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the share of pairs in the right order."""
+        return scoring.auc(ranking, self.others(ranking))
+
+
+class MeanPercentileRank(_AmongOthers):
+    r"""Mean percentile rank of the first relevant location: 0 for the best, 1 for the last.
+
+    (rank - 1) / (L - 1) among L candidates, with the rank of
+    [`MeanRank`][nextloc_metrics.MeanRank]; lower is better, chance is 1/2 for one relevant one.
+    What is unretrieved has 1. A query with one candidate is skipped.
+
+    Args:
+        num_candidates: L for lists of ids; for scores it is known.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric];
+            `empty_target_action` is `"skip"` or `"error"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> percentile = MeanPercentileRank(num_candidates=101)
+        >>> percentile.update(tensor([[7, 5, 3], [7, 5, 3]]), tensor([5, 8]))
+        >>> percentile.compute()  # (1/100 + 1) / 2
+        tensor(0.5050)
+
+    Source: Y. Hu, Y. Koren and C. Volinsky, "Collaborative filtering for implicit feedback
+    datasets", ICDM 2008, with ranks of one query instead of weights.
+    """
+
+    higher_is_better = False
+
+    def __init__(self, num_candidates: int | None = None, **kwargs: Any) -> None:
+        check_skips(kwargs, "rank")
+        super().__init__(num_candidates=num_candidates, **kwargs)
+
+    def others(self, ranking: Ranking) -> Tensor:
+        """Return the number of candidates but one, int64 `[N]`."""
+        if ranking.num_candidates is None:
+            return torch.full_like(ranking.num_relevant, (self.num_candidates or 0) - 1)
+        return ranking.lengths - 1
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return (rank - 1) / (L - 1)."""
+        share = (scoring.first_rank(ranking) - 1) / self.others(ranking).clamp(min=1)
+        missing = ranking.above[:, 0] == UNRETRIEVED
+        return share.clamp(max=1).masked_fill(missing, 1)
+
+
+class FallOutAtK(_AmongOthers):
+    r"""Fall-out within the first k ranks: the share of irrelevant candidates that are among them.
+
+    (min(k, L) - hits) / J, for a ranking of length L with J candidates that are not relevant;
+    lower is better. A query without an irrelevant candidate is skipped. (torchmetrics'
+    `RetrievalFallOut` scores it 1 by default.) A candidate scored NaN counts as irrelevant.
+
+    Args:
+        k: how many ranks count, a positive integer.
+        num_candidates: the number of candidates that lists of ids were chosen from; for scores it
+            is known.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
+
+    Example:
+        >>> from torch import tensor
+        >>> fall_out = FallOutAtK(k=2)
+        >>> fall_out.update(tensor([[0.1, 0.5, 0.4, 0.3]]), tensor([2]))
+        >>> fall_out.compute()  # one of three
+        tensor(0.3333)
+    """
+
+    higher_is_better = False
+
+    k: int
+
+    def __init__(self, k: int, num_candidates: int | None = None, **kwargs: Any) -> None:
+        super().__init__(k=check_positive("k", k), num_candidates=num_candidates, **kwargs)
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the irrelevant candidates within k, divided by all irrelevant ones."""
+        return scoring.fall_out(ranking, self.k, self.others(ranking))
+
+
+class RPrecision(RankingMetric):
+    r"""R-precision: the precision within the first n ranks, for n relevant locations.
+
+    trec_eval's `Rprec`. Each relevant location adds min(max(n - A, 0), e) / e, divided by n. For
+    one relevant location it is the accuracy within the first rank.
+
+    Example:
+        >>> from torch import tensor
+        >>> r_precision = RPrecision()
+        >>> r_precision.update(tensor([[5, 7, 6]]), tensor([[5, 6]]))
+        >>> r_precision.compute()  # one of the first two
+        tensor(0.5000)
+
+    Source: C. Buckley and E. M. Voorhees, "Evaluating evaluation measure stability", SIGIR 2000.
+    """
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the hits within the first n ranks, divided by n."""
+        return scoring.r_precision(ranking)
+
+
+class RBP(RankingMetric):
+    r"""Rank-biased precision: (1 - p) times the sum of p^(rank - 1) over relevant locations.
+
+    The model of a user who goes on to the next rank with probability `p`. A perfect ranking of n
+    relevant locations scores 1 - p^n, not 1. Relevance is binary: grades above 0 are alike, as
+    with `rel=1` in ir-measures.
+
+    Expectation under ties: (1 - p) times the mean of p^(rank - 1) over a block's ranks, which is
+    p^A (1 - p^m) / e with the `m` ranks of the block within `k`.
+
+    Args:
+        p: the persistence, between 0 and 1.
+        k: the last rank that counts; None for all ranks.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
+
+    Example:
+        >>> from torch import tensor
+        >>> rbp = RBP(p=0.5)
+        >>> rbp.update(tensor([[5, 7, 6]]), tensor([[5, 6]]))
+        >>> rbp.compute()  # (1 - 0.5) * (1 + 0.25)
+        tensor(0.6250)
+
+    Source: A. Moffat and J. Zobel, "Rank-biased precision for measurement of retrieval
+    effectiveness", ACM TOIS 27(1), 2008.
+    """
+
+    p: float
+    k: int | None
+
+    def __init__(self, p: float = 0.8, k: int | None = None, **kwargs: Any) -> None:
+        if type(p) is not float or not 0 < p < 1:
+            raise ValueError(f"`p` must be between 0 and 1, such as 0.8, got {short(p)}.")
+        super().__init__(p=p, k=None if k is None else check_positive("k", k), **kwargs)
+
+    @property
+    def needs(self) -> Needs:
+        """The first `k` ranks, or all."""
+        return Needs(depth=self.k)
+
+    @property
+    def plot_label(self) -> str:
+        """The persistence."""
+        return f"RBP({self.p:g})" + ("" if self.k is None else f"@{self.k}")
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the discounted sum over the relevant locations."""
+        return scoring.rank_biased_precision(ranking, self.p, self.k)
+
+
+class ERRAtK(RankingMetric):
+    r"""Expected reciprocal rank: the mean of 1 / rank at which a user stops, within k ranks.
+
+    The user reads down the ranking and stops at a candidate of grade g with probability
+    (2^g - 1) / 2^G, G the highest possible grade. Without grades every relevant location has
+    grade 1: with G = 1 the user stops there with probability 1/2. gdeval, and so ir-measures'
+    `ERR`, has G = 4.
+
+    Under ties the value is the exact expectation over the orders of the tied candidates.
+
+    Args:
+        k: how many ranks count, a positive integer.
+        max_grade: G; a higher grade is an error.
+        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
+
+    Example:
+        >>> from torch import tensor
+        >>> err = ERRAtK(k=3)
+        >>> err.update(tensor([[5, 7, 6]]), tensor([[5, 6]]))
+        >>> err.compute()  # 1/2 / 1 + 1/2 * 1/2 / 3
+        tensor(0.5833)
+
+    Source: O. Chapelle, D. Metzler, Y. Zhang and P. Grinspan, "Expected reciprocal rank for graded
+    relevance", CIKM 2009.
+    """
+
+    k: int
+    max_grade: float
+
+    def __init__(self, k: int, max_grade: float = 1.0, **kwargs: Any) -> None:
+        highest = check_number("max_grade", max_grade)
+        super().__init__(k=check_positive("k", k), max_grade=highest, **kwargs)
+
+    @property
+    def needs(self) -> Needs:
+        """The first `k` ranks."""
+        return Needs(depth=self.k)
+
+    def check(self, ranking: Ranking) -> None:
+        """Raise if a grade is higher than `max_grade`."""
+        super().check(ranking)
+        if self.validate_args and len(ranking):
+            grades = ranking.gains.masked_fill(~ranking.counted[:, None], 0)
+            if (highest := float(grades.max())) > self.max_grade:
+                raise ValueError(
+                    f"`target` must hold grades up to `max_grade` of {short(self)}, "
+                    f"{self.max_grade:g}, got {highest:g}; pass `ERRAtK(k, max_grade=...)`."
+                )
+
+    def score(self, ranking: Ranking) -> Tensor:
+        """Return the expected reciprocal rank."""
+        return scoring.expected_reciprocal_rank(ranking, self.k, self.max_grade)

@@ -1,0 +1,370 @@
+"""Predicted times: their errors, and visits predicted at the right place and time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
+from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.record import Queries, Record, Records
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.geography import AccuracyWithin, Locations
+from nextloc_metrics.means import exact, histogram
+from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics.ranking.needs import Needs
+from nextloc_metrics.ranking.ranking import Ranking
+from nextloc_metrics.ranking.target import read_mask
+
+Kind = Literal["elapsed", "clock"]
+
+_DAY = 1440.0  # minutes
+_STEPS = 60  # of a minute, in the histogram
+
+
+@dataclass(eq=False)
+class Times(Record):
+    """Differences of predicted and true times: the record of `TimeError` and `TimeWithin`.
+
+    Attributes:
+        queries: which queries count.
+        difference: float64 `[N]`, predicted minus true minutes; NaN without a prediction.
+    """
+
+    queries: Queries
+    difference: Tensor
+
+    @classmethod
+    def read(cls, batch: Batch, needs: Needs) -> Times:
+        """Read predicted times `preds` and true times `target`, minutes, of one shape."""
+        preds, target = batch.preds, batch.target
+        if preds.shape != target.shape or any(
+            x.is_complex() or x.dtype == torch.bool for x in (preds, target)
+        ):
+            raise ValueError(
+                "`preds` and `target` must be numbers of minutes of one shape, got "
+                f"{describe(preds)} and {describe(target)}."
+            )
+        counted = read_mask(batch.mask, preds.shape, preds.device)
+        if batch.ignore_index is not None:
+            counted = counted & (target.flatten() != batch.ignore_index)
+        true = exact.float64(target.detach().flatten())
+        if batch.validate_args:
+            wrong = (counted.to(true.device) & ~true.isfinite()).nonzero()
+            if len(wrong):
+                raise ValueError(
+                    f"`target` must hold finite times, got {float(true[wrong[0]])} for query "
+                    f"{int(wrong[0])}; leave it out with `mask`."
+                )
+        return cls(Queries(preds.shape, counted), exact.float64(preds.detach().flatten()) - true)
+
+    def error(self, kind: Kind) -> Tensor:
+        """Return the absolute difference in minutes, float64 `[N]`, the largest for NaN."""
+        away = self.difference.abs()
+        if kind == "elapsed":
+            return away.nan_to_num(nan=torch.inf, posinf=torch.inf)
+        away = away.remainder(_DAY)
+        return away.minimum(_DAY - away).nan_to_num(nan=_DAY / 2)
+
+
+class _OfTimes(MeanMetric):
+    """A mean over predicted times."""
+
+    record = Times
+    kind: Kind
+
+
+class TimeError(_OfTimes):
+    r"""Error of predicted times in minutes: mean, median or another quantile; lower is better.
+
+    `preds` and `target` are numbers of minutes `[...]`, one of each per query, such as minutes
+    until the next visit, or since midnight. With a difference of d minutes the error is |d|
+    (`"elapsed"`), or on a clock min(d, 1440 - d) with d modulo a day (`"clock"`): 23:50 and 00:10
+    are 20 minutes apart. A NaN as predicted time is no prediction: an infinite error, on a clock 12
+    hours. A mean has a confidence interval; a quantile is read from a histogram, in seconds up to
+    two hours and then with an error of at most 1/1024.
+
+    Args:
+        kind: `"elapsed"` or `"clock"`.
+        statistic: `"mean"`, `"median"`, or a quantile between 0 and 1, such as 0.9.
+
+    Example:
+        >>> from torch import tensor
+        >>> minutes = tensor([1430.0, 600.0]), tensor([10.0, 570.0])
+        >>> TimeError("clock")(*minutes), TimeError("elapsed")(*minutes)
+        (tensor(25.), tensor(725.))
+    """
+
+    is_bounded = False
+    higher_is_better = False
+    plot_upper_bound = None
+    unit = "min"
+
+    statistic: Literal["mean", "median"] | float
+
+    def __init__(
+        self,
+        kind: Kind = "elapsed",
+        statistic: Literal["mean", "median"] | float = "mean",
+        **kwargs: Any,
+    ) -> None:
+        check_choice("kind", kind, Kind)
+        is_quantile = type(statistic) is float and 0 < statistic < 1
+        if not is_quantile and not (isinstance(statistic, str) and statistic in ("mean", "median")):
+            raise ValueError(
+                "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "
+                f"{short(statistic)}."
+            )
+        super().__init__(kind=kind, statistic=statistic, **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The statistic and the unit."""
+        name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
+        return f"time error, {name} (min)"
+
+    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
+        """Return the errors in minutes, and which queries count."""
+        error = record.error(self.kind)
+        counted = record.counted.to(error.device)
+        return error.masked_fill(~counted, 0), counted
+
+    def empty_tally(self) -> Tensor:
+        """Return the zero state of a mean, or of a histogram."""
+        return super().empty_tally() if self.statistic == "mean" else histogram.empty()
+
+    @property
+    def scored(self) -> TimeError | None:
+        """This metric, for the mean."""
+        own = self.statistic == "mean" and type(self).tally is TimeError.tally
+        return self if own else None
+
+    def tally(self, record: Times) -> Tensor:
+        """Sum the errors, or count them in bins."""
+        if self.statistic == "mean":
+            return super().tally(record)
+        error, counted = self.score_queries(record)
+        return histogram.tally(error * _STEPS, counted).to(record.device)
+
+    def compute(self) -> Tensor:
+        """Return the statistic in minutes; NaN without a query."""
+        if self.statistic == "mean":
+            return super().compute()
+        share = 0.5 if self.statistic == "median" else float(self.statistic)
+        minutes = histogram.quantile(self.state, share) / _STEPS
+        return torch.tensor(minutes, dtype=torch.float32, device=self.state.device)
+
+    @property
+    def averages_scores(self) -> bool:
+        """Whether the statistic is the mean; a quantile is not a mean of scores."""
+        return self.statistic == "mean"
+
+    @property
+    def num_queries(self) -> int:
+        """The number of queries that this process has counted."""
+        return int(self.state[2] if self.statistic == "mean" else self.state.sum())
+
+
+class TimeWithin(_OfTimes):
+    r"""The share of predicted times that are at most some minutes off (`<=`).
+
+    The arguments of `update` are those of [`TimeError`][nextloc_metrics.TimeError]. A NaN as
+    predicted time is a miss.
+
+    Args:
+        minutes: the largest error of a hit.
+        kind: `"elapsed"` or `"clock"`.
+
+    Example:
+        >>> from torch import tensor
+        >>> TimeWithin(30, "clock")(tensor([1430.0, 600.0]), tensor([10.0, 569.0]))
+        tensor(0.5000)
+    """
+
+    minutes: float
+
+    def __init__(self, minutes: float, kind: Kind = "elapsed", **kwargs: Any) -> None:
+        check_choice("kind", kind, Kind)
+        minutes = check_number("minutes", minutes, or_zero=True)
+        super().__init__(minutes=minutes, kind=kind, **kwargs)
+
+    @property
+    def plot_label(self) -> str:
+        """The largest error."""
+        return f"time within {self.minutes:g} min"
+
+    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
+        """Score 1 where the error is small enough."""
+        within = (record.error(self.kind) <= self.minutes) & ~record.difference.isnan()
+        counted = record.counted.to(within.device)
+        return (within & counted).double(), counted
+
+
+@dataclass(eq=False)
+class TimedRanking(Record):
+    """Where and when: the record of `JointAccuracy`, a ranking beside the times.
+
+    Attributes:
+        queries: which queries count.
+        ranking: the ranks of the relevant locations.
+        times: the differences of the times.
+    """
+
+    queries: Queries
+    ranking: Ranking
+    times: Times
+
+    @classmethod
+    def read(cls, batch: Batch, needs: Needs) -> TimedRanking:
+        """Raise: the times are arguments of `JointAccuracy.read`."""
+        raise ValueError(
+            "`times` must be given for JointAccuracy: pass the record that `JointAccuracy.read` "
+            "returns to `update`."
+        )
+
+    def require(self, needs: Needs, reader: object) -> None:
+        """Raise if the ranking lacks something that a metric, `reader`, needs."""
+        self.ranking.require(needs, reader)
+
+
+class JointAccuracy(MeanMetric):
+    r"""Joint accuracy: the share of visits that are predicted at the right place and time.
+
+    A query scores the probability that a relevant location is among the first `k` candidates, as in
+    [`AccuracyAtK`][nextloc_metrics.AccuracyAtK] (or one within `km`, as in `AccuracyWithin`), if
+    its predicted time is at most `minutes` off, and else 0. `update` takes the times as `times` and
+    `target_times`, minutes in the shape of the queries. `Grouped`, `PerQueryScores` and collections
+    take the record that `read` returns.
+
+    Args:
+        k: how many ranks count.
+        minutes: the largest error of the time.
+        kind: `"elapsed"` or `"clock"`, as for [`TimeError`][nextloc_metrics.TimeError].
+        km: the largest distance; None for the location itself.
+        locations: the coordinates, with `km`.
+
+    Example:
+        >>> from torch import tensor
+        >>> joint = JointAccuracy(k=1, minutes=30)
+        >>> lists, target = tensor([[4], [5], [6]]), tensor([4, 5, 7])
+        >>> joint.update(lists, target, times=[10, 90, 0], target_times=[0, 0, 0])
+        >>> joint.compute()  # the second is too late, the third elsewhere
+        tensor(0.3333)
+    """
+
+    record = TimedRanking
+
+    k: int
+    minutes: float
+    kind: Kind
+    km: float | None
+    locations: Locations | None
+
+    def __init__(
+        self,
+        k: int,
+        minutes: float,
+        kind: Kind = "elapsed",
+        km: float | None = None,
+        locations: Locations | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_choice("kind", kind, Kind)
+        minutes = check_number("minutes", minutes, or_zero=True)
+        if (km is None) != (locations is None):
+            raise ValueError(
+                f"`km` and `locations` must be given together, got {short(km)} and "
+                f"{short(locations)}."
+            )
+        super().__init__(
+            k=check_positive("k", k),
+            minutes=minutes,
+            kind=kind,
+            km=km,
+            locations=locations,
+            **kwargs,
+        )
+        own = {"ignore_index": self.ignore_index, "validate_args": self.validate_args}
+        self.where: AccuracyAtK | AccuracyWithin = AccuracyAtK(k, **own)
+        if km is not None and locations is not None:
+            self.where = AccuracyWithin(locations, km, k, **own)
+
+    @property
+    def needs(self) -> Needs:
+        """What is read of the ranking."""
+        return self.where.needs
+
+    @property
+    def plot_label(self) -> str:
+        """What is right."""
+        return f"{self.where.plot_label}, time within {self.minutes:g} min"
+
+    def read(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        *,
+        times: Array | None = None,
+        target_times: Array | None = None,
+        exclude: Array | None = None,
+        exempt_target: bool = False,
+        confidence: Array | None = None,
+        weights: Array | None = None,
+    ) -> TimedRanking:
+        """Return the record of a batch.
+
+        Args:
+            preds: scores or lists, as for `update` of every metric; or a record that was read.
+            times: the predicted times in minutes, in the shape of the queries.
+            target_times: the true times.
+        """
+        if isinstance(preds, Record | Records):
+            read: TimedRanking = super().read(preds, target, mask, groups, weights=weights)
+            return read
+        if times is None or target_times is None:
+            raise ValueError("`times` and `target_times` must be given, in minutes, got None.")
+        ranking = self.where.rank(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        minutes = Batch(
+            as_tensor("times", times, ranking.device),
+            as_tensor("target_times", target_times, ranking.device),
+            mask,
+            validate_args=self.validate_args,
+        ).read()
+        if minutes.preds.shape != ranking.shape:
+            raise ValueError(
+                f"`times` must have the shape of the queries, {short(ranking.shape)}, got "
+                f"{describe(minutes.preds)}."
+            )
+        record = TimedRanking(ranking.queries, ranking, Times.read(minutes, Needs()))
+        return record.with_groups(groups).with_weights(weights, self.validate_args)
+
+    def update(
+        self,
+        preds: Array | Record | Records,
+        target: Array | None = None,
+        mask: Array | None = None,
+        groups: Array | Mapping[str, Array] | None = None,
+        **others: Any,
+    ) -> None:
+        """Add a batch of queries; the arguments are those of `read`."""
+        super().update(self.read(preds, target, mask, groups, **others))
+
+    def check(self, record: TimedRanking) -> None:
+        """Raise if this metric cannot be updated with the record."""
+        super().check(record)
+        self.where.check(record.ranking)
+
+    def score_queries(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
+        """Return the score of the place, 0 where the time is wrong."""
+        scores, counted = self.where.score_queries(record.ranking)
+        error = record.times.error(self.kind).to(scores.device)
+        missing = record.times.difference.isnan().to(scores.device)
+        return scores.masked_fill((error > self.minutes) | missing, 0), counted

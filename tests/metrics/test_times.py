@@ -1,0 +1,173 @@
+"""Errors of predicted times, and visits predicted at the right place and time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextloc_metrics import (
+    MRR,
+    AccuracyAtK,
+    Grouped,
+    JointAccuracy,
+    PerQueryScores,
+    RankingCollection,
+    TimeError,
+    TimeWithin,
+)
+from nextloc_metrics.arguments.record import Records
+from nextloc_metrics.geography import AccuracyWithin, Locations
+from nextloc_metrics.means import histogram
+
+MINUTES = st.integers(0, 4000).map(float)
+PAIRS = st.lists(st.tuples(st.one_of(MINUTES, st.just(math.nan)), MINUTES), min_size=1, max_size=9)
+
+
+def error(predicted: float, true: float, kind: str) -> float:
+    """The error of one time, by walking around the clock."""
+    if math.isnan(predicted):
+        return math.inf if kind == "elapsed" else 720.0
+    if kind == "elapsed":
+        return abs(predicted - true)
+    return min(abs((predicted - true) % 1440 - turn) for turn in (0, 1440))
+
+
+def test_the_clock_by_hand() -> None:
+    """23:50 and 00:10 are 20 minutes apart, also several days later; noon and midnight 720."""
+    preds, target = torch.tensor([1430.0, 10, 5770, 720]), torch.tensor([10.0, 1430, 10, 1440])
+    errors = TimeError("clock").read(preds, target).error("clock")
+    assert errors.tolist() == [20, 20, 0, 720]
+    assert TimeError("clock")(preds, target) == 190
+
+
+@pytest.mark.parametrize("kind", ["elapsed", "clock"])
+@given(PAIRS)
+def test_times_are_scored_as_in_loops(kind: Any, pairs: list[tuple[float, float]]) -> None:
+    """Mean, quantiles and shares, with NaN as no prediction, in any split into batches."""
+    preds, target = (torch.tensor(x, dtype=torch.float64) for x in zip(*pairs, strict=True))
+    errors = sorted(error(*pair, kind) for pair in pairs)
+    metrics: list[Any] = [TimeError(kind), TimeError(kind, "median"), TimeWithin(30, kind)]
+    for metric in metrics:
+        metric.update(preds[:1], target[:1])
+        metric.update(preds[1:], target[1:])
+        assert metric.num_queries == len(pairs)
+    mean, median, within = (float(metric.compute()) for metric in metrics)
+    assert mean == pytest.approx(sum(errors) / len(errors), rel=1e-6)
+    expected = errors[(len(errors) - 1) // 2]
+    assert median == pytest.approx(expected, rel=1 / 1024, abs=1 / 120)
+    hits = [error(*pair, kind) <= 30 and not math.isnan(pair[0]) for pair in pairs]
+    assert within == pytest.approx(sum(hits) / len(hits))
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1), st.floats(0.01, 0.99))
+def test_quantiles_of_a_histogram(values: list[float], share: float) -> None:
+    """Integers up to 8,192 exactly, larger numbers within 1/1024, infinity in the last bin."""
+    numbers = torch.tensor(values, dtype=torch.float64)
+    got = histogram.quantile(histogram.tally(numbers, numbers >= 0), share)
+    expected = sorted(round(x) for x in values)[max(1, math.ceil(share * len(values))) - 1]
+    assert got == expected if expected <= 8192 else abs(got - expected) <= expected / 1024
+    infinite = torch.tensor([math.inf, math.nan, 2.0**40])
+    assert histogram.quantile(histogram.tally(infinite, infinite != 0), share) == math.inf
+
+
+def test_means_of_times_have_intervals_groups_and_scores() -> None:
+    """They are means of scores; masked and ignored queries are left out."""
+    preds, target = np.array([10.0, 20, 30, 99]), np.array([0, 0, 0, -1])
+    metric = TimeError(ignore_index=-1)
+    metric.update(preds, target, mask=[True, True, False, True])
+    assert metric.compute() == 15
+    low, high = metric.interval()
+    assert low == 0
+    assert high > 15
+    grouped = Grouped(TimeError(), 2)
+    grouped.update(preds, target, groups=[0, 0, 1, 1])
+    assert grouped.compute().tolist() == [15, 65]
+    scores = PerQueryScores(TimeWithin(20))
+    scores.update(preds, target, query_ids=torch.arange(4))
+    assert scores.compute().scores.tolist() == [1, 1, 0, 0]
+    with pytest.raises(TypeError, match="is not"):
+        Grouped(TimeError(statistic="median"), 2)
+    both = RankingCollection({"mean": TimeError(), "median": TimeError(statistic="median")})
+    both.update(preds, target)
+    assert both.compute()["median"] == 20
+
+
+def test_joint_accuracy_is_accuracy_where_the_time_is_right() -> None:
+    """With ties, by place or within km, alone, grouped and beside other metrics."""
+    scores = torch.tensor([[2.0, 2, 1], [3, 2, 1], [1, 2, 3], [1, 1, 1]])
+    target, times = torch.tensor([0, 0, 0, 2]), torch.tensor([5.0, 50, 0, math.nan])
+    when = {"times": times, "target_times": torch.zeros(4)}
+    joint = JointAccuracy(k=1, minutes=10)
+    joint.update(scores, target, **when)
+    assert joint.compute() == 0.5 / 4
+    places = Locations.from_metres([0, 100, 9000], [0, 0, 0])
+    near = JointAccuracy(k=1, minutes=1440, km=1.0, locations=places)
+    near.update(scores[:3], target[:3], times=times[:3], target_times=[0, 0, 0])
+    assert near.compute() == AccuracyWithin(places, 1.0, 1)(scores[:3], target[:3])
+    record = joint.read(scores, target, **when)
+    grouped = Grouped(JointAccuracy(k=1, minutes=10), 2)
+    grouped.update(record, groups=torch.tensor([0, 1, 1, 1]))
+    assert grouped.compute().tolist() == [0.5, 0]
+    together = RankingCollection({"mrr": MRR(), "joint": JointAccuracy(1, 10)})
+    together.update(Records({type(record.ranking): record.ranking, type(record): record}))
+    assert together.compute()["joint"] == 0.5 / 4
+    masked = JointAccuracy(1, 10)
+    masked.update(scores, target, mask=torch.tensor([True, True, False, False]), **when)
+    assert (masked.num_queries, float(masked.compute())) == (2, 0.25)
+    unlimited = JointAccuracy(2, 1e9)
+    unlimited.update(scores[:3], target[:3], times=times[:3], target_times=[0, 0, 0])
+    assert unlimited.compute() == AccuracyAtK(2)(scores[:3], target[:3])
+
+
+def test_times_are_drawn_with_their_unit() -> None:
+    """The mean with its interval, and a median."""
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    labels = ["time error, mean (min)", "time within 30 min", "time error, median (min)"]
+    for metric, label in zip(
+        (TimeError(), TimeWithin(30), TimeError(statistic="median")), labels, strict=True
+    ):
+        metric.update([10.0, 20], [0.0, 0])
+        figure, axes = metric.plot()
+        assert axes.get_ylabel() == label
+        figure.clear()
+    joint = JointAccuracy(1, 30)
+    joint.update([[1]], [1], times=[0], target_times=[0])
+    assert joint.plot()[1].get_ylabel() == "Accuracy@1, time within 30 min"
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda: TimeError("hours"), "`kind` must be one of"),
+    (lambda: TimeError(statistic=2), "`statistic` must be 'mean', 'median' or a quantile"),
+    (
+        lambda: TimeError()([1.0, 2], [1.0]),
+        "`preds` and `target` must be numbers of minutes",
+    ),
+    (
+        lambda: TimeError()([1.0], [math.nan]),
+        "`target` must hold finite times, got nan for",
+    ),
+    (lambda: TimeWithin(-1), "`minutes` must be a finite number of at least 0, got -1"),
+    (lambda: JointAccuracy(1, 5, km=1.0), "`km` and `locations` must be given together"),
+    (lambda: JointAccuracy(1, 5).update([[1]], [1]), "`times` and `target_times` must be given"),
+    (
+        lambda: RankingCollection({"joint": JointAccuracy(1, 5)}).update([[1]], [1]),
+        "`times` must be given for JointAccuracy: pass the record",
+    ),
+    (
+        lambda: JointAccuracy(1, 5).update([[1]], [1], times=[1, 2], target_times=[1, 2]),
+        "`times` must have the shape of the queries",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), WRONG)
+def test_errors_name_the_argument(make: Any, message: str) -> None:
+    """And the rule and the value."""
+    with pytest.raises(ValueError, match=message):
+        make()

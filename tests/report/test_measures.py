@@ -1,0 +1,198 @@
+"""`evaluate` with measures by name, grades of several relevant ones, and weights of queries."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import Tensor
+
+from nextloc_metrics import (
+    MRR,
+    RBP,
+    AccuracyAtK,
+    ERRAtK,
+    MAPAtK,
+    NDCGAtK,
+    PrecisionAtK,
+    RecallAtK,
+    RPrecision,
+    Weighted,
+    report,
+)
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.metrics.measures import parse_measure
+from nextloc_metrics.report.command import main
+from strategies import batch
+
+NAMES: dict[str, Any] = {
+    "nDCG@3": NDCGAtK(3),
+    "nDCG(dcg='exp-log2')@3": NDCGAtK(3, gain="exponential"),
+    "RR": MRR(),
+    "MRR@2": MRR(2),
+    "AP@3": MAPAtK(3, normalizer="relevant"),
+    "AP(rel=1)@2": MAPAtK(2, normalizer="relevant"),
+    "P@2": PrecisionAtK(2),
+    "Recall@4": RecallAtK(4),
+    "Success@1": AccuracyAtK(1),
+    "Rprec": RPrecision(),
+    "RBP(p=0.5)": RBP(0.5),
+    "RBP(p=0.5)@2": RBP(0.5, 2),
+    "ERR@3": ERRAtK(3, max_grade=4),
+}
+
+
+def graded(n: int = 30) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Scores, ids of up to three relevant ones, their grades, and the same as dense relevance."""
+    torch.manual_seed(4)
+    scores = torch.randint(4, (n, 6)).float()
+    target = torch.stack([torch.randperm(6)[:3] for _ in range(n)])
+    target[torch.rand(n, 3) < 0.3] = -1
+    grades = torch.randint(0, 4, (n, 3))
+    dense = torch.zeros(n, 7)
+    dense.scatter_(1, target.where(target >= 0, 6), grades.float())
+    return scores, target, grades, dense[:, :6]
+
+
+def test_measures_are_metrics_by_name() -> None:
+    """Values with grades, in any split, are those of the classes."""
+    scores, target, grades, dense = graded()
+    found = report.evaluate(scores, target, measures=list(NAMES), grades=grades)
+    assert list(found.values) == [name.replace(".", "_") for name in NAMES]
+    for value, metric in zip(found.values.values(), NAMES.values(), strict=True):
+        assert value == pytest.approx(float(metric.clone()(scores, dense)), abs=1e-7), metric
+    assert found.card["queries"] == 30
+    assert found.intervals.keys() == found.values.keys()
+    evaluator = report.Evaluator(measures=list(NAMES))
+    for rows in (slice(0, 11), slice(11, None)):
+        evaluator.add(Batch(scores[rows], target[rows], grades=grades[rows]))
+    again = report.Evaluator.from_bytes(evaluator.to_bytes())
+    assert again.result().values == found.values
+    assert "nDCG@3" in found.to_markdown()
+
+
+def test_names_without_a_cut_off_read_all_ranks() -> None:
+    """`nDCG`, `AP` and `ERR` alone."""
+    scores, _, _, dense = graded()
+    for name, metric in (
+        ("nDCG", NDCGAtK(6)),
+        ("AP", MAPAtK(6, normalizer="relevant")),
+        ("ERR", ERRAtK(6, max_grade=4)),
+    ):
+        got = parse_measure(name)(scores, dense)
+        assert got == pytest.approx(float(metric(scores, dense)), abs=1e-7)
+
+
+def test_weights_of_an_evaluation() -> None:
+    """Means, intervals, groups, ties and chance; what is no mean is left out."""
+    scores, target = batch(40)
+    weights = torch.rand(40) * (torch.rand(40) > 0.2)
+    users = ["a", "b"] * 20
+    found = report.evaluate(scores, target, k=1, groups={"user": users}, weights=weights)
+    assert list(found.values) == ["acc_at_1", "mrr", "ndcg_at_1"]
+    metric = Weighted(MRR())
+    metric.update(scores, target, weights=weights)
+    assert found.values["mrr"] == float(metric.compute())
+    assert found.intervals["mrr"] == pytest.approx([float(x) for x in metric.interval()])
+    assert found.card["averaged_over"] == "queries, weighted"
+    assert found.chance["acc_at_1"] == pytest.approx(1 / 6)
+    low, high = found.ties["acc_at_1"]
+    assert low < found.values["acc_at_1"] < high
+    own = Weighted(MRR())(scores[::2], target[::2], weights=weights[::2])
+    (first,) = [
+        x for x in found.group_records("user") if x["group"] == "a" and x["metric"] == "mrr"
+    ]
+    assert first["value"] == float(own)
+    clustered = report.evaluate(
+        scores, target, k=1, groups={"user": users}, cluster="user", weights=weights
+    )
+    assert clustered.values == found.values
+    assert clustered.intervals != found.intervals
+
+
+def test_weighted_evaluations_are_saved_and_merged(tmp_path: Path) -> None:
+    """With the same bits, and never with one without weights."""
+    scores, target = batch(20)
+    weights = torch.rand(20)
+    options: Any = {"k": 1, "measures": ["RR", "RBP(p=0.5)"]}
+    whole = report.evaluate(scores, target, weights=weights, **options)
+    for number, rows in enumerate((slice(0, 7), slice(7, None))):
+        part = report.evaluate(scores[rows], target[rows], weights=weights[rows], **options)
+        part.save(tmp_path / f"{number}.npz")
+    merged = report.merge([tmp_path / "0.npz", tmp_path / "1.npz"])
+    assert merged.values == whole.values
+    assert merged.intervals == whole.intervals
+    plain = report.evaluate(scores[:7], target[:7], **options)
+    with pytest.raises(ValueError, match="shards must agree on `is_weighted`"):
+        report.merge([tmp_path / "1.npz", plain])
+
+
+WRONG: list[tuple[Any, str]] = [
+    ("nDCG@0", "`k` must be a positive integer, got 0"),
+    ("P", "`P` needs a cut-off, such as `P@10`"),
+    ("Rprec@3", "`Rprec` has no cut-off"),
+    ("Bpref", "a measure must be one of nDCG, RR, AP, .* got 'Bpref'"),
+    ("AP(rel=2)", r"`rel` must be 1, got 2 in AP\(rel=2\); set lower grades to 0"),
+    ("nDCG(dcg='ln')@3", "`dcg` must be one of"),
+    ("RR(p=0.5)", r"RR\(p=0.5\) has an unknown option"),
+    ("RBP(0.5)", "options must be `name=value`"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), WRONG)
+def test_a_wrong_name_is_an_error(name: str, message: str) -> None:
+    """With the names that exist."""
+    with pytest.raises(ValueError, match=message):
+        report.evaluate([[1, 2]], [1], measures=[name])
+
+
+def test_wrong_grades_and_weights() -> None:
+    """Name the argument."""
+    with pytest.raises(ValueError, match="`grades` must be numbers in the shape of `target`"):
+        report.evaluate([[1, 2]], [[1, 2]], grades=[[1]], measures=["RR"])
+    with pytest.raises(ValueError, match=r"grades, .* must be finite and at least 0, got -1"):
+        report.evaluate([[1, 2]], [[1, 2]], grades=[[1, -1]], measures=["RR"])
+    with pytest.raises(ValueError, match="`weights` must have a row for each of the 1 queries"):
+        report.evaluate([[1, 2]], [1], weights=[1, 2], measures=["RR"])
+    with pytest.raises(TypeError, match="`measures` must be a list, got 'RR'"):
+        report.evaluate([[1, 2]], [1], measures="RR")
+    evaluator = report.Evaluator(measures=["RR"])
+    evaluator.add(Batch([[1, 2]], [[1]], weights=[1.0]))
+    with pytest.raises(ValueError, match="`weights` must be given in every batch, or in none"):
+        evaluator.add(Batch([[1, 2]], [[1]]))
+
+
+def test_tables_have_weights_and_runs_have_grades(tmp_path: Path) -> None:
+    """A column of weights, and the grades of TREC judgements, also from the command line."""
+    path = tmp_path / "answers.csv"
+    path.write_text('preds,target,w\n"[7, 3]",3,2\n"[5, 7]",5,1\n"[5, 7]",1,0\n')
+    found = report.evaluate_table(path, weights="w", measures=["RR"])
+    assert found.values == {"RR": pytest.approx((2 * 0.5 + 1) / 3)}
+    path.write_text('preds,target,w\n"[7, 3]",3,heavy\n')
+    with pytest.raises(ValueError, match=r"row 0 of .*answers.csv must hold a number"):
+        report.evaluate_table(path, weights="w", measures=["RR"])
+    (tmp_path / "a.run").write_text("q1 Q0 a 1 2 me\nq1 Q0 b 2 1 me\nq2 Q0 b 1 1 me\n")
+    (tmp_path / "a.qrels").write_text("q1 0 b 3\nq1 0 a 1\nq1 0 c 0\nq2 0 b 2\nq2 0 a 2\n")
+    read = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+    assert read.grades is not None
+    assert read.vocabulary is not None
+    names = [
+        {read.vocabulary[x]: g for x, g in zip(*pair, strict=True) if x >= 0}
+        for pair in zip(read.target.tolist(), read.grades.tolist(), strict=True)
+    ]
+    assert names == [{"b": 3, "a": 1}, {"b": 2, "a": 2}]
+    e = report.evaluate(read.preds, read.target, grades=read.grades, measures=["nDCG@2"])
+    discount = 1 / math.log2(3)
+    expected = ((1 + 3 * discount) / (3 + discount) + 1 / (1 + discount)) / 2
+    assert e.values["nDCG@2"] == pytest.approx(expected)
+    shown = CliRunner().invoke(
+        main,
+        ["score", str(tmp_path / "a.run"), "--target", str(tmp_path / "a.qrels"), "--measure",
+         "nDCG@2", "--format", "json"],
+    )  # fmt: skip
+    assert json.loads(shown.output)["nDCG@2"]["value"] == e.values["nDCG@2"]

@@ -1,0 +1,259 @@
+"""Scores of tied blocks that are no formula: brute force over every tie order, laws, by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import oracle
+import strategies
+from nextloc_metrics import (
+    AUC,
+    RBP,
+    ERRAtK,
+    FallOutAtK,
+    Grouped,
+    MeanPercentileRank,
+    MeanRank,
+    Ranking,
+    RankingCollection,
+    RankQuantile,
+    analysis,
+    scoring,
+)
+from strategies import (
+    BLOCK_CASES,
+    DIRTY,
+    RANK_CASES,
+    Case,
+    examples,
+    graded_relevant,
+    id_lists,
+    one_relevant,
+    padded_ids,
+    several_relevant,
+    updated,
+)
+
+OPTIONS = [
+    Case("AUC", {"num_candidates": 6}),
+    Case("AUC", {"num_candidates": 6, "ties": "pessimistic"}),
+    Case("RPrecision"),
+    Case("RBP"),
+    Case("RBP", {"p": 0.3, "k": 3}),
+    *(Case("ERRAtK", {"k": k, "max_grade": 3}) for k in (2, 3, 8)),
+    *(Case("FallOutAtK", {"k": k, "num_candidates": 6}) for k in (2, 8)),
+    Case("MeanPercentileRank", {"num_candidates": 6}),
+    Case("MeanRank"),
+    Case("MeanRank", {"ties": "pessimistic"}),
+]
+few = examples(12)
+
+
+def check_queries(preds: Tensor, target: Tensor) -> None:
+    """Every score of every query equals the mean over all orders, and the same queries count."""
+    for case in OPTIONS:
+        metric: Any = case.make()
+        scores, counted = metric.score_queries(metric.rank(preds, target))
+        for query, score, counts in zip(
+            oracle.queries(preds, target), scores.tolist(), counted.tolist(), strict=True
+        ):
+            expected = oracle.score(case.name, query, brute=True, **case.options)
+            assert counts != math.isnan(expected), (str(case), query)
+            assert not counts or score == pytest.approx(expected, abs=1e-9), (str(case), query)
+
+
+@few
+@given(one_relevant(DIRTY))
+def test_one_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """One relevant location among NaN and infinities, over every tie order."""
+    check_queries(*batch)
+
+
+@few
+@given(several_relevant())
+def test_several_relevant_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """Several relevant locations, also as padded ids, over every tie order."""
+    check_queries(*batch)
+    check_queries(batch[0], padded_ids(batch[1]))
+
+
+@few
+@given(graded_relevant(DIRTY))
+def test_grades_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """Grades among NaN and infinities, over every tie order."""
+    check_queries(*batch)
+
+
+@few
+@given(id_lists())
+def test_lists_by_brute_force(batch: tuple[Tensor, Tensor]) -> None:
+    """Lists with repeats and padding."""
+    check_queries(*batch)
+
+
+@pytest.mark.parametrize("case", [*BLOCK_CASES, *RANK_CASES], ids=str)
+@pytest.mark.parametrize("form", ["scores", "lists"])
+def test_metrics_over_a_few_batches(case: Case, form: str) -> None:
+    """The value over three batches, with empty and masked queries."""
+    metric, seen = case.make(), []
+    for _ in range(3):
+        relevant = torch.rand(7, 6) < 0.3
+        mask = torch.rand(7) < 0.8
+        preds, target = (
+            torch.randint(4, (7, 6)).float(),
+            relevant * torch.randint(1, 4, (7, 6)).float(),
+        )
+        if form == "lists":
+            preds, target = torch.randint(6, (7, 4)), padded_ids(relevant)
+            preds[2] = -1
+        metric.update(preds, target, mask=mask)
+        seen += oracle.queries(preds, target, mask)
+    expected = oracle.value(case.name, seen, **case.options)
+    assert metric.compute().item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_expected_reciprocal_rank_of_long_blocks() -> None:
+    """Among a thousand tied candidates, and from rank to rank by hand."""
+    grades = torch.zeros(1, 1000)
+    grades[0, :5] = torch.tensor([1.0, 2, 3, 3, 1])
+    got = float(scoring.expected_reciprocal_rank(Ranking.from_scores(0 * grades, grades), 20, 3))
+    stops = [(2**g - 1) / 8 for g in (1, 2, 3, 3, 1)]
+    # the probability of going on after q ranks: the sum over which of the five are among them
+    goes_on = [
+        math.fsum(
+            math.comb(995, q - size) / math.comb(1000, q) * math.prod(1 - s for s in chosen)
+            for size in range(min(5, q) + 1)
+            for chosen in itertools.combinations(stops, size)
+        )
+        for q in range(21)
+    ]
+    assert got == pytest.approx(sum((goes_on[q - 1] - goes_on[q]) / q for q in range(1, 21)), 1e-12)
+
+
+@given(several_relevant(DIRTY))
+def test_laws_of_auc_and_ranks(batch: tuple[Tensor, Tensor]) -> None:
+    """Reversed scores mirror AUC, and one relevant location's percentile rank is 1 - AUC."""
+    preds, relevant = batch
+    clean = preds.nan_to_num(0, 5, -5)
+    auc, reverse = (float(AUC()(x, relevant)) for x in (clean, -clean))
+    assert math.isnan(auc) or auc + reverse == pytest.approx(1, abs=1e-6)
+    target = torch.zeros(len(preds), dtype=torch.long)
+    auc, rank = (float(m(clean, target)) for m in (AUC(), MeanPercentileRank()))
+    assert math.isnan(auc) or auc + rank == pytest.approx(1, abs=1e-6)
+
+
+@given(several_relevant(DIRTY), st.integers(0, 5), st.floats(0.01, 0.99))
+def test_the_quantile_of_ranks(batch: tuple[Tensor, Tensor], seed: int, q: float) -> None:
+    """The smallest rank that a share q does not exceed, from a histogram."""
+    scores, counted = MeanRank().score_queries(MeanRank().rank(*batch))
+    ranks = sorted((2 * scores[counted]).round().div(2).tolist())
+    got = float(RankQuantile(q)(*batch))
+    if not ranks:
+        assert math.isnan(got)
+        return
+    assert got == ranks[max(1, math.ceil(q * len(ranks))) - 1]
+
+
+@pytest.mark.parametrize("rank", [1, 4095, 4096, 4097, 5000, 123_456, 2**31])
+def test_quantiles_of_large_ranks(rank: int) -> None:
+    """Exact up to 4,096, and then within 1/1024."""
+    ranking = Ranking.from_ranks([rank], num_candidates=2**31)
+    got = float(updated(RankQuantile(0.5), ranking).compute())
+    assert got == rank if rank <= 4096 else abs(got - rank) <= rank / 1024
+
+
+def test_unretrieved_ranks() -> None:
+    """One more than the list, or the scores above -inf, hold; or an error."""
+    lists, target = torch.tensor([[3, 1, -1], [3, 1, 2]]), torch.tensor([9, 9])
+    assert MeanRank()(lists, target) == (3 + 4) / 2
+    scores = torch.tensor([[1.0, -math.inf, 2, math.nan, -math.inf]])
+    assert MeanRank()(scores, torch.tensor([1])) == 4
+    assert MeanRank()(scores[:, :1], torch.tensor([0])) == 1
+    exclude = torch.tensor([[0, 4, -1]])
+    assert MeanRank()(scores, torch.tensor([1]), exclude=exclude) == 3
+    with pytest.raises(
+        ValueError, match="`unretrieved='error'`, but query 0 has none; pass scores"
+    ):
+        MeanRank(unretrieved="error")(lists, target)
+    for form, number in ((lists, None), (scores, 5)):
+        found = Ranking.from_predictions(form, target[: len(form)].clamp(max=1), length=True)
+        assert found.num_candidates == number
+        assert found.lengths.tolist() == ([2, 3] if number is None else [3])
+
+
+def test_excluded_candidates_are_no_pairs() -> None:
+    """They leave AUC and fall-out."""
+    scores, target = torch.tensor([[3.0, 2, 1, 0]]), torch.tensor([1])
+    exclude = torch.tensor([[0]])
+    assert AUC()(scores, target) == pytest.approx(2 / 3)
+    assert AUC()(scores, target, exclude=exclude) == 1
+    assert FallOutAtK(2)(scores, target, exclude=exclude) == 1 / 2
+
+
+def test_group_auc() -> None:
+    """GAUC is AUC in `Grouped`, and queries with candidates of one kind are skipped."""
+    scores = torch.tensor([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]])
+    relevant = torch.tensor([[True, False], [True, False], [True, True]])
+    grouped = Grouped(AUC(), 3, average="groups")
+    grouped.update(scores, relevant, groups=torch.tensor([0, 1, 2]))
+    assert grouped.compute() == 0.5
+    assert grouped.num_queries.tolist() == [1, 1, 0]
+
+
+def test_a_collection_of_all() -> None:
+    """One update of a collection equals separate metrics, whatever a batch has."""
+    own = [*BLOCK_CASES, *RANK_CASES, *strategies.QUANTILE_CASES, *strategies.BEYOND_CASES]
+    cases = {str(i): case for i, case in enumerate([*strategies.RANKING_CASES, *own])}
+    together = RankingCollection({name: case.make() for name, case in cases.items()})
+    preds, target = strategies.batch()
+    together.update(preds, target)
+    for name, value in together.compute().items():
+        assert torch.equal(value, updated(cases[name].make(), preds, target).compute()), name
+
+
+@pytest.mark.parametrize("candidates", [2, 5])
+@pytest.mark.parametrize("relevant", [1, 2])
+def test_chance(candidates: int, relevant: int) -> None:
+    """Chance is the mean over all orders: that of equal scores."""
+    preds = torch.zeros(1, candidates)
+    target = torch.arange(candidates)[None] < relevant
+    for metric in (AUC(), RBP(), ERRAtK(3), FallOutAtK(2), MeanPercentileRank(), MeanRank()):
+        if relevant == candidates and isinstance(metric, AUC | FallOutAtK):
+            continue
+        got = analysis.chance(metric, candidates, num_relevant=relevant)
+        assert got == pytest.approx(float(metric(preds, target)), abs=1e-6), metric
+    assert analysis.chance(AUC(), 1000) == 0.5
+    assert analysis.chance(MeanRank(), 1000) == 500.5
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda: RBP(p=1.0), "`p` must be between 0 and 1, such as 0.8, got 1.0"),
+    (lambda: RankQuantile(50), "`q` must be between 0 and 1, such as 0.5, got 50"),
+    (lambda: ERRAtK(3, max_grade=0), "`max_grade` must be a finite positive number, got 0"),
+    (lambda: MeanRank("first"), "`unretrieved` must be one of"),
+    (lambda: MeanRank(empty_target_action="neg"), "no rank without a target, got 'neg'"),
+    (lambda: AUC()(torch.tensor([[1, 2]]), torch.tensor([1])), "`num_candidates` of AUC"),
+    (
+        lambda: ERRAtK(3)(torch.tensor([[1.0, 2]]), torch.tensor([[0.0, 2]])),
+        r"grades up to `max_grade` of ERRAtK\(k=3\), 1, got 2",
+    ),
+    (
+        lambda: AUC()(Ranking.from_scores(torch.tensor([[1.0, 2]]), torch.tensor([1]))),
+        "reads the number of ranked candidates, .* with `length=True`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), WRONG)
+def test_errors_name_the_argument(make: Any, message: str) -> None:
+    """And the rule, the value and the remedy."""
+    with pytest.raises(ValueError, match=message):
+        make()
