@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import click
 
-from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.protocols import audit as audit_models
+from nextloc_metrics.report.command_options import (
+    EVALUATING,
+    FILE,
+    FILES,
+    FORCE,
+    FORMAT,
+    GROUP_TABLE,
+    ID,
+    INTERVALS,
+    OUT,
+    SAMPLE,
+    check_new,
+    explained,
+    write_text,
+)
 from nextloc_metrics.report.comparing import compare as compare_models
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import evaluate
@@ -22,10 +34,9 @@ from nextloc_metrics.report.groups import write_groups
 from nextloc_metrics.report.results import merge as merge_shards
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
+from nextloc_metrics.report.text_files import read_coordinates, read_counts
 from nextloc_metrics.report.trajectories import evaluate_trajectories
 from nextloc_metrics.report.written import (
-    FORMATS,
     note_left_out,
     write_audit,
     write_comparisons,
@@ -33,121 +44,6 @@ from nextloc_metrics.report.written import (
     write_table,
     write_trajectories,
 )
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return a decorator that adds several options to a command, in this order."""
-
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-_FILES = _options(
-    click.option("--preds", default="preds", show_default=True, help="Column of the predictions."),
-    click.option(
-        "--target",
-        default="target",
-        show_default=True,
-        help="Column of the targets; for a PATH of .npy or .run, the file of the targets.",
-    ),
-    click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be repeated."),
-    click.option(
-        "--padding",
-        multiple=True,
-        type=int,
-        help="A negative number that pads lists; may be repeated.",
-    ),
-    click.option(
-        "--vocabulary",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        callback=lambda _context, _option, path: read_words(path),
-        help="File with the text of each id, one per line.",
-    ),
-    click.option("--separator", help="What separates the ids of a cell of text without brackets."),
-    click.option(
-        "--on-error",
-        type=click.Choice(["raise", "miss"]),
-        default="raise",
-        show_default=True,
-        help="Treat an unreadable answer as an error or as a miss.",
-    ),
-)
-_GROUPS = click.option(
-    "--group", "groups", multiple=True, help="Column of groups; may be repeated."
-)
-_SAMPLE = _options(
-    click.option("--cluster", help="Column of groups; queries of one group are not independent."),
-    click.option("--num-locations", type=int, help="Number of locations."),
-    click.option(
-        "--confidence", type=float, default=0.95, show_default=True, help="Level of the intervals."
-    ),
-)
-_READING = _options(_FILES, _GROUPS, _SAMPLE)
-_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
-_EVALUATING = _options(
-    _READING,
-    click.option("--mask", help="Column of true or false; false leaves a query out."),
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Processes that share the files of PATH.",
-    ),
-    click.option("--exclude", help="Column of lists of ids that are not ranked."),
-    click.option(
-        "--given",
-        type=click.Choice(get_args(Given)),
-        help="What scores are; adds the metrics of probabilities.",
-    ),
-    click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
-    click.option("--weights", help="Column of weights of queries."),
-    click.option(
-        "--measure",
-        "measures",
-        multiple=True,
-        help="A metric by its name in ir-measures, such as nDCG@10; may be repeated.",
-    ),
-    click.option(
-        "--train-counts",
-        type=_FILE,
-        help="Training visits of each id: .npy, or text with a number per line.",
-    ),
-    click.option(
-        "--coordinates",
-        type=_FILE,
-        help="Latitude and longitude of each id: .npy [C, 2], or .csv with these columns.",
-    ),
-    click.option(
-        "--km", type=float, default=1.0, show_default=True, help="Largest distance of a hit."
-    ),
-)
-_FORMAT = click.option(
-    "--format",
-    "kind",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Format of the output.",
-)
-_GROUP_TABLE = click.option(
-    "--group-table",
-    type=click.Path(path_type=Path),
-    callback=lambda _context, _option, path: _check_table(path),
-    help="File for the values of each group, .csv or .parquet.",
-)
-_ID = click.option(
-    "--id", "key", help="Column of keys that join the rows of the files, in any order."
-)
-_INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
-_OUT = click.option("--out", type=click.Path(path_type=Path), help="Output file.")
-_FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -160,13 +56,13 @@ def main() -> None:
     epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1 --k 5"
 )
 @click.argument("path")
-@_EVALUATING
-@_FORMAT
-@_INTERVALS
-@_GROUP_TABLE
-@_OUT
+@EVALUATING
+@FORMAT
+@INTERVALS
+@GROUP_TABLE
+@OUT
 @click.option("--save", type=click.Path(path_type=Path), help="File of counts; `merge` reads it.")
-@_FORCE
+@FORCE
 def score(
     path: str,
     kind: str,
@@ -178,39 +74,39 @@ def score(
     **reading: Any,
 ) -> None:
     """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run."""
-    _check_new(force, out, save, group_table)
+    check_new(force, out, save, group_table)
     if group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
-    with _explained():
+    with explained():
         result = _evaluate(path, **reading)
         if save is not None:
             result.save(save, force=force)
-    with _explained():
+    with explained():
         _write_all(result, kind, intervals, group_table, out)
 
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @click.argument("path")
-@_EVALUATING
+@EVALUATING
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Output file.")
 @click.option("--title", help="Title of the page; by default the file name.")
-@_FORCE
+@FORCE
 def report(path: str, out: Path, title: str | None, force: bool, **reading: Any) -> None:
     """Write an HTML page with the evaluation of the predictions in PATH."""
-    _check_new(force, out)
-    with _explained():
+    check_new(force, out)
+    with explained():
         result = _evaluate(path, **reading)
-    with _explained():
-        _write(result.to_html(title or Path(path).name), out)
+    with explained():
+        write_text(result.to_html(title or Path(path).name), out)
 
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
 @click.argument("paths", nargs=-1, required=True)
-@_FORMAT
-@_INTERVALS
-@_GROUP_TABLE
-@_OUT
-@_FORCE
+@FORMAT
+@INTERVALS
+@GROUP_TABLE
+@OUT
+@FORCE
 def merge(
     paths: tuple[str, ...],
     kind: str,
@@ -220,24 +116,24 @@ def merge(
     force: bool,
 ) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
-    _check_new(force, out, group_table)
-    with _explained():
+    check_new(force, out, group_table)
+    with explained():
         result = merge_shards(paths)
-    with _explained():
+    with explained():
         is_page = out is not None and out.suffix == ".html"
         _write_all(result, "html" if is_page else kind, intervals, group_table, out)
 
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
 @click.argument("paths", nargs=-1, required=True)
-@_FILES
-@_SAMPLE
-@_ID
-@_FORMAT
+@FILES
+@SAMPLE
+@ID
+@FORMAT
 def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) -> None:
     """Compare the predictions in PATHS with the first file; all files have the same queries."""
     cluster = reading["cluster"]
-    with _explained():
+    with explained():
         found = _read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]
         result = compare_models(
@@ -254,13 +150,13 @@ def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
 @click.argument("paths", nargs=-1, required=True)
-@_FILES
+@FILES
 @click.option("--users", help="Column of the users.")
 @click.option("--times", help="Column of numbers that order the queries.")
 @click.option("--sequences", help="Column of the numbers of trajectories.")
 @click.option("--seed", type=int, help="For protocols that draw candidates or shuffle.")
-@_ID
-@_FORMAT
+@ID
+@FORMAT
 def audit(
     paths: tuple[str, ...],
     kind: str,
@@ -274,7 +170,7 @@ def audit(
     """Print the values that other codebases would report for the predictions in PATHS."""
     columns = {"users": users, "times": times, "sequences": sequences}
     named = {name: column for name, column in columns.items() if column is not None}
-    with _explained():
+    with explained():
         found = _read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
         first = found[paths[0]]
         result = audit_models(
@@ -301,16 +197,16 @@ def audit(
 @click.option("--time-unit", type=click.Choice(["s", "min", "h"]), default="s", show_default=True)
 @click.option("--user", help="Column of users in REAL, for the floor.")
 @click.option("--units", type=click.Choice(["degrees", "km", "m"]), default="degrees")
-@click.option("--coordinates", type=_FILE, help="As for `score`: of the locations 0, 1, ...")
+@click.option("--coordinates", type=FILE, help="As for `score`: of the locations 0, 1, ...")
 @click.option(
     "--comparison",
     type=click.Choice(["jsd", "ks", "wasserstein"]),
     default="jsd",
     show_default=True,
 )
-@_FORMAT
-@_OUT
-@_FORCE
+@FORMAT
+@OUT
+@FORCE
 def mobility(
     real: str,
     generated: str,
@@ -321,12 +217,12 @@ def mobility(
     **columns: Any,
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
-    _check_new(force, out)
+    check_new(force, out)
     locations = None if coordinates is None else read_coordinates(coordinates)
-    with _explained():
+    with explained():
         result = evaluate_tables(real, generated, locations=locations, **columns)
         is_page = out is not None and out.suffix == ".html"
-        _write(result.to_html() if is_page else write_table(result.table, kind), out)
+        write_text(result.to_html() if is_page else write_table(result.table, kind), out)
 
 
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
@@ -341,19 +237,19 @@ def mobility(
     show_default=True,
     help="Treat rows that do not fit as an error, or count them.",
 )
-@_FORMAT
-@_OUT
-@_FORCE
+@FORMAT
+@OUT
+@FORCE
 def trajectories(
     preds: str, target: str, kind: str, out: Path | None, force: bool, **options: Any
 ) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
-    _check_new(force, out)
-    with _explained():
+    check_new(force, out)
+    with explained():
         result = evaluate_trajectories(preds, target, **options)
         is_page = out is not None and out.suffix == ".html"
         text = result.to_html(Path(preds).name) if is_page else write_trajectories(result, kind)
-    _write(text, out)
+    write_text(text, out)
 
 
 def _read_same(
@@ -428,45 +324,6 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     return evaluate(found.preds, found.target, **options)
 
 
-def _check_table(path: Path | None) -> Path | None:
-    """Raise if a file of groups has another ending than .csv and .parquet."""
-    if path is not None and path.suffix not in (".csv", ".parquet"):
-        raise click.BadParameter(f"must end with .csv or .parquet, got {path}.")
-    return path
-
-
-def _check_new(force: bool, *paths: Path | None) -> None:
-    """Raise if a file would be overwritten, or its folder does not exist."""
-    for path in paths:
-        if path is not None and path.exists() and not force:
-            raise click.ClickException(f"{path} exists; overwrite it with --force.")
-        if path is not None and not path.parent.is_dir():
-            raise click.ClickException(f"{path.parent} must be an existing folder.")
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Print warnings, and an error of the data or the options without a traceback; then exit."""
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("default")
-            try:
-                yield
-            finally:
-                for warning in caught:
-                    click.echo(f"Warning: {warning.message}", err=True)
-    except (ImportError, OSError, TypeError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        click.echo(text)
-    else:
-        out.write_text(text + "\n", encoding="utf-8")
-        click.echo(f"wrote {out}", err=True)
-
-
 def _write_all(
     result: Evaluation, kind: str, intervals: bool, group_table: Path | None, out: Path | None
 ) -> None:
@@ -476,4 +333,6 @@ def _write_all(
         click.echo(f"wrote {group_table}", err=True)
     elif note := note_left_out(result, kind):
         click.echo(note, err=True)
-    _write(result.to_html() if kind == "html" else write_evaluation(result, kind, intervals), out)
+    write_text(
+        result.to_html() if kind == "html" else write_evaluation(result, kind, intervals), out
+    )

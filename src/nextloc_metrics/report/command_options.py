@@ -1,0 +1,168 @@
+"""The options that commands share, and what they do with files, warnings and errors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import click
+
+from nextloc_metrics.distribution.needs import Given
+from nextloc_metrics.report.text_files import read_words
+from nextloc_metrics.report.written import FORMATS
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that adds several options to a command, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+FILES = options_of(
+    click.option("--preds", default="preds", show_default=True, help="Column of the predictions."),
+    click.option(
+        "--target",
+        default="target",
+        show_default=True,
+        help="Column of the targets; for a PATH of .npy or .run, the file of the targets.",
+    ),
+    click.option("--k", "cuts", multiple=True, type=int, help="A cut-off; may be repeated."),
+    click.option(
+        "--padding",
+        multiple=True,
+        type=int,
+        help="A negative number that pads lists; may be repeated.",
+    ),
+    click.option(
+        "--vocabulary",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        callback=lambda _context, _option, path: read_words(path),
+        help="File with the text of each id, one per line.",
+    ),
+    click.option("--separator", help="What separates the ids of a cell of text without brackets."),
+    click.option(
+        "--on-error",
+        type=click.Choice(["raise", "miss"]),
+        default="raise",
+        show_default=True,
+        help="Treat an unreadable answer as an error or as a miss.",
+    ),
+)
+GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated.")
+SAMPLE = options_of(
+    click.option("--cluster", help="Column of groups; queries of one group are not independent."),
+    click.option("--num-locations", type=int, help="Number of locations."),
+    click.option(
+        "--confidence", type=float, default=0.95, show_default=True, help="Level of the intervals."
+    ),
+)
+READING = options_of(FILES, GROUPS, SAMPLE)
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+EVALUATING = options_of(
+    READING,
+    click.option("--mask", help="Column of true or false; false leaves a query out."),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Processes that share the files of PATH.",
+    ),
+    click.option("--exclude", help="Column of lists of ids that are not ranked."),
+    click.option(
+        "--given",
+        type=click.Choice(get_args(Given)),
+        help="What scores are; adds the metrics of probabilities.",
+    ),
+    click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
+    click.option("--weights", help="Column of weights of queries."),
+    click.option(
+        "--measure",
+        "measures",
+        multiple=True,
+        help="A metric by its name in ir-measures, such as nDCG@10; may be repeated.",
+    ),
+    click.option(
+        "--train-counts",
+        type=FILE,
+        help="Training visits of each id: .npy, or text with a number per line.",
+    ),
+    click.option(
+        "--coordinates",
+        type=FILE,
+        help="Latitude and longitude of each id: .npy [C, 2], or .csv with these columns.",
+    ),
+    click.option(
+        "--km", type=float, default=1.0, show_default=True, help="Largest distance of a hit."
+    ),
+)
+FORMAT = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Format of the output.",
+)
+GROUP_TABLE = click.option(
+    "--group-table",
+    type=click.Path(path_type=Path),
+    callback=lambda _context, _option, path: check_table(path),
+    help="File for the values of each group, .csv or .parquet.",
+)
+ID = click.option(
+    "--id", "key", help="Column of keys that join the rows of the files, in any order."
+)
+INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
+OUT = click.option("--out", type=click.Path(path_type=Path), help="Output file.")
+FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
+
+
+def check_table(path: Path | None) -> Path | None:
+    """Raise if a file of groups has another ending than .csv and .parquet."""
+    if path is not None and path.suffix not in (".csv", ".parquet"):
+        raise click.BadParameter(f"must end with .csv or .parquet, got {path}.")
+    return path
+
+
+def check_new(force: bool, *paths: Path | None) -> None:
+    """Raise if a file would be overwritten, or its folder does not exist."""
+    for path in paths:
+        if path is not None and path.exists() and not force:
+            raise click.ClickException(f"{path} exists; overwrite it with --force.")
+        if path is not None and not path.parent.is_dir():
+            raise click.ClickException(f"{path.parent} must be an existing folder.")
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Print warnings, and an error of the data or the options without a traceback; then exit."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            try:
+                yield
+            finally:
+                for warning in caught:
+                    click.echo(f"Warning: {warning.message}", err=True)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def write_text(text: str, out: Path | None) -> None:
+    """Print a text, or write it to a file and name the file on standard error."""
+    if out is None:
+        click.echo(text)
+    else:
+        out.write_text(text + "\n", encoding="utf-8")
+        click.echo(f"wrote {out}", err=True)
