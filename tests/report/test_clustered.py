@@ -132,7 +132,7 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
         plt.close(figure)
         return ""
 
-    monkeypatch.setattr(page, "_picture", draw)
+    monkeypatch.setattr(page, "show_picture", draw)
     e.to_html()
     found = drawn["acc_at_1 by hour; intervals: clustered by user"]
     for segment, record in zip(found, rows_of(e, "hour").values(), strict=False):

@@ -30,7 +30,8 @@ def tally(values: Tensor, counted: Tensor) -> Tensor:
     octave = exponent.long() - 1 - _EXACT
     wide = _FIRST_WIDE + octave * _PER_OCTAVE + ((2 * mantissa - 1) * _PER_OCTAVE).long()
     bins = torch.where(values <= 1 << _EXACT, values.long(), wide).masked_fill(beyond, _LAST)
-    return empty().to(bins.device).index_add_(0, bins, counted.long())
+    found = torch.zeros(_LAST + 1, dtype=torch.int64, device=bins.device)
+    return found.index_add_(0, bins, counted.long())
 
 
 def quantile(state: Tensor, share: float) -> float:
