@@ -1,4 +1,4 @@
-"""Write the tables of both READMEs, and the plot, from the JSON of a run.
+"""Write the tables of the README beside this file, and the plot, from the JSON of a run.
 
 python benchmarks/render.py results.json [--folder .]
 """
@@ -43,7 +43,7 @@ def names(tables: list[Table]) -> list[str]:
     return list(dict.fromkeys(name for table in tables for name in table["contestants"]))
 
 
-def by_size(results: dict[str, Any], with_ratios: bool) -> str:
+def by_size(results: dict[str, Any]) -> str:
     """Write the milliseconds of the preset, and their ratio to a read, at every size."""
     tables = [found(results, str(size)) for size in SIZES]
     body = []
@@ -54,8 +54,8 @@ def by_size(results: dict[str, Any], with_ratios: bool) -> str:
             if entry is None:
                 cells.append("-")
                 continue
-            reads = f" ({number(entry['ratio_to'][table['floor']])})" if with_ratios else ""
-            cells.append(number(entry["milliseconds"]) + reads)
+            reads = number(entry["ratio_to"][table["floor"]])
+            cells.append(f"{number(entry['milliseconds'])} ({reads})")
         body.append([name, *cells])
     return rows(["", *(f"{size:,} locations" for size in SIZES)], body)
 
@@ -94,7 +94,7 @@ def details(results: dict[str, Any]) -> str:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads, "
         f"Python {machine['python']}, PyTorch {machine['torch']}.",
         "Milliseconds of an update at batch 256 (in brackets: over one read of the scores):",
-        by_size(results, with_ratios=True),
+        by_size(results),
         *(one_table(table) for table in results["speed"] if table["key"] not in map(str, SIZES)),
         *(one_table(table) for table in results["embeddings"]),
         growth(results),
@@ -115,15 +115,6 @@ def details(results: dict[str, Any]) -> str:
         body = [[x["name"], *(f"{size:,}" for size in x["bytes"])] for x in results["states"]]
         parts.append(rows(["bytes of the states", *queries], body))
     return "\n\n".join(parts)
-
-
-def summary(results: dict[str, Any]) -> str:
-    """Write the table of the project's README."""
-    machine = results["machine"]
-    return (
-        f"Milliseconds of an update at batch 256 on {machine['cpu']}, {machine['threads']} threads "
-        "([all figures](benchmarks/README.md)):\n\n" + by_size(results, with_ratios=False)
-    )
 
 
 def insert(path: Path, marker: str, text: str) -> None:
@@ -208,14 +199,13 @@ def plot(results: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Write both READMEs and the plot."""
+    """Write the README of the benchmarks and the plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path, help="the JSON of run_all.py")
     parser.add_argument("--folder", type=Path, default=HOME.parent, help="of the project")
     options = parser.parse_args()
     results = json.loads(options.results.read_text())
     insert(options.folder / "benchmarks" / "README.md", "figures", details(results))
-    insert(options.folder / "README.md", "speed", summary(results))
     plot(results, options.folder / "benchmarks" / "speed.png")
 
 

@@ -81,5 +81,6 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
         ("Markov", Markov(counted), visits > 0),
         ("Markov, 10 visits or more", Markov(counted), visits >= 10),
     ]:
-        rows = script.format_rows(name, script.evaluate(model, check_ins, vocabulary))
-        assert rows in page, rows
+        rows = script.format_rows(name, script.evaluate(model, check_ins, vocabulary)).splitlines()
+        shown = rows[-1:] if name == "always id 1" else rows
+        assert "\n".join(shown) in page, rows

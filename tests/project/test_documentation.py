@@ -32,6 +32,9 @@ NOT_RUN = {
     "pip install -e '.[cli]'": "is part of the extra `test`",
     "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
     "pip install 'nextloc-metrics[cli]'": "needs a release",
+    'printf \'preds,target,user\\n"[7, 3]",3,ann\\n"[5, 4]",5,bob\\n"[2, 9]",8,ann\\n\' > '
+    "answers.csv": "is run below",
+    "nextloc-metrics score answers.csv --k 1 --k 2": "is run below",
     "nextloc-metrics score answers.csv --group user --cluster user --k 1 --k 5 --intervals "
     "--format json": "is run on other files by tests/files/test_files.py",
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
@@ -109,6 +112,25 @@ def test_links_lead_somewhere_in_the_repository(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if not re.match(r"https?:|#", link):
             assert (page.parent / link.split("#")[0]).exists(), link
+
+
+def test_the_commands_of_the_tasks_print_what_stands_below(tmp_path: Path) -> None:
+    """A reader who pastes the lines of a file of predictions sees the first lines of the table."""
+    pytest.importorskip("click", reason="needs click, of the extra `cli`")
+    page = blocks(ROOT / "docs" / "tasks.md")
+    (commands,) = (text for language, text in page if language == "bash")
+    (printed,) = (text for language, text in page if language == "text")
+    score = f"{sys.executable} -m nextloc_metrics"
+    lines = [line for line in commands.splitlines() if not line.startswith("pip ")]
+    done = subprocess.run(
+        "\n".join(lines).replace("nextloc-metrics", score),
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(printed)
 
 
 def test_the_contributing_page_names_what_exists() -> None:
