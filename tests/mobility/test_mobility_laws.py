@@ -106,6 +106,7 @@ def test_states_add_up_over_processes(name: str) -> None:
     assert torch.equal(whole.compute(), first.compute())
 
 
+@pytest.mark.slow
 def test_processes_equal_one() -> None:
     """Two processes of a gloo group have the values and floors of one, also without real rows."""
     coordinates = np.linspace(40, 41, 8).tolist(), np.linspace(-74, -73, 8).tolist()

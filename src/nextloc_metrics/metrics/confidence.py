@@ -111,6 +111,8 @@ class CalibrationError(ConfidenceTally):
     | `"l2"`, `debiased` | the same with gap_b^2 - accuracy_b (1 - accuracy_b) / (n_b - 1) |
     | `"max"` | the largest abs(gap_b): the maximum calibration error (MCE) |
 
+    With `edges="right"` bins are (lo, hi], as in Guo et al.; with `"left"` [lo, hi) and 1 in the
+    last one, as torchmetrics intends.
     Bins of `"width"` have equal width, those of `"mass"` equally many queries: equally sure ones on
     their edge are split in proportion. A debiased sum below 0 counts as 0, and a bin with one query
     adds nothing to it. The value depends on the number of bins, and for few queries it is too high:
@@ -122,8 +124,6 @@ class CalibrationError(ConfidenceTally):
         norm: how gaps are summed.
         binning: what bins have in common.
         debiased: subtract what chance adds to `"l2"`.
-        edges: `"right"`: bins (lo, hi], as Guo et al.; `"left"`: [lo, hi), with 1 in the last, as
-            torchmetrics intends.
 
     Example:
         >>> from torch import tensor

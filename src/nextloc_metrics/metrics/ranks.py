@@ -200,7 +200,6 @@ class AUC(_AmongOthers):
     Args:
         num_candidates: the number of candidates that lists of ids were chosen from; for scores it
             is known.
-        kwargs: the options of [`RankingMetric`][nextloc_metrics.RankingMetric].
 
     Example:
         >>> from torch import tensor
