@@ -1,11 +1,11 @@
 """Compute the tables of protocols.md and knows-nothing.md.
 
-    python docs/protocols.py          # writes the tables into the pages
+    python docs/protocols.py          # writes the tables, draws and prints the audit of New York
     python docs/protocols.py --check  # exits with an error if a table differs
 
 Needs `pip install -e '.[test,peers]'`. The audits need real data next to the project. Without the
-data, their tables stay unchanged. `--check` skips the audit of New York, because the order of ties
-differs between machines.
+data, their table and picture stay unchanged. `--check` leaves the audit of New York out, because
+the order of ties differs between machines.
 """
 
 from __future__ import annotations
@@ -77,28 +77,26 @@ def fenced(found: object) -> str:
 
 
 def codes() -> str:
-    """List the queries, candidates, orders, averages and source of every protocol."""
+    """List the queries, candidates, orders, averages and repository of every protocol."""
     rows = []
     for one in CODES:
-        source = one.source
-        link = f"[{source.repository}](https://github.com/{source.repository})"
         orders = dict.fromkeys(NAMES[metric.order][0] for metric in one.metrics)
         rows.append(
             [
-                f"`{one.name}`",
+                f"[`{one.name}`](https://github.com/{one.source.repository})",
                 _queries(one),
                 _candidates(one),
                 ", ".join(f"`{name}`" if "(" in name else name for name in orders),
                 _average(one),
-                f"{link} `{source.commit[:8]}`: {source.lines}",
             ]
         )
-    return table(["", "queries", "candidates", "order", "mean over", "source"], rows)
+    return table(["", "queries", "candidates", "order", "mean over"], rows)
 
 
 def _queries(one: Protocol) -> str:
     text = f"{one.queries}, {one.first} users" if one.first else one.queries
-    return f"{text}, full batches only" if one.drops_remainder else text
+    text = text.replace("of each", "per")
+    return f"{text}, full batches" if one.drops_remainder else text
 
 
 def _candidates(one: Protocol) -> str:
@@ -106,13 +104,13 @@ def _candidates(one: Protocol) -> str:
         return "the list"
     if one.num_negatives is not None:
         drawn = "given" if one.drawn == "given" else "sampled"
-        return f"target and {one.num_negatives} {drawn}"
+        return f"{one.num_negatives + 1}, {drawn}"
     return "all but id 0" if one.never else "all"
 
 
 def _average(one: Protocol) -> str:
     if one.average == "full batches":
-        return f"sum / (number of batches x {one.batch_size})"
+        return f"batches times {one.batch_size}"
     if one.average == "batches":
         return f"batches of {one.batch_size}"
     return one.average
@@ -122,19 +120,20 @@ def _average(one: Protocol) -> str:
 
 
 def stored_predictions() -> str | None:
-    """Audit LLM-Mob's answers for Foursquare users in New York."""
+    """Audit LLM-Mob's answers for Foursquare users in New York: the rows with a difference."""
     path = DATA / "llm_mob" / "foursquare_top10.npz"
     if not path.exists():
         return None
     found = report.read(path, preds="preds", target="targets", groups=["users"], padding=[-100, -5])
-    return fenced(protocols.audit(found.preds, found.target, found.groups["users"], k=1, seed=0))
+    text = str(protocols.audit(found.preds, found.target, found.groups["users"], k=1, seed=0))
+    return fenced("\n".join(line for line in text.splitlines() if " +0.00" not in line))
 
 
-def new_york() -> str | None:
-    """Audit two models of counts on the check-ins that LLM-Mob distributes."""
+def draw_new_york() -> None:
+    """Draw the audit of two models of counts on the check-ins that LLM-Mob distributes."""
     folder = DATA / "foursquare_nyc"
     if not folder.exists():
-        return None
+        return
     parts = {name: _read(folder / f"foursquare_{name}.csv.gz") for name in ("train", "test")}
     user, place, day = (parts["train"][name] for name in ("user_id", "location_id", "start_day"))
     width = int(place.max()) + 1
@@ -152,7 +151,7 @@ def new_york() -> str | None:
     found = protocols.audit(models, place[kept], user[kept], k=1, seed=0, **given)
     figure, _ = found.plot()
     plotting.save(figure, DOCS / "pictures" / "audit.png")
-    return fenced(found)
+    print(found)
 
 
 def _read(path: Path) -> dict[str, torch.Tensor]:
@@ -311,7 +310,7 @@ def _ranx(scores: torch.Tensor) -> float:
 
 
 TABLES: dict[str, list[Callable[[], str | None]]] = {
-    "protocols.md": [codes, stored_predictions, new_york],
+    "protocols.md": [codes, stored_predictions],
     "knows-nothing.md": [by_library, by_protocol],
 }
 
@@ -332,9 +331,11 @@ def fill(page: str, tables: Sequence[Callable[[], str | None]]) -> str:
 def main() -> None:
     """Write the tables into the pages, or exit with an error where a page differs."""
     check = sys.argv[1:] == ["--check"]
+    if not check:
+        draw_new_york()
     for name, tables in TABLES.items():
         page = (DOCS / name).read_text(encoding="utf-8")
-        filled = fill(page, [make for make in tables if not (check and make is new_york)])
+        filled = fill(page, tables)
         if not check:
             (DOCS / name).write_text(filled, encoding="utf-8")
         elif filled != page:
