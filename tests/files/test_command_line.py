@@ -144,7 +144,8 @@ def test_a_page_is_written_where_the_name_ends_with_html(path: str, tmp_path: Pa
     assert (scored.stdout, scored.stderr) == ("", f"wrote {one}\n")
     assert (reported.stdout, reported.stderr) == ("", f"wrote {two}\n")
     assert one.read_text().startswith("<!DOCTYPE html>")
-    assert one.read_text() == two.read_text()
+    pages = [re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text()) for x in (one, two)]
+    assert pages[0] == pages[1]
 
 
 def test_the_help_has_defaults_and_exit_statuses() -> None:

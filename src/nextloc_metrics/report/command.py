@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,20 @@ from nextloc_metrics.report.written import (
 )
 
 
+class _Group(click.Group):
+    """Keeps the arguments, so that a page can say how to repeat it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments and parse them."""
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+_ARGUMENTS = "nextloc_metrics.arguments"
+
+
 @click.group(
+    cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Exit status: 0 without an error; 1 after an error in data or files, or an "
     "interruption; 2 after a usage error. The PATH - is standard input, CSV or JSON lines. "
@@ -93,8 +108,8 @@ def score(
             result.save(save, force=force)
             click.echo(f"wrote {save}", err=True)
     with explained():
-        title = Path(name_of(path)).name
-        _write_all(result, kind, intervals, group_table, out, title)
+        page = {"title": Path(name_of(path)).name, "source": _source(path, reading)}
+        _write_all(result, kind, intervals, group_table, out, page)
 
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
@@ -109,7 +124,8 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
     with explained():
         result = _evaluate(path, **reading)
     with explained():
-        write_text(result.to_html(title or Path(name_of(path)).name), out)
+        page = result.to_html(title or Path(name_of(path)).name, source=_source(path, reading))
+        write_text(page, out)
 
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
@@ -132,7 +148,8 @@ def merge(
     with explained():
         result = merge_shards(paths)
     with explained():
-        _write_all(result, kind, intervals, group_table, out)
+        page = {"title": "Evaluation", "source": _how(", ".join(paths))}
+        _write_all(result, kind, intervals, group_table, out, page)
 
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
@@ -341,13 +358,30 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     return evaluate(found.preds, found.target, **options)
 
 
+def _source(path: str, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was read, for the card of a page."""
+    named = [reading[name] for name in ("preds", "target", "mask", "exclude", "weights", "cluster")]
+    columns = dict.fromkeys([*(x for x in named if x is not None), *reading["groups"]])
+    return {**_how(name_of(path)), "columns": ", ".join(columns)}
+
+
+def _how(files: str) -> dict[str, Any]:
+    """Return what was read when, and the command that does it again."""
+    arguments = click.get_current_context().meta[_ARGUMENTS]
+    return {
+        "files": files,
+        "date": datetime.now().astimezone().date().isoformat(),
+        "command": shlex.join(["nextloc-metrics", *arguments]),
+    }
+
+
 def _write_all(
     result: Evaluation,
     kind: str,
     intervals: bool,
     group_table: Path | None,
     out: Path | None,
-    title: str = "Evaluation",
+    page: Mapping[str, Any],
 ) -> None:
     """Write an evaluation and the values of its groups, or a note on what is left out."""
     is_page = out is not None and out.suffix == ".html"
@@ -356,4 +390,6 @@ def _write_all(
         click.echo(f"wrote {group_table}", err=True)
     elif not is_page and (note := note_left_out(result, kind)):
         click.echo(note, err=True)
-    write_text(result.to_html(title) if is_page else write_evaluation(result, kind, intervals), out)
+    write_text(
+        result.to_html(**page) if is_page else write_evaluation(result, kind, intervals), out
+    )
