@@ -123,7 +123,9 @@ def test_swapped_columns_are_named(tmp_path: Path) -> None:
     csv = text(tmp_path / "a.csv", 'preds,target\n3,"[3, 1]"\n5,"[7, 2]"\n')
     typed = table(tmp_path / "a.parquet", [3, 5], [[3, 1], [7, 2]])
     for path in (csv, typed):
-        with pytest.raises(ValueError, match=r"swapped: row 0 of .* prediction '?3'? and the targ"):
+        with pytest.raises(
+            ValueError, match=r"swapped: .*row 0 of .* prediction '?3'? and the targ"
+        ):
             values(open_rows(path))
     found = values(open_rows(typed, preds="target", target="preds"))
     assert found == ([[3, 1], [7, 2]], [3, 5])
@@ -212,7 +214,7 @@ def test_numbers_beside_names_are_text(tmp_path: Path) -> None:
     assert values(open_rows(path)) == ([["12", "7"], ["A12", "12"], ["01"]], ["7", "A12", "1"])
     text(path, "preds,target\n1,1\n1,1.5\n")
     with pytest.raises(
-        ValueError, match=r"row 1 of .*a\.csv must hold ids of locations, got '1.5'"
+        ValueError, match=r"row 1 of .*a\.csv must hold ids of locations in `target`, got '1.5'"
     ):
         values(open_rows(path))
     text(path, "preds,target\n01,01\n1,1\n")
@@ -328,7 +330,7 @@ def test_a_vocabulary_numbers_ids(tmp_path: Path) -> None:
     assert (values(rows)[1], rows.num_locations) == ([10, 20, 20], 2)
     assert values(open_rows(path, vocabulary=["20", "10"]))[0][0] == ["20", "10"]
     with pytest.raises(
-        ValueError, match=r"row 1 of .*a\.parquet must hold ids of locations, got 20"
+        ValueError, match=r"row 1 of .*a\.parquet must hold ids of locations in `target`, got 20"
     ):
         values(open_rows(path, vocabulary=[10, 30]))
     with pytest.raises(TypeError, match="`vocabulary` must be all text or all integers"):

@@ -168,7 +168,7 @@ def test_an_evaluation_with_coordinates() -> None:
     assert "mean_distance" in whole.intervals
     assert "mean_distance" not in {**whole.chance, **whole.skill, **whole.ties}
     page = whole.to_html()
-    assert page.count("<img") >= 4
+    assert page.count("<svg") >= 4
     assert "<h2>Distance</h2>" in page
     parts = [
         report.evaluate(scores[part], target[part], train_counts=torch.arange(40), **options)

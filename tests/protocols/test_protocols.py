@@ -716,7 +716,7 @@ def test_an_audit_is_part_of_the_page() -> None:
     assert "Under the protocols of other codebases" not in evaluation.to_html()
     of_ranks = replace(protocols.libcity(5), metrics=protocols.libcity(5).metrics[3:])
     audit = protocols.audit(scores, target, k=5, protocols=[of_ranks])  # no accuracy to draw
-    assert evaluation.to_html(audit=audit).count("<img") == evaluation.to_html().count("<img")
+    assert evaluation.to_html(audit=audit).count("<svg") == evaluation.to_html().count("<svg")
 
 
 def test_the_command_prints_an_audit(tmp_path: Path) -> None:

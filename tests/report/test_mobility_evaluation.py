@@ -136,5 +136,5 @@ def test_the_command_line(tmp_path: Path) -> None:
     made = CliRunner().invoke(main, ["mobility", *files, "--out", str(page)])
     assert made.exit_code == 0, made.output
     html = page.read_text()
-    assert html.count("<img") == len(found)
+    assert html.count("<svg") == len(found)
     assert "95 % of random halves" in html

@@ -219,5 +219,5 @@ def test_the_command_names_another_file(tmp_path: Path) -> None:
     frame({"preds": [[1, 2]], "target": [1]}).to_parquet(path)
     done = runner.invoke(main, ["merge", str(path)])
     assert done.exit_code == 1
-    assert "gru.parquet must be a file that `Evaluation.save` wrote" in done.output
+    assert "gru.parquet must be a file that `score --save` wrote" in done.output
     assert "pickle" not in done.output

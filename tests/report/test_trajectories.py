@@ -117,7 +117,7 @@ def test_the_best_and_the_worst_day_are_drawn() -> None:
     assert torch.equal(worst[2], found.rows.target[query, :number])
     html = found.to_html("Days <1>")
     assert html == found.to_html("Days <1>")
-    assert html.count("<img") == 3
+    assert html.count("<svg") == 3
     titles = re.findall("<h2>(.*?)</h2>", html)
     assert titles == ["Result", "Users", "By slot of the day", "Days", "Protocol"]
     assert "Days &lt;1&gt;" in html

@@ -107,6 +107,10 @@ def chance(
         return _mean_chance(metrics, sizes, num_relevant)
     if isinstance(metrics, RankingCollection):
         metrics = dict(metrics.items(keep_base=False, copy_state=False))  # type: ignore[arg-type]
+    if not isinstance(metrics, Mapping):
+        raise TypeError(
+            f"`metrics` must be a metric, a collection or a dict of them, got {describe(metrics)}."
+        )
     found = {}
     for name, metric in metrics.items():
         with suppress(_NoChanceError):

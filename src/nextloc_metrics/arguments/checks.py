@@ -33,6 +33,14 @@ def check_bool(name: str, value: object) -> bool:
     return value
 
 
+def check_named(name: str, value: object, example: str) -> None:
+    """Raise if an argument has no names."""
+    if not hasattr(value, "items"):  # a data frame has names too
+        raise TypeError(
+            f"`{name}` must be a dict with names as keys, such as {example}, got {describe(value)}."
+        )
+
+
 def check_ignored(ignore_index: object) -> None:
     """Raise unless `ignore_index` is None or an integer of 64 bits."""
     number = as_int(ignore_index)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.checks import check_named, is_integer
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import describe
 
@@ -121,13 +121,15 @@ def read_rows(
     grades: Array | None = None,
 ) -> ArrayRows:
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
+    if groups is not None:
+        check_named("groups", groups, '{"user": users}')
     rows: Any = preds
     if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", target)
     if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
         raise ValueError(
-            "`preds` and `target` must have one row per query, got "
+            "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, got "
             f"{describe(preds)} and {describe(target)}."
         )
     if not is_integer(target):

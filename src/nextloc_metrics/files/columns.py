@@ -13,6 +13,7 @@ from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import Kind
 from nextloc_metrics.files.ids import is_text, plain
+from nextloc_metrics.files.parts import place
 
 _TRUE = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
@@ -75,7 +76,7 @@ def _of_arrow(file: str, name: str, rows: Sequence[int], column: Any) -> tuple[l
 
 def _missing(file: str, name: str, row: int) -> ValueError:
     return ValueError(
-        f"row {row} of {file} must hold a group in `{name}`, got none; fill the value."
+        f"{place(file, row)} must hold a group in `{name}`, got none; fill the value."
     )
 
 
@@ -98,7 +99,7 @@ def read_mask(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
         value = _TRUE.get(str(cell).strip().lower())
         if value is None:
             raise ValueError(
-                f"row {rows[row]} of {file} must hold true, false, 1 or 0 in `{name}`, got "
+                f"{place(file, rows[row])} must hold true, false, 1 or 0 in `{name}`, got "
                 f"{short(cell)}."
             )
         mask.append(value)
@@ -116,8 +117,7 @@ def read_weights(file: str, name: str, rows: Sequence[int], column: Any) -> Tens
     for row, weight in enumerate(weights):
         if weight != weight:
             raise ValueError(
-                f"row {rows[row]} of {file} must hold a number in `{name}`, got "
-                f"{short(cells[row])}."
+                f"{place(file, rows[row])} must hold a number in `{name}`, got {short(cells[row])}."
             )
     return torch.tensor(weights, dtype=torch.float64)
 

@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.messages import clip, short
 from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.parts import place
 
 OnError = Literal["raise", "miss"]
 Kind = Literal["integers", "text", "scores"]
@@ -420,9 +421,10 @@ def remedy(cell: Any, how: Reading) -> str:
     )
 
 
-def broken(file: str, row: int, cell: Any, how: Reading) -> ValueError:
+def broken(file: str, row: int, name: str, cell: Any, how: Reading) -> ValueError:
     """Return the error of a cell that cannot be read."""
     what = "scores, as many as the rows before" if how.kind == "scores" else "ids of locations"
     return ValueError(
-        f"row {row} of {file} must hold {what}, got {short(cell)}; {remedy(cell, how)}."
+        f"{place(file, row)} must hold {what} in `{clip(name)}`, got {short(cell)}; "
+        f"{remedy(cell, how)}."
     )

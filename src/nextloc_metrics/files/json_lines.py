@@ -10,7 +10,7 @@ from typing import Any
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.opening import need_arrow, open_bytes
-from nextloc_metrics.files.parts import ExplainedError, Part, Wanted
+from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, place
 
 # Bytes per block.
 _BLOCK = 1 << 22
@@ -118,7 +118,7 @@ def _records(
             broken.append(row)
         else:
             raise ExplainedError(
-                f"row {row} of {file} must be a JSON object, got {short(_text(line))}: {why}; "
+                f"{place(file, row)} must be a JSON object, got {short(_text(line))}: {why}; "
                 "count such lines as broken answers with `on_error='miss'`."
             )
     return records, rows, broken

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 
 from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.parts import Part, check_columns, parts_of
+from nextloc_metrics.files.parts import ExplainedError, Part, check_columns, parts_of
 
 
 def is_pandas(table: Any) -> bool:
@@ -91,8 +93,8 @@ class Arrays:
                     f"`target` must name the .npy file of the relevant ids for {file}, without "
                     f"groups, got {short(target)}; store several arrays in a .npz."
                 )
-            found = {preds: np.load(file, mmap_mode="r", allow_pickle=False)}
-            found[target] = np.load(target, allow_pickle=False)
+            found = {preds: load_array(file, mmap_mode="r")}
+            found[target] = load_array(target)
         else:
             found = _read_npz(file, [preds, target, *others])
         answers = found[preds]
@@ -131,11 +133,42 @@ class Arrays:
         )
 
 
+def load_array(file: str | Path, mmap_mode: Any = None) -> Any:
+    """Read a `.npy` file.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ValueError: it is cut, another file, or holds Python objects.
+    """
+    with _explained(file):
+        found = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            raise ValueError
+    return found
+
+
+@contextmanager
+def _explained(file: str | Path) -> Iterator[None]:
+    """Replace errors of NumPy, which advise to unpickle."""
+    try:
+        yield
+    except ExplainedError as error:
+        raise ValueError(str(error)) from error.__cause__
+    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{file} must hold arrays of numbers in the format of its name, .npy or "
+            ".npz, and is cut, another file, or holds Python objects; write it again with NumPy."
+        ) from error
+
+
 def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
     """Read arrays; one that cannot be as large as it says is refused before memory is taken."""
     most = _memory()
-    with np.load(file, allow_pickle=False) as packed:
-        check_columns(file, packed.files, names)
+    with _explained(file), np.load(file, allow_pickle=False) as packed:
+        try:
+            check_columns(file, packed.files, names)
+        except ValueError as error:
+            raise ExplainedError(str(error)) from None
         total = 0
         for name in dict.fromkeys(names):
             member = f"{name}.npy" if f"{name}.npy" in packed.zip.namelist() else name
@@ -144,7 +177,7 @@ def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
             held = packed.zip.getinfo(member).file_size
             total += size
             if size > held or total > most:
-                raise ValueError(
+                raise ExplainedError(
                     f"the arrays of {file} must fit into the memory of {_gigabytes(most)} and "
                     f"be as large as they say, got {name!r} with {_gigabytes(size)} in a member "
                     f"of {_gigabytes(held)}; store scores as .npy, which is read in parts."

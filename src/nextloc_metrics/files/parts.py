@@ -6,14 +6,17 @@ Python values.
 
 from __future__ import annotations
 
+import csv
 import difflib
+import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from nextloc_metrics.arguments.messages import clip, short
-from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.opening import need_arrow, open_bytes, suffix_of
 
 
 class Part(NamedTuple):
@@ -39,6 +42,32 @@ def parts_of(file: str, batches: Iterable[Any], names: Sequence[str]) -> Iterato
         columns = {name: batch.column(batch.schema.get_field_index(name)) for name in names}
         yield Part(file, range(start, start + batch.num_rows), columns)
         start += batch.num_rows
+
+
+def place(file: str, row: int) -> str:
+    """Return where a row is, for messages: its number from 0, and in text the line from 1."""
+    try:
+        with open_bytes(file) as opened:
+            line = _line(opened, suffix_of(file), row)
+    except (OSError, ValueError, EOFError, csv.Error, StopIteration):
+        line = 0
+    return f"line {line:,}, row {row} of {file}" if line else f"row {row} of {file}"
+
+
+def _line(opened: Any, kind: str, row: int) -> int:
+    """Return the line where a row begins; 0 if the file has no lines."""
+    if kind in (".jsonl", ".ndjson"):
+        return next(islice((n for n, x in enumerate(opened, 1) if x.strip()), row, None))
+    if kind not in (".csv", ".tsv"):
+        return 0
+    with io.TextIOWrapper(opened, "utf-8-sig", newline="") as text:
+        reader, start = csv.reader(text, delimiter="\t" if kind == ".tsv" else ","), 1
+        for cells in reader:
+            row -= bool(cells)
+            if row == -2:  # the header is row -1
+                return start
+            start = reader.line_num + 1
+    return 0
 
 
 class Source(Protocol):

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.json_lines import read_json
 from nextloc_metrics.files.opening import ARROW, TEXT, need_arrow, open_bytes, suffix_of
-from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, parts_of
+from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, parts_of, place
 
 # Bytes of CSV per part, and values of the widest column per part of a Parquet file.
 _BLOCK = 1 << 22
@@ -140,7 +140,7 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
                 raise
             row = wrong[0]
             raise ExplainedError(
-                f"row {row.number - 2} of {file} must have {row.expected_columns} cells as the "
+                f"{place(file, row.number - 2)} must have {row.expected_columns} cells as the "
                 f"header, got {row.actual_columns}: {short(row.text)}; quote a cell that holds "
                 f"{'a tab' if delimiter != ',' else 'a comma'}."
             ) from error

@@ -33,7 +33,7 @@ from nextloc_metrics.files.ids import (
 from nextloc_metrics.files.memory import Arrays, Stream, is_pandas
 from nextloc_metrics.files.numbers import Numbers, Survey
 from nextloc_metrics.files.opening import RUNS, find_files, suffix_of
-from nextloc_metrics.files.parts import Part, Source
+from nextloc_metrics.files.parts import Part, Source, place
 from nextloc_metrics.files.sources import Files
 
 # Values of predictions per chunk.
@@ -198,7 +198,7 @@ class TableRows:
                 warnings.warn(
                     f"{len(part.broken)} lines of {part.file} are no JSON objects and count as "
                     "broken answers; they have no target and are not in the values. The first is "
-                    f"row {part.broken[0]}.",
+                    f"{place(part.file, part.broken[0])}.",
                     stacklevel=3,
                 )
             number += len(part.rows)
@@ -275,16 +275,16 @@ class TableRows:
         bad = found.bad | (~found.lists & (found.lengths == 0))
         if not self.has_several:
             bad |= found.lengths != 1
-        _check_read(piece, column, bad, how)
+        _check_read(piece, self.names.target, bad, how)
         if self.has_several:
             return _pad(found), found.lists
         row = int(np.argmin(numbers)) if len(numbers) else 0
         if len(numbers) and numbers[row] < 0:
             # one target per query: padding would turn them into lists, which have other metrics
             raise ValueError(
-                f"row {piece.rows[row]} of {piece.file} must hold a target, got "
-                f"{short(_cell(column, row))}; leave the row out, or write all targets as lists, "
-                "such as [3], if a query can have several or none."
+                f"{place(piece.file, piece.rows[row])} must hold a target in "
+                f"`{self.names.target}`, got {short(_cell(column, row))}; leave the row out, or "
+                "write all targets as lists, such as [3], if a query can have several or none."
             )
         return as_tensor("target", numbers), found.lists
 
@@ -297,7 +297,7 @@ class TableRows:
             shown = (short(_cell(piece.columns[name], row)) for name in (preds, target))
             raise ValueError(
                 f"`{preds}` must be the column of lists and `{target}` that of relevant ids, which "
-                f"look swapped: row {piece.rows[row]} of {piece.file} has the prediction "
+                f"look swapped: {place(piece.file, piece.rows[row])} has the prediction "
                 f"{next(shown)} and the target {next(shown)}; name the columns, or write single "
                 "answers as lists, such as [3]."
             )
@@ -305,7 +305,7 @@ class TableRows:
     def _count(self, piece: Part, bad: Any) -> None:
         """Count unreadable answers, or raise for the first."""
         if self.on_error == "raise":
-            _check_read(piece, piece.columns[self.names.preds], bad, self._answers)
+            _check_read(piece, self.names.preds, bad, self._answers)
         self.missed += int(bad.sum())
 
     def _scores(self, piece: Part, cells: Cells) -> Tensor:
@@ -327,7 +327,7 @@ class TableRows:
         how = self._relevant._replace(may_be_list=True)
         cells = self._read(piece.file, name, column, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
-        _check_read(piece, column, found.bad, how)
+        _check_read(piece, name, found.bad, how)
         return _pad(found)
 
 
@@ -413,11 +413,12 @@ def source_of(source: Any, names: Names, on_error: OnError) -> Source:
     return Files(files, on_error == "miss")
 
 
-def _check_read(piece: Part, column: Any, bad: Any, how: Reading) -> None:
+def _check_read(piece: Part, name: str, bad: Any, how: Reading) -> None:
     """Raise for the first cell of a column that cannot be read."""
+    column = piece.columns[name]
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise broken(piece.file, piece.rows[row], _cell(column, row), how)
+        raise broken(piece.file, piece.rows[row], name, _cell(column, row), how)
 
 
 def _cell(column: Any, row: int) -> Any:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.checks import check_choice, check_positive
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -55,7 +55,10 @@ class DecileMetric(RankingTally):
         **options: Any,
     ) -> None:
         if not isinstance(bins, PopularityBins):
-            raise TypeError(f"`bins` must be a PopularityBins, got {type(bins).__name__}.")
+            raise TypeError(
+                f"`bins` must be a PopularityBins, got {describe(bins)}; make it of "
+                "training visits by `PopularityBins.from_counts`."
+            )
         if not any(  # True equals 1, but is not a bin
             type(decile) is type(known) and decile == known for known in (None, *self.deciles(bins))
         ):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from nextloc_metrics.report.command_options import (
     SAMPLE,
     check_new,
     explained,
+    name_of,
+    source,
     write_text,
 )
 from nextloc_metrics.report.comparing import compare as compare_models
@@ -46,16 +50,34 @@ from nextloc_metrics.report.written import (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """Keeps the arguments, so that a page can say how to repeat it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments and parse them."""
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+_ARGUMENTS = "nextloc_metrics.arguments"
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog="Exit status: 0 without an error; 1 after an error in data or files, or an "
+    "interruption; 2 after a usage error. The PATH - is standard input, CSV or JSON lines. "
+    "Messages count lines of text, and rows of other files, from 1.",
+)
 @click.version_option(package_name="nextloc-metrics")
 def main() -> None:
     """Evaluate files of next-location predictions and recommendations."""
 
 
 @main.command(
-    epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1 --k 5"
+    epilog="Example: nextloc-metrics score lists.parquet --group user --cluster user --k 1,5"
 )
-@click.argument("path")
+@source("path")
 @EVALUATING
 @FORMAT
 @INTERVALS
@@ -73,7 +95,10 @@ def score(
     force: bool,
     **reading: Any,
 ) -> None:
-    """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run."""
+    """Score the predictions in PATH: .npy, .npz, .csv, .jsonl, .parquet or .run.
+
+    PATH may be - for standard input; an .html `--out` is a page.
+    """
     check_new(force, out, save, group_table)
     if group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
@@ -81,12 +106,14 @@ def score(
         result = _evaluate(path, **reading)
         if save is not None:
             result.save(save, force=force)
+            click.echo(f"wrote {save}", err=True)
     with explained():
-        _write_all(result, kind, intervals, group_table, out)
+        page = {"title": Path(name_of(path)).name, "source": _source(path, reading)}
+        _write_all(result, kind, intervals, group_table, out, page)
 
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
-@click.argument("path")
+@source("path")
 @EVALUATING
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Output file.")
 @click.option("--title", help="Title of the page; by default the file name.")
@@ -97,7 +124,8 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
     with explained():
         result = _evaluate(path, **reading)
     with explained():
-        write_text(result.to_html(title or Path(path).name), out)
+        page = result.to_html(title or Path(name_of(path)).name, source=_source(path, reading))
+        write_text(page, out)
 
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
@@ -120,12 +148,12 @@ def merge(
     with explained():
         result = merge_shards(paths)
     with explained():
-        is_page = out is not None and out.suffix == ".html"
-        _write_all(result, "html" if is_page else kind, intervals, group_table, out)
+        page = {"title": "Evaluation", "source": _how(", ".join(paths))}
+        _write_all(result, kind, intervals, group_table, out, page)
 
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
-@click.argument("paths", nargs=-1, required=True)
+@source("paths", nargs=-1, required=True)
 @FILES
 @SAMPLE
 @ID
@@ -137,7 +165,7 @@ def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) 
         found = _read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]
         result = compare_models(
-            {path: one.preds for path, one in found.items()},
+            {name_of(path): one.preds for path, one in found.items()},
             first.target,
             k=reading["cuts"] or (1, 5, 10),
             groups=None if cluster is None else {cluster: first.groups[cluster]},
@@ -149,7 +177,7 @@ def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) 
 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
-@click.argument("paths", nargs=-1, required=True)
+@source("paths", nargs=-1, required=True)
 @FILES
 @click.option("--users", help="Column of the users.")
 @click.option("--times", help="Column of numbers that order the queries.")
@@ -174,7 +202,9 @@ def audit(
         found = _read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
         first = found[paths[0]]
         result = audit_models(
-            {path: one.preds for path, one in found.items()} if len(found) > 1 else first.preds,
+            {name_of(path): one.preds for path, one in found.items()}
+            if len(found) > 1
+            else first.preds,
             first.target,
             k=reading["cuts"] or (1, 5, 10),
             seed=seed,
@@ -187,8 +217,8 @@ def audit(
     epilog="Example: nextloc-metrics mobility real.parquet made.parquet --trajectory day "
     "--location place"
 )
-@click.argument("real")
-@click.argument("generated")
+@source("real")
+@source("generated")
 @click.option("--trajectory", default="trajectory", show_default=True, help="Column.")
 @click.option("--latitude", default="latitude", show_default=True, help="Column, or of x.")
 @click.option("--longitude", default="longitude", show_default=True, help="Column, or of y.")
@@ -218,16 +248,16 @@ def mobility(
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
     check_new(force, out)
-    locations = None if coordinates is None else read_coordinates(coordinates)
     with explained():
+        locations = None if coordinates is None else read_coordinates(coordinates)
         result = evaluate_tables(real, generated, locations=locations, **columns)
         is_page = out is not None and out.suffix == ".html"
         write_text(result.to_html() if is_page else write_table(result.table, kind), out)
 
 
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
-@click.argument("preds")
-@click.argument("target")
+@source("preds")
+@source("target")
 @click.option("--year", type=click.IntRange(2023, 2025), default=2025, help="HuMob challenge.")
 @click.option("--units", type=click.Choice(["plane", "degrees"]), default="plane", help="Of x, y.")
 @click.option(
@@ -248,7 +278,11 @@ def trajectories(
     with explained():
         result = evaluate_trajectories(preds, target, **options)
         is_page = out is not None and out.suffix == ".html"
-        text = result.to_html(Path(preds).name) if is_page else write_trajectories(result, kind)
+        text = (
+            result.to_html(Path(name_of(preds)).name)
+            if is_page
+            else write_trajectories(result, kind)
+        )
     write_text(text, out)
 
 
@@ -324,15 +358,38 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     return evaluate(found.preds, found.target, **options)
 
 
+def _source(path: str, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was read, for the card of a page."""
+    named = [reading[name] for name in ("preds", "target", "mask", "exclude", "weights", "cluster")]
+    columns = dict.fromkeys([*(x for x in named if x is not None), *reading["groups"]])
+    return {**_how(name_of(path)), "columns": ", ".join(columns)}
+
+
+def _how(files: str) -> dict[str, Any]:
+    """Return what was read when, and the command that does it again."""
+    arguments = click.get_current_context().meta[_ARGUMENTS]
+    return {
+        "files": files,
+        "date": datetime.now().astimezone().date().isoformat(),
+        "command": shlex.join(["nextloc-metrics", *arguments]),
+    }
+
+
 def _write_all(
-    result: Evaluation, kind: str, intervals: bool, group_table: Path | None, out: Path | None
+    result: Evaluation,
+    kind: str,
+    intervals: bool,
+    group_table: Path | None,
+    out: Path | None,
+    page: Mapping[str, Any],
 ) -> None:
     """Write an evaluation and the values of its groups, or a note on what is left out."""
+    is_page = out is not None and out.suffix == ".html"
     if group_table is not None:
         write_groups(result._counted, group_table)
         click.echo(f"wrote {group_table}", err=True)
-    elif note := note_left_out(result, kind):
+    elif not is_page and (note := note_left_out(result, kind)):
         click.echo(note, err=True)
     write_text(
-        result.to_html() if kind == "html" else write_evaluation(result, kind, intervals), out
+        result.to_html(**page) if is_page else write_evaluation(result, kind, intervals), out
     )

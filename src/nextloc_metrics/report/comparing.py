@@ -12,6 +12,7 @@ from torch import Tensor
 from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, read_rows
 from nextloc_metrics.base.collection import RankingCollection
@@ -98,6 +99,7 @@ def compare(
         6 queries, permutation test
         corrected p: Holm's method for 3 tests
     """
+    check_named("models", models, '{"gru": preds, "lstm": others}')
     models = {str(name): preds for name, preds in models.items()}
     if len(models) < 2:
         raise ValueError(f"`models` must hold at least two models, got {short(list(models))}.")

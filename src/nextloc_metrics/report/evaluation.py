@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,18 @@ class Evaluation:
         rows = [[name.replace("_", " "), write_cell(value)] for name, value in self.card.items()]
         return "\n\n".join([*parts, Table(["protocol", ""], rows).to_markdown()])
 
-    def to_html(self, title: str = "Evaluation", audit: Audit | None = None) -> str:
+    def to_html(
+        self,
+        title: str = "Evaluation",
+        audit: Audit | None = None,
+        source: Mapping[str, Any] | None = None,
+    ) -> str:
         """Return all results as one HTML page with pictures, without links to other files.
 
         Args:
             title: the title of the page.
             audit: the result of `protocols.audit`, to show on the page.
+            source: what was read, by name, such as files, date and command; shown as a card.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
@@ -121,7 +128,9 @@ class Evaluation:
         counted = self._counted
         confidence = counted.setting.confidence
         sections = {
-            "Result": page.show_headline(self.columns, self.table, self.skill, confidence),
+            "Result": page.show_headline(self.columns, self.table, self.skill, confidence)
+            + page.show_meanings(self._members()),
+            **({} if source is None else {"What was read": page.show_card(source)}),
             **{
                 f"By {kind}": page.show_groups(kind, table, counted)
                 for kind, table in self.groups.items()
@@ -141,6 +150,18 @@ class Evaluation:
         if audit is not None:
             sections["Under the protocols of other codebases"] = page.show_audit(audit)
         return page.write_page(title, sections)
+
+    def _members(self) -> list[tuple[Any, Any]]:
+        """Return name and metric of each row of the headline."""
+        parts = self._counted.parts
+        collections = [self._counted.headline]
+        collections += [parts["probabilities"]] if "probabilities" in parts else []
+        return [
+            (name, x)
+            for one in collections
+            for name, x in one.named_members()
+            if name in self.values
+        ]
 
     def __repr__(self) -> str:
         lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]

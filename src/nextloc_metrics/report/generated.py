@@ -13,7 +13,7 @@ from nextloc_metrics.display.table import Table
 from nextloc_metrics.files.ids import plain
 from nextloc_metrics.files.memory import Stream, is_pandas
 from nextloc_metrics.files.opening import find_files, need_arrow
-from nextloc_metrics.files.parts import Part, Source
+from nextloc_metrics.files.parts import Part, Source, place
 from nextloc_metrics.files.sources import Files
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.mobility.floors import Floor
@@ -239,8 +239,8 @@ def _arrow(part: Part, name: str) -> Any:
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
         raise ValueError(
-            f"column `{name}` must have no missing value, got one in row {part.rows[row]} of "
-            f"{part.file}; drop the row."
+            f"column `{name}` must have no missing value, got one in "
+            f"{place(part.file, part.rows[row])}; drop the row."
         )
     return column
 

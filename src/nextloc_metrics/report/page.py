@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import base64
+import inspect
 import io
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
 from importlib.metadata import version
@@ -23,36 +24,13 @@ from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
+from nextloc_metrics.report.page_style import SCRIPT, STYLE
 from nextloc_metrics.report.paths import draw_days, draw_errors
 from nextloc_metrics.report.plotting import by_group
 from nextloc_metrics.report.probability_plots import reliability, risk_coverage
 
 # Tables with more rows are folded.
-_LONG = 12
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #8881; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: auto; padding: 1rem; }
-h1 { line-height: 1.2; overflow-wrap: anywhere; }
-h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; margin-bottom: 1rem; font-size: .9rem; }
-td { font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .8rem .2rem 0; white-space: nowrap; }
-tr { border-bottom: 1px solid var(--line); }
-caption { text-align: left; font-size: .8rem; padding-top: .4rem; }
-td:first-child { max-width: 24rem; overflow: hidden; text-overflow: ellipsis; }
-figure { margin: 1rem 0; }
-figcaption { font-size: .9rem; }
-img { max-width: 100%; height: auto; background: #fff; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.5rem; }
-dd { margin: 0; overflow-wrap: anywhere; }
-summary { cursor: pointer; padding: .3rem 0; }
-footer { margin-top: 3rem; font-size: .8rem; }
-@media (prefers-color-scheme: dark) { img { filter: invert(.93) hue-rotate(180deg); } }
-@media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-left: 1rem; } }
-@media print { body { max-width: none; } h2, figure, tr { break-inside: avoid; } }
-"""
+_LONG = 30
 
 
 def write_page(title: str, sections: Mapping[str, str]) -> str:
@@ -64,9 +42,10 @@ def write_page(title: str, sections: Mapping[str, str]) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n{body}"
-        f"<footer>nextloc-metrics {version('nextloc-metrics')}</footer>\n</body>\n</html>\n"
+        f"<footer>nextloc-metrics {version('nextloc-metrics')}</footer>\n"
+        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
 
@@ -181,6 +160,8 @@ def show_days(days: Sequence[tuple[str, Tensor, Tensor]], by_degrees: bool) -> s
 
 def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float]]) -> str:
     """Show the range of values over the orders of tied candidates."""
+    if all(low == high or low != low for low, high in ties.values()):
+        return "<p>The order of candidates with equal scores changes no value.</p>\n"
     rows = [
         [name, *(f"{100 * x:.2f}" for x in (low, values[name], high))]
         for name, (low, high) in ties.items()
@@ -199,6 +180,21 @@ def show_card(card: Mapping[str, Any]) -> str:
     return f"<dl>{rows}</dl>"
 
 
+def show_meanings(members: Iterable[tuple[Any, Any]]) -> str:
+    """Show what each metric is, by name."""
+    rows = "".join(
+        f"<dt>{escape(str(name))}</dt><dd>{escape(_meaning(member))}</dd>"
+        for name, member in members
+    )
+    return f"<details><summary>What each metric is</summary><dl>{rows}</dl></details>\n"
+
+
+def _meaning(metric: Any) -> str:
+    """Return the first paragraph of the docstring of a metric."""
+    text = inspect.getdoc(type(metric)) or ""
+    return " ".join(text.partition("\n\n")[0].replace("`", "").split())
+
+
 def show_table(table: Table) -> str:
     """Return a table that scrolls sideways, folded if it is long."""
     html = f'<div class="wide">{table._repr_html_()}</div>\n'
@@ -210,18 +206,30 @@ def show_table(table: Table) -> str:
 def show_picture(caption: str, draw: Callable[..., Any], *arguments: Any) -> str:
     """Return a picture as SVG inside the page."""
     pyplot = import_pyplot()
-    # do not parse text of the data as formulas; the same data give the same bytes
-    style = {"text.parse_math": False, "svg.hashsalt": "nextloc-metrics"}
+    # do not parse text of the data as formulas; text stays text; the same data give the same bytes,
+    # and the salt keeps the ids of two pictures apart
+    style = {"text.parse_math": False, "svg.hashsalt": caption, "svg.fonttype": "none"}
     with pyplot.rc_context(style):
         figure, _ = draw(*arguments)
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
+        drawn = io.StringIO()
+        figure.savefig(drawn, format="svg", metadata={"Date": None}, transparent=True)
         pyplot.close(figure)
-    data = base64.b64encode(drawn.getvalue()).decode()
     return (
-        f'<figure><img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
+        f'<figure><div class="wide">{_inline(drawn.getvalue(), caption)}</div>'
         f"<figcaption>{escape(caption)}</figcaption></figure>\n"
     )
+
+
+def _inline(svg: str, caption: str) -> str:
+    """Return an SVG file as an element that is as wide as its place, without ids unused in it."""
+    svg = svg[svg.index("<svg") :].strip()
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    used = set(re.findall(r"[\"(]#([^\")]+)[\")]", svg))
+    svg = re.sub(r' id="([^"]*)"', lambda x: x[0] if x[1] in used else "", svg)
+    box = re.search(r'viewBox="[^"]*"', svg)
+    start = f'<svg role="img" aria-label="{escape(caption)}" {box[0] if box else ""} '
+    start += 'xmlns:xlink="http://www.w3.org/1999/xlink">'
+    return start + svg[svg.index(">") + 1 :]
 
 
 def write_cell(value: Any) -> str:

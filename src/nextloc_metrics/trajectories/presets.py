@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nextloc_metrics.arguments.checks import check_bool, check_separator
+from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.trajectories.editing import EDR, LCSS, EditDistance
@@ -67,6 +68,10 @@ def trajectory_metrics(
     """
     check_separator(separator)
     check_bool("aligned", aligned)
+    if not isinstance(steps, Sequence) or isinstance(steps, str):
+        raise TypeError(
+            f"`steps` must be a list of integers, such as [1, -1], got {describe(steps)}."
+        )
     of_distance = {"units": units, "locations": locations, **kwargs}
     members: dict[str, PairMetric] = {
         "geo_bleu": GeoBLEU(n, beta, scale, **of_distance),

@@ -1,0 +1,165 @@
+"""The command line as people expect it: short options, standard input, and errors in its words."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")
+from click.testing import CliRunner
+
+from nextloc_metrics.report.command import main
+
+CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
+LINES = '{"preds": [1, 2], "target": 2, "user": "ann"}\n{"preds": [3, 4], "target": 3}\n'
+
+
+def run(*arguments: str, text: str | None = None) -> Any:
+    """Run the command, with a text as standard input."""
+    return CliRunner().invoke(main, list(arguments), input=text)
+
+
+def refused(*arguments: str, text: str | None = None) -> str:
+    """The message of a command that ends with status 1."""
+    shown = run(*arguments, text=text)
+    assert shown.exit_code == 1, shown.output
+    assert isinstance(shown.exception, SystemExit)
+    message = shown.output.splitlines()[-1]
+    assert message.startswith("Error: ")
+    return message.removeprefix("Error: ")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A file of two queries."""
+    file = tmp_path / "answers.csv"
+    file.write_text(CSV)
+    return str(file)
+
+
+def test_cut_offs_are_separated_by_commas_or_repeated(path: str) -> None:
+    """Both ways give the same output, and so do paddings."""
+    options = ["score", path, "--format", "json"]
+    one = run(*options, "--k", "1,2", "--padding", "-7,-8")
+    two = run(*options, "--k", "1", "--k", "2", "--padding", "-7", "--padding", "-8")
+    assert one.stdout == two.stdout
+    assert {"acc_at_1", "acc_at_2"} <= {*json.loads(one.stdout)}
+    for wrong in ("1,a", "", "1,,2", "1.5"):
+        shown = run(*options, "--k", wrong)
+        assert shown.exit_code == 2
+        assert "'--k': must be integers, separated by commas, got" in shown.output
+
+
+@pytest.mark.parametrize("text", [CSV, LINES, "\ufeff" + CSV, f"[{LINES.replace('}', '},', 1)}]"])
+def test_a_dash_is_standard_input(path: str, text: str) -> None:
+    """CSV and JSON give what the file gives, and messages do not name a hidden file."""
+    options = ["--k", "1", "--format", "json"]
+    assert run("score", "-", *options, text=text).stdout == run("score", path, *options).stdout
+    compared = run("compare", "-", path, "--k", "1", text=text)
+    assert compared.exit_code == 0
+    assert compared.stdout.split()[:2] == ["percent", "-"]
+    twice = run("compare", "-", "-", text=text)
+    assert (twice.exit_code, "`-` can be given only once" in twice.output) == (2, True)
+    says = "standard input must have the columns ['none'], got"
+    assert refused("score", "-", "--preds", "none", text=text).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('preds,target\n"[1,\n2]",1\n\n"[x]",1\n', 5),
+        ('preds,target\n"[x]",1\n', 2),
+        ('{"preds": [1], "target": 1}\n\n{"preds": [-9], "target": 1}\n', 3),
+    ],
+)
+def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
+    """Blank lines, and cells of several lines, are counted too."""
+    message = refused("score", "-", text=text)
+    assert message.startswith(
+        f"line {line} of standard input must hold ids of locations in `preds`"
+    )
+
+
+def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
+    """In the command; Python counts from 0."""
+    np.savez(tmp_path / "a.npz", preds=np.array([[1, 2], [3, -9]]), target=np.array([1, 2]))
+    assert refused("score", str(tmp_path / "a.npz")).startswith("row 2 of ")
+
+
+def test_errors_name_options_and_similar_columns(path: str) -> None:
+    """No message has the arguments of Python."""
+    message = refused("score", path, "--preds", "pred", "--group", "usr")
+    assert "did you mean 'preds', 'user'?" in message
+    assert message.endswith("The columns are those of `--preds`, `--group`.")
+    broken = refused("score", "-", text="preds,target\n-9,1\n")
+    assert "`--padding`" in broken
+    assert "`--on-error miss`" in broken
+    for options, says in [
+        (["--confidence", "2"], "`--confidence` must"),
+        (["--cluster", "user", "--k", "0"], "`--k` must"),
+        (["--num-locations", "-1"], "`--num-locations` must"),
+    ]:
+        assert refused("score", path, *options).startswith(says)
+    assert refused("compare", path).startswith("`PATHS` must hold at least two models")
+    assert "`--separator ' '`" in refused("score", "-", text="preds,target\n1 2,1\n")
+
+
+def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
+    """Files that are none, and Python objects, have messages of their own."""
+    objects = np.array([1, None], object)
+    np.savez(tmp_path / "objects.npz", preds=objects, target=np.array([1, 2]))
+    np.save(tmp_path / "objects.npy", objects)
+    for name in ("text.npz", "text.npy", "text.csv"):
+        (tmp_path / name).write_bytes(b'"a\xff')
+    (tmp_path / "empty.csv").write_text("")
+    of = {x.name: str(x) for x in tmp_path.iterdir()}
+    for command in [
+        ["score", of["objects.npz"]],
+        ["score", of["text.npz"]],
+        ["score", of["text.npy"], "--target", of["text.npy"]],
+        ["score", of["objects.npy"], "--target", of["objects.npy"]],
+        ["merge", of["text.npy"]],
+        ["merge", of["objects.npz"]],
+        ["score", path, "--train-counts", of["text.npy"]],
+        ["score", path, "--coordinates", of["text.npy"]],
+        ["score", path, "--coordinates", of["text.csv"]],
+        ["score", path, "--coordinates", of["empty.csv"]],
+        ["score", path, "--vocabulary", of["text.csv"]],
+    ]:
+        message = refused(*command)
+        assert not re.search(r"pickle|unsafe|Evaluation\.save", message), message
+        assert Path(command[-1]).name in message, message
+
+
+def test_a_page_is_written_where_the_name_ends_with_html(path: str, tmp_path: Path) -> None:
+    """`score --out a.html` is the page of `report`; both name it on standard error."""
+    one, two = tmp_path / "a.html", tmp_path / "b.html"
+    scored = run("score", path, "--k", "1", "--out", str(one))
+    reported = run("report", path, "--k", "1", "--out", str(two))
+    assert (scored.stdout, scored.stderr) == ("", f"wrote {one}\n")
+    assert (reported.stdout, reported.stderr) == ("", f"wrote {two}\n")
+    assert one.read_text().startswith("<!DOCTYPE html>")
+    pages = [re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text()) for x in (one, two)]
+    assert pages[0] == pages[1]
+
+
+def test_the_help_has_defaults_and_exit_statuses() -> None:
+    """With `-h` and `--help`."""
+    help_of = run("score", "-h").output
+    assert help_of == run("score", "--help").output
+    for shown in ("1,5,10", "[default: preds]", "[default: raise]", "[default: 0.95]"):
+        assert shown in help_of
+    assert "1 after an error in data or files" in " ".join(run("-h").output.split())
+
+
+def test_exit_statuses_are_those_of_the_help(path: str) -> None:
+    """0, 1 and 2."""
+    assert run("score", path, "--k", "1").exit_code == 0
+    assert run("score", path, "--k", "1", "--preds", "none").exit_code == 1
+    for usage in (["score", path, "--none"], ["score"], ["none"], ["score", path, "--format", "x"]):
+        assert run(*usage).exit_code == 2
