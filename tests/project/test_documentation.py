@@ -35,7 +35,7 @@ NOT_RUN = {
     'printf \'preds,target,user\\n"[7, 3]",3,ann\\n"[5, 4]",5,bob\\n"[2, 9]",8,ann\\n\' > '
     "answers.csv": "is run below",
     "nextloc-metrics score answers.csv --k 1 --k 2": "is run below",
-    "nextloc-metrics score answers.csv --group user --cluster user --k 1 --k 5 --intervals "
+    "nextloc-metrics score answers.csv --group user --cluster user --k 1,5 --intervals "
     "--format json": "is run on other files by tests/files/test_files.py",
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
     "by tests/ranking/test_shards.py",
