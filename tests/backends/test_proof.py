@@ -209,6 +209,7 @@ if child:
 """
 
 
+@pytest.mark.slow
 @NEEDS_C
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
 def test_nothing_is_checked_at_import_and_a_forked_process_checks_too() -> None:

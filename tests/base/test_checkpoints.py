@@ -307,6 +307,7 @@ def save_and_resume(rank: int) -> dict[str, Any]:
     return {"resumed": resumed.compute(), "without a break": metrics.compute()}
 
 
+@pytest.mark.slow
 def test_two_processes_resume_from_one_checkpoint():
     """States summed over the processes are loaded on one of them, and go on exactly."""
     metrics = next_location_metrics(work.LOCATIONS)

@@ -3,6 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, ClassVar, NoReturn
 
 import torch
@@ -164,6 +165,7 @@ class SummedMetric(BaseMetric, ABC):
         )
 
     @classmethod
+    @cache
     def _declared_options(cls) -> dict[str, Any]:
         """Return the parameters of all constructors with their defaults, the subclass' first."""
         declared: dict[str, Any] = {}
