@@ -45,9 +45,6 @@ NOT_RUN = {
     "pip install -e '.[examples]'": "is part of the extra `test`",
     "nextloc-metrics mobility real.parquet made.parquet --trajectory day --location place "
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
-    "pytest tests/scoring tests/base/test_contract.py": "is part of `pytest`",
-    "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr ADDRESS_OF_HOST_0 "
-    "--master-port 29500 examples/ddp_evaluation.py": "needs a second host",
 }
 
 # Characters of code that fit in a window of 1,280 pixels, between navigation and contents.
