@@ -57,16 +57,14 @@ def chance(
 
     A random order of C candidates is one tied block of C, and the scores of this library are
     expectations over the orders of tied candidates. So Acc@k is k / C, and MRR is H(C) / C with
-    H(C) = 1 + 1/2 + ... + 1/C, without any sampling. A `score` of your own metric is averaged over
-    the C ranks of the relevant location.
-
-    `Personalization`, `TailShare` and `Novelty` have the expected value for random lists, if all
+    H(C) = 1 + 1/2 + ... + 1/C. A `score` of your own metric is averaged over the C ranks of the
+    relevant location, and `Personalization`, `TailShare` and `Novelty` over random lists, if all
     their locations are candidates.
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
-    metrics have no chance level, because it depends on how often each location is visited. Metrics
-    in km have none, because it depends on the coordinates, nor do scores that read groups. A dict
-    or a collection omits them.
+    metrics have no chance level, because it depends on how often each location is visited; metrics
+    in km, because it depends on the coordinates; nor do scores that read groups. A dict or a
+    collection omits them.
 
     Args:
         metrics: a metric, a dict of metrics, or a collection; they are not updated.
@@ -76,24 +74,14 @@ def chance(
             bool `[N, C]`. The value is the mean over the queries, each with its own number of
             candidates. Relevant locations must not be among them.
 
-    Returns:
-        The value, or a dict of values under the keys of `compute`.
-
     Raises:
         TypeError: a single metric has no chance level.
         ValueError: `exclude` is passed with an average over groups.
 
     Example:
-        >>> from nextloc_metrics import MRR, next_location_metrics
+        >>> from nextloc_metrics import MRR
         >>> chance(MRR(), num_candidates=4)  # (1 + 1/2 + 1/3 + 1/4) / 4
         0.5208333333333333
-        >>> for name, value in chance(next_location_metrics(1187), num_candidates=1187).items():
-        ...     print(f"{name:10} {value:.4%}")
-        acc_at_1   0.0842%
-        acc_at_5   0.4212%
-        acc_at_10  0.8425%
-        mrr        0.6451%
-        ndcg_at_10 0.3828%
     """
     num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
     num_relevant = check_positive("num_relevant", num_relevant, LARGEST_STATE)
@@ -254,12 +242,8 @@ def skill(value: Any, chance: Any) -> Any:
     """Rescale values so that chance is 0 and perfect is 1.
 
     (value - chance) / (1 - chance), for metrics whose perfect value is 1. It is negative below
-    chance, and NaN if the chance level is 1, such as for accuracy with k = C.
-
-    Args:
-        value: a number, a tensor, or a dict of them, as a collection's `compute` returns.
-        chance: the chance level, or for a dict the chance levels by name, as `chance` returns
-            them. Names that only one dict has are left out.
+    chance, and NaN if the chance level is 1, such as for accuracy with k = C. Both are a number, a
+    tensor, or dicts by name, as `compute` and `chance` return; names of only one are left out.
 
     Example:
         >>> skill(0.75, 0.5)
@@ -281,17 +265,11 @@ def skill(value: Any, chance: Any) -> Any:
 def last_location(previous: Array, num_locations: int) -> Tensor:
     """Score the previous location 1 and all others 0: the baseline of staying put.
 
-    All other locations are tied. A query without a previous location, -1, ties all.
-
-    Args:
-        previous: integer `[N]`, the location of the visit before.
-        num_locations: C, the number of candidates.
-
-    Returns:
-        float32 `[N, C]`.
+    Of `num_locations` C, all others are tied. A query without a previous location, -1, ties all.
+    The scores are float32 `[N, C]`.
 
     Raises:
-        ValueError: `previous` is not one row of integers from -1 to C - 1.
+        ValueError: `previous` is not one row `[N]` of integers from -1 to C - 1.
 
     Example:
         >>> from torch import tensor
@@ -321,14 +299,9 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     """Score every location by its visits in the training data, equally for all queries.
 
     A model that is not better than this baseline has learnt only which locations are popular.
-    Locations with equally many visits are tied; locations without a visit are last.
-
-    Args:
-        counts: integer or floating `[C]`, the visits of every location in the training data.
-        num_queries: the number of rows.
-
-    Returns:
-        float64 `[num_queries, C]` (float32 on MPS). All rows are views of one row in memory.
+    Locations with equally many visits are tied; locations without a visit are last. `counts` are
+    integer or floating `[C]`. The scores, float64 `[num_queries, C]` (float32 on MPS), are views of
+    one row in memory.
 
     Example:
         >>> from torch import tensor

@@ -34,13 +34,13 @@ class Comparison:
 
     Attributes:
         difference: the mean score of the first model minus that of the second.
-        low: the lower bound of the confidence interval.
-        high: the upper bound of the confidence interval.
+        low: the lower bound of the interval.
+        high: the upper bound.
         p_value: the probability of a difference at least as large between equal models, not
             corrected for several tests.
         effect_size: Cohen's d_z, the mean of the differences over their standard deviation.
         num_queries: the number of queries that both models scored.
-        confidence: the confidence level of the interval.
+        confidence: the confidence level.
         test: the method of the interval and the p-value.
     """
 
@@ -84,8 +84,8 @@ def compare(
     model is better. With few queries it finds differences between equal models too often.
 
     A single query, or a single group, has no interval and no p-value: they are NaN. A difference
-    within the rounding error of the two scores is 0. The p-value is of one test: if you compare
-    several models or metrics, correct the p-values, as `report.compare` does by Holm's method.
+    within the rounding error of the two scores is 0. If you compare several models or metrics,
+    correct the p-values, as `report.compare` does by Holm's method.
 
     Args:
         a: the scores of the first model: a `PerQueryScores`, the result of its `compute`, or a
@@ -109,8 +109,6 @@ def compare(
         >>> compare(tensor([1.0, 1.0, 0.5, 1.0, 0.5]), tensor([0.5, 0.5, 0.0, 0.5, 0.25]))
         Comparison(difference +0.4500, 95 % interval +0.3112 to +0.5888, p = 0.0625,
                    d_z = +4.025, 5 queries, permutation)
-
-    All differences are positive here, and 2 of the 32 sign assignments are as far from 0.
 
     Sources: R. A. Fisher, "The design of experiments", 1935; M. D. Smucker, J. Allan and
     B. Carterette, "A comparison of statistical significance tests for information retrieval
@@ -169,10 +167,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _paired_differences(a: Scores, b: Scores) -> tuple[Tensor, float]:
-    """Return the differences of the scores of the same queries, and the error of their sum.
-
-    The differences are float64 on the CPU, and 0 within their rounding error.
-    """
+    """Return float64 differences for the same queries, 0 within rounding; and their sum's error."""
     ids, first, first_error = _read_scores("a", a)
     other_ids, second, second_error = _read_scores("b", b)
     if (ids is None) != (other_ids is None):

@@ -53,14 +53,10 @@ class Summary:
 def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     """Summarize the runs of models with several seeds, and compare every pair.
 
-    The standard deviation of the runs divides by n - 1. The p-values are those of Welch's t-test,
-    which does not assume equal variances. They are NaN if a model has a single run, or if both
-    models have no variance. With m pairs, require p < 0.05 / m (Bonferroni).
-
-    Needs the extra `nextloc-metrics[analysis]`.
-
-    Args:
-        runs: the value of a metric in every run, by the model's name.
+    The standard deviation divides by n - 1. The p-values are those of Welch's t-test, which does
+    not assume equal variances, and NaN if a model has a single run or both have no variance. With
+    m pairs, require p < 0.05 / m (Bonferroni). Needs the extra `nextloc-metrics[analysis]`. `runs`
+    has the value of a metric in every run, by the model's name.
 
     Raises:
         ValueError: there is no model, a model has no run, or a value is NaN or infinite.

@@ -35,18 +35,7 @@ class SummedCollection(MetricCollection):
 
     Every member checks a batch before any member is updated, so that an error changes no state. A
     dict keeps its order, such as k = 1, 5, 10. A subclass defines `update`, and what it passes to
-    [`Plan`][nextloc_metrics.base.plan.Plan].
-
-    Args:
-        metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
-        additional_metrics: more metrics, after a sequence or a single metric.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
-        compute_groups: as in `torchmetrics.MetricCollection`.
-
-    Raises:
-        TypeError: a member is not a metric of this library.
-        ValueError: the members' `ignore_index` differ.
+    [`Plan`][nextloc_metrics.base.plan.Plan]; the arguments are those of `RankingCollection`.
     """
 
     _plan: Plan | None = None
@@ -128,10 +117,7 @@ class SummedCollection(MetricCollection):
         """Return every member's value and, for means of scores, its confidence interval.
 
         The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
-        `_high`. All states are summed over the processes together.
-
-        Raises:
-            ValueError: a member has the name of a bound.
+        `_high`; a member that has the name of a bound raises a `ValueError`.
 
         Example:
             >>> from torch import tensor
@@ -162,7 +148,7 @@ class SummedCollection(MetricCollection):
         }
 
     def results(self, confidence: float | None, count: bool = True) -> Results:
-        """Return the values of `compute`, their intervals, and the numbers of queries.
+        """Return values as `compute`, intervals, and the numbers of queries, if `count`.
 
         Without `confidence` there are no intervals; to count queries may need more collectives.
         """
@@ -197,11 +183,8 @@ class SummedCollection(MetricCollection):
         Args:
             percent: write fractions as percent.
             intervals: write the confidence interval next to every mean of scores.
-            confidence: the confidence level.
+            confidence: the confidence level; a `ValueError` unless between 0 and 1.
             notes: further lines below the table.
-
-        Raises:
-            ValueError: `confidence` is not between 0 and 1.
 
         Example:
             >>> from torch import tensor
@@ -227,16 +210,13 @@ class SummedCollection(MetricCollection):
 
         In one figure, each value is a row with a dot and its interval; values of several steps are
         lines. A value that is not a fraction is written as text in its row, and has no line.
+        Returned are the figure and its axes, or a list of these, one per member.
 
         Args:
             val: values of `compute` or `forward`, or a list of them for several steps; None
                 computes the values and intervals, on all processes.
-            ax: the matplotlib axes to draw on: one per member, or one with `together`; None makes
-                figures.
+            ax: the matplotlib axes: one per member, or one with `together`; None makes figures.
             together: draw one figure.
-
-        Returns:
-            The figure and its axes; a list of these, one per member, unless `together`.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
@@ -315,9 +295,9 @@ class SummedCollection(MetricCollection):
 class RankingCollection(SummedCollection):
     """A `MetricCollection` that ranks a batch once for all its members.
 
-    It is used like `torchmetrics.MetricCollection`, with three differences. The scores are read
-    once. Every member checks the batch before any member is updated, so that an error changes no
-    state. A dict keeps its order, such as k = 1, 5, 10.
+    Unlike in `torchmetrics.MetricCollection`, the scores are read once, every member checks the
+    batch before any member is updated, so that an error changes no state, and a dict keeps its
+    order, such as k = 1, 5, 10.
 
     Args:
         metrics: metrics of this library: a dict of name to metric, a sequence, or one metric.
@@ -332,7 +312,7 @@ class RankingCollection(SummedCollection):
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import MRR, AccuracyAtK, RankingCollection
+        >>> from nextloc_metrics import MRR, AccuracyAtK
         >>> metrics = RankingCollection({"mrr": MRR(), "hit": AccuracyAtK(1)}, prefix="val/")
         >>> metrics.update(tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([1, 2]))
         >>> metrics.compute()
@@ -354,16 +334,8 @@ class RankingCollection(SummedCollection):
     ) -> None:
         """Add a batch of queries to every member.
 
-        Args:
-            preds: as for `RankingMetric.update`.
-            target: as for `RankingMetric.update`.
-            mask: as for `RankingMetric.update`.
-            groups: for `Grouped` members, integer `[...]`, the group of every query; text if the
-                members have `labels`; or several kinds by name: `{"user": users, "hour": hours}`.
-            exclude: as for `RankingMetric.update`.
-            exempt_target: as for `RankingMetric.update`.
-            confidence: as for `RankingMetric.update`.
-            weights: for `Weighted` members, the weight of every query.
+        The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members, and
+        `weights` for `Weighted` members.
         """
         batch = Batch(
             preds,
@@ -415,9 +387,9 @@ class RankingCollection(SummedCollection):
         confidence: Array | None = None,
         weights: Array | None = None,
     ) -> Ranking:
-        """Return the ranks of the relevant locations; the arguments are those of `update`.
+        """Return a ranking for every member, and any other metric that needs no more ranks.
 
-        The ranking serves every member, and any other metric that needs no more ranks.
+        The arguments are those of `update`.
         """
         batch = Batch(
             preds,

@@ -14,11 +14,7 @@ Value = TypeVar("Value")
 
 
 def outside_graphs(function: Callable[Given, Value]) -> Callable[Given, Value]:
-    """Make `torch.compile` break its graph around a function instead of tracing it.
-
-    An update changes attributes and reads values, so tracing it would break the graph at dozens of
-    places, with warnings.
-    """
+    """Make `torch.compile` break its graph around a function, not at dozens of places in it."""
 
     @wraps(function)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> Value:
@@ -40,8 +36,7 @@ class _Unsqueezed:
 class BaseMetric(Metric):
     """TorchMetrics' `Metric`, with four fixes.
 
-    - An error in `forward` or `compute` leaves the state unchanged. (TorchMetrics replaces the
-      state there and restores it only without an error.)
+    - An error in `forward` or `compute` leaves the state unchanged.
     - An update that raises is not counted as an update.
     - A value keeps the shape that `compute` returned, also with one element.
     - The metric can be scripted.
@@ -109,9 +104,7 @@ class BaseMetric(Metric):
 def unchanged_by_errors(metrics: Iterable[Metric], in_place: bool = False) -> Iterator[None]:
     """Restore the metrics' state if the block raises.
 
-    Args:
-        metrics: any metrics of TorchMetrics.
-        in_place: whether `update` modifies state tensors in place; these are then copied.
+    With `in_place`, state tensors are copied first: `update` modifies them in place.
     """
     kept = [(metric, _attributes(metric, in_place)) for metric in metrics]
     try:

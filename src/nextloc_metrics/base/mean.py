@@ -28,17 +28,14 @@ class RecordMetric(SummedMetric):
     """A metric that reads a record of each batch, such as a `Ranking`, and adds up integers.
 
     A subclass declares its options as in
-    [`SummedMetric`][nextloc_metrics.base.summed.SummedMetric], says in `record` and `needs` what it
-    reads, and defines `tally`.
+    [`SummedMetric`][nextloc_metrics.base.summed.SummedMetric], says in `record` (a class) and
+    `needs` what it reads, and defines `tally`.
 
     Args:
         ignore_index: an id that is never relevant; a query with only ignored ids is skipped. The
             id is still ranked as a candidate.
         validate_args: read the values of the arguments, and raise where they are out of range.
         options: the options of a subclass, and TorchMetrics' own keyword arguments.
-
-    Attributes:
-        record: the class of the record.
     """
 
     is_differentiable = False
@@ -70,8 +67,8 @@ class RecordMetric(SummedMetric):
     def one_pass(self) -> scoring.Formula | int | None:
         """What the fused update computes where every query has one relevant location.
 
-        A formula, whose scores are averaged; or the number of locations, whose decisions are
-        counted. None where the fused update cannot serve this metric.
+        A formula, whose scores are averaged, or the number of locations, whose decisions are
+        counted; None where the fused update cannot serve this metric.
         """
         return None
 
@@ -144,8 +141,7 @@ class RecordMetric(SummedMetric):
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
             mask: bool `[...]`; False skips the query.
             groups: integer `[...]`, the group of every query, for `Grouped`; text if it has
-                `labels`; or several kinds by name, `{"user": users, "hour": hours}`. The group of
-                a skipped query is not read.
+                `labels`; or several kinds by name, `{"user": users}`. Not read where skipped.
             exclude: candidates that are not ranked, such as visited locations: integer
                 `[..., E]`, ids padded with -1; or bool `[..., C]`.
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
@@ -221,37 +217,27 @@ class RecordMetric(SummedMetric):
         )
 
     def standard_error(self) -> Tensor:
-        """Return the standard error of `compute`, over all processes; NaN below two queries.
-
-        Raises:
-            TypeError: the value is not a mean of scores.
-        """
+        """Return the standard error of `compute`, over all processes; NaN below two queries."""
         error = self._estimate().standard_error * self.factor
         return error.float().to(self.state.device)
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the confidence interval for the mean over all possible queries.
 
-        The bounds are computed from the sums of all processes and are equal bit for bit on every
-        process. The formula takes queries as independent. If they are not, such as the queries of
-        one user, the interval is too narrow: use
-        `Grouped(metric, num_groups, average="queries")`.
+        The bounds are computed from the sums of all processes, bit for bit equal on every process.
+        The formula takes queries as independent. If they are not, such as the queries of one user,
+        the interval is too narrow: use `Grouped(metric, num_groups, average="queries")`.
 
         For scores of 0 and 1 it is Wilson's interval. For scores between, it is Wilson's with the
         effective sample size, the number of 0/1 scores that have the same standard error, and with
         Student's t instead of the normal quantile. The interval contains the value, stays within
         the range of the metric, is the whole range for a single score between, and is NaN without
-        data.
-
-        Args:
-            confidence: the confidence level, such as 0.95.
-
-        Returns:
-            The lower and the upper bound, in the shape of `compute`.
+        data. The lower and the upper bound have the shape of `compute`.
 
         Raises:
             TypeError: the value is not a mean of scores.
             ValueError: `confidence` is not between 0 and 1.
+
 
         Example:
             >>> from torch import tensor
@@ -316,15 +302,13 @@ class RecordMetric(SummedMetric):
         """Draw the value: a dot with its interval, or a bar for every group.
 
         Hundreds of groups are drawn as a histogram of their values. Axes of fractions are in
-        percent, from the lowest to the highest possible value.
+        percent, from the lowest to the highest possible value. The figure and its axes are
+        returned.
 
         Args:
             val: a value of `compute` or `forward`, or a list of values of several steps, drawn
                 as lines; None computes the value and its interval, on all processes.
             ax: the matplotlib axes to draw on; None makes a figure.
-
-        Returns:
-            The figure and its axes.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
@@ -340,8 +324,7 @@ class MeanMetric(RecordMetric):
     times `scale`, in `unit`.
 
     Args:
-        options: the options of a subclass; `ignore_index` and `validate_args`; and TorchMetrics'
-            own keyword arguments.
+        options: the options of a subclass, and those of `RecordMetric`.
 
     Attributes:
         is_bounded: whether scores are in [0, 1]; False for scores from 0 to infinity, which are

@@ -69,10 +69,7 @@ class Plan:
     """Read a batch once for several metrics, and update all of them or none.
 
     Metrics with the same state name have equal summands. Each of these *kinds* is checked and
-    tallied once per batch.
-
-    Args:
-        members: metrics with equal `ignore_index`.
+    tallied once per batch. The members have equal `ignore_index`.
     """
 
     def __init__(self, members: Sequence[Member]) -> None:
@@ -233,10 +230,7 @@ class Plan:
         }
 
     def _tally_scores(self, batch: Batch) -> dict[int, Tensor] | None:
-        """Fused update: tally in one pass if every query has one relevant location.
-
-        Returns None where this is not possible; a `Ranking` then serves, and raises errors.
-        """
+        """Fused update: tally in one pass if every query has one relevant location, else None."""
         preds, target = batch.preds, batch.target
         if batch.mask is not None or batch.groups is not None or batch.exclude is not None:
             return None
@@ -291,9 +285,9 @@ class Plan:
 
 
 def _read_one_pass(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
-    """Return each kind's `one_pass`: a formula, or the number of locations of decisions.
+    """Return each kind's `one_pass`.
 
-    Empty if a kind has neither, if two count decisions, or if no kind has a formula.
+    Empty if a kind has none, if two count decisions, or if no kind has a formula.
     """
     formulas = [member.one_pass for member in kinds]
     known = tuple(formula for formula in formulas if formula is not None)

@@ -71,8 +71,7 @@ class RankingMetric(MeanMetric, RankingTally):
             `"optimistic"`, relevant ones first; `"pessimistic"`, relevant ones last.
         empty_target_action: how a query without a relevant location is scored: `"skip"` excludes
             it, `"neg"` scores 0, `"pos"` scores 1, `"error"` raises.
-        options: the options of a subclass; `ignore_index` and `validate_args`; and TorchMetrics'
-            own keyword arguments.
+        options: the options of a subclass, and those of `RecordMetric`.
 
     Attributes:
         of_decision: whether the score reads the decision only: the best candidate, of tied ones
@@ -178,8 +177,7 @@ class RankingMetric(MeanMetric, RankingTally):
 def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[Tensor, Tensor]:
     """Score the queries with metrics that have equal `ties` and `empty_target_action`.
 
-    Returns:
-        The scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
+    Return the scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
     """
     if ranking.device.type == "mps":  # has no float64
         ranking = ranking.to("cpu")

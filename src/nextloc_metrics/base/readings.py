@@ -44,10 +44,8 @@ def read(
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
-    Args:
-        collection: the collection.
-        confidence: of the intervals; None for no intervals.
-        keep_base: leave the collection's own prefix and postfix out of the keys.
+    The intervals have the level `confidence`. With `keep_base` the collection's own prefix and
+    postfix are left out of the keys.
     """
     results = collection.results(confidence, count=False)
     return read_results(collection, results, keep_base, by_group=False)

@@ -35,9 +35,6 @@ class SummedMetric(BaseMetric, ABC):
     option that `update` reads. Options in `computed_options` are read by `compute` only and are
     not in the name: metrics that differ only in them share one state. Classes that differ only in
     `compute` share one state if they set the same `counted_as`, which is not inherited.
-
-    Args:
-        options: the options of a subclass, and TorchMetrics' own keyword arguments.
     """
 
     full_state_update = False

@@ -28,12 +28,7 @@ def names_of_groups(groups: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_group(file: str, name: str, rows: Sequence[int], column: Any) -> Kind:
-    """Number the groups of rows; the labels are the names that occur.
-
-    Raises:
-        TypeError: the groups are not text, integers or dates.
-        ValueError: a group is missing.
-    """
+    """Number the groups of rows, text, integers or dates, with labels; raise for a missing one."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind not in "iubU" or column.ndim != 1:
             raise _wrong(file, name, f"{column.dtype} {column.shape}")
@@ -87,11 +82,7 @@ def _wrong(file: str, name: str, what: str) -> TypeError:
 
 
 def read_mask(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
-    """Read true and false, or 1 and 0, bool `[N]`.
-
-    Raises:
-        ValueError: a value is neither.
-    """
+    """Read true and false, or 1 and 0, bool `[N]`; raise for a value that is neither."""
     if isinstance(column, np.ndarray) and column.dtype == bool:
         return torch.tensor(column)
     mask = []
@@ -107,11 +98,7 @@ def read_mask(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
 
 
 def read_weights(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
-    """Read numbers, float64 `[N]`.
-
-    Raises:
-        ValueError: a value is no number.
-    """
+    """Read numbers, float64 `[N]`; raise for a value that is no number."""
     cells = column if isinstance(column, list) else column.tolist()
     weights = [_number(cell) for cell in cells]
     for row, weight in enumerate(weights):

@@ -96,11 +96,7 @@ class Cells:
 
 
 def read_cells(column: Any, how: Reading) -> Cells:
-    """Read a NumPy array, an Arrow array or a list of Python values.
-
-    Raises:
-        WrongTypeError: no cell of the column can be read, because of its type.
-    """
+    """Read a NumPy array, an Arrow array or a list; a `WrongTypeError` if its type has no ids."""
     if isinstance(column, list):
         return _of_python(column, how)
     if isinstance(column, np.ndarray):

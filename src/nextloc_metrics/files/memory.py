@@ -25,10 +25,8 @@ def is_pandas(table: Any) -> bool:
 class Stream:
     """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
 
-    Args:
-        table: the table; a `pyarrow.RecordBatchReader` is read once.
-        columns: the columns that will be read.
-        untyped: whether text such as `7` may be a number.
+    `columns` are those that will be read; `untyped`, whether text such as `7` may be a number. A
+    `pyarrow.RecordBatchReader` is read once.
     """
 
     def __init__(self, table: Any, columns: Sequence[str], untyped: bool = False) -> None:
@@ -76,11 +74,8 @@ class Stream:
 class Arrays:
     """The arrays of a `.npz`, or a `.npy` of predictions and another of targets.
 
-    Args:
-        file: the file of the predictions.
-        preds: the name of the predictions in a `.npz`.
-        target: the name of the targets in a `.npz`; else the file of the targets.
-        others: the names of groups, mask and exclude in a `.npz`.
+    `file` has the predictions. `preds`, `target` and `others` (groups, mask, exclude) are names in
+    a `.npz`; else `target` is the file of the targets.
     """
 
     untyped = loose = once = False

@@ -24,11 +24,7 @@ _PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4")
 
 
 def need_arrow() -> Any:
-    """Return the module `pyarrow`.
-
-    Raises:
-        ImportError: it is not installed; the message names the extra that has it.
-    """
+    """Return the module `pyarrow`, or raise an `ImportError` that names the extra that has it."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
@@ -48,11 +44,7 @@ def find_files(source: Any) -> list[str]:
     """List the files of a path, a folder, a pattern, an address such as s3://, or several of them.
 
     Files of a folder are in the order of their names; names that begin with `_` or `.` are not
-    read.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: the files are of several kinds, or of a kind that cannot be read.
+    read. No file is a `FileNotFoundError`; several kinds, or an unknown one, a `ValueError`.
     """
     several = source if isinstance(source, list | tuple) else [source]
     files = [file for one in several for file in _files_of(os.fspath(one))]

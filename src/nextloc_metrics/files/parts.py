@@ -88,11 +88,7 @@ class Source(Protocol):
     once: bool
 
     def parts(self, columns: Sequence[str]) -> Iterator[Part]:
-        """Yield the rows in parts.
-
-        Raises:
-            ValueError: a column is missing or occurs twice, or a file is not readable.
-        """
+        """Yield the rows; a `ValueError` for a missing or repeated column, or unreadable file."""
 
     def push_back(self, seen: Sequence[Part]) -> None:
         """Yield parts again that were read already, if the rows can be read only once."""

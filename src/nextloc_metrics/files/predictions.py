@@ -62,13 +62,8 @@ class Predictions:
         """Write a run and its judgements in the format of trec_eval.
 
         Queries are numbered from 0. For scores, the best 1,000 candidates of each query are
-        written. A repeated id of a list is written once, at its first rank.
-
-        Args:
-            run: the file for the answers.
-            qrels: the file for the relevant ids.
-            name: the name of the run, its last column.
-            force: overwrite existing files.
+        written. A repeated id of a list is written once, at its first rank. `run` is the file for
+        the answers, with `name` in its last column, and `qrels` that for the relevant ids.
 
         Raises:
             FileExistsError: a file exists, and `force` is False.

@@ -143,11 +143,7 @@ class TableRows:
         return rows
 
     def hashed(self) -> TableRows:
-        """Return these rows, with numbers of unknown ids that do not depend on the order of rows.
-
-        Counts of the same rows are then equal byte for byte, however the rows are divided; `others`
-        is empty.
-        """
+        """Return these rows with numbers of unknown ids that do not depend on the order of rows."""
         rows = copy.copy(self)
         rows._numbers = self._numbers.hashed()
         return rows
@@ -184,8 +180,7 @@ class TableRows:
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks; one without rows, and a warning, if there are none.
 
-        Raises:
-            ValueError: a row is not readable; the message names file, row and value.
+        A row that is not readable raises a `ValueError` that names file, row and value.
         """
         return (batch for batch, _ in self.pieces())
 
@@ -361,14 +356,8 @@ def open_rows(
             `.npy`; or a table of polars, pandas, DuckDB or Arrow, or an Arrow stream.
         preds: the column of lists of ids, best first, or of scores.
         target: the column of relevant ids; for `.npy`, the file of them.
-        groups: the columns of groups.
-        mask: the column of true and false; false leaves a query out.
-        exclude: the column of lists of ids that are not ranked.
+        groups: as for `report.read`, as are `mask`, `exclude` and the options.
         weights: the column of weights of queries.
-        padding: negative numbers that pad lists, in addition to -1.
-        vocabulary: the id of each number.
-        separator: what separates the ids of a cell of text without brackets.
-        on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -95,11 +95,6 @@ class AccuracyWithin(_NearTarget):
     A candidate scored NaN, or an id of a list that is no location, takes a rank and is never near.
     `update` waits for its device to find the blocks that cross rank k.
 
-    Args:
-        locations: the coordinates.
-        km: largest distance of a near candidate.
-        k: number of ranks that count.
-
     Example:
         >>> from torch import tensor
         >>> locations = Locations.from_metres([0, 300, 5000], [0, 400, 0])
@@ -234,16 +229,14 @@ class DistanceError(_NearTarget):
     distance (20,015.2 km on the Earth), and `num_undecided` counts these rows. With several
     relevant locations, the distance to the nearest counts.
 
-    The sum for the mean is exact, with distances in steps of 5 mm on the Earth. The mean has a
-    confidence interval; its scores are fractions of the largest distance. A quantile is read from a
-    histogram with a bin for 0 and bins that are 1 % wide, so its error is at most 0.5 %. In a
-    collection all statistics share one state.
+    The sum for the mean is exact, in steps of 5 mm on the Earth, and the mean has an interval. A
+    quantile is read from a histogram with a bin for 0 and bins that are 1 % wide, so its error is
+    at most 0.5 %. In a collection all statistics share one state.
 
     Args:
-        locations: the coordinates.
         statistic: `"mean"`, `"median"`, or a quantile between 0 and 1, such as 0.9.
-        undecided: for a query without a decision: `"largest"` counts the largest distance;
-            `"skip"` leaves the query out.
+        undecided: a query without a decision counts the `"largest"` distance; `"skip"` leaves it
+            out.
         kwargs: among others `empty_target_action`, `"skip"` or `"error"`.
 
     Example:

@@ -34,11 +34,8 @@ class Locations(torch.nn.Module):
     on a sphere of radius 1. It differs by at most 0.6 % from the distance on the ellipsoid.
 
     The coordinates move with `.to(device)` and are not part of a `state_dict`. Longitudes that
-    differ by 360 degrees are equal, and at a pole all longitudes are equal: such points have the
-    distance 0.
-
-    An id that is no location, such as padding, has NaN as coordinates. It may not be a target of a
-    query, nor a candidate whose distance is computed.
+    differ by 360 degrees are equal, as are all longitudes at a pole. An id that is no location has
+    NaN; it may be neither a target nor a candidate whose distance is computed.
 
     Args:
         latitude: degrees `[C]`, -90 to 90, or NaN.
@@ -135,12 +132,9 @@ class Locations(torch.nn.Module):
     def within(self, km: float, target: Array) -> Tensor:
         """Return all locations near each target, as several relevant locations for any metric.
 
-        The ids, int64 `[N, L]`, rise, have the targets among them, and are padded with -1. The
-        search needs SciPy.
-
-        Args:
-            km: the largest distance.
-            target: integer `[N]`, one location per query, or `[N, M]`, several padded with -1.
+        The target is integer `[N]`, one location per query, or `[N, M]`, padded with -1. The ids
+        within `km`, int64 `[N, L]`, rise, have the targets among them, and are padded with -1.
+        The search needs SciPy.
         """
         ids = as_tensor("target", target)
         if ids.is_floating_point() or ids.dtype == torch.bool:
@@ -171,9 +165,9 @@ class Locations(torch.nn.Module):
         return rows.masked_fill(rows == len(self), -1)
 
     def neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Return the starts of rows, int64 `[C + 1]`, and the neighbours of each location, `[L]`.
+        """Return the starts of rows, int64 `[C + 1]`, and neighbours `[L]`, rising, with its own.
 
-        Its row has ids in rising order, with its own, and is empty without coordinates.
+        A row is empty for a location without coordinates.
         """
         km = check_number("km", km, or_zero=True)
         if km not in self._near:
@@ -206,10 +200,7 @@ class Locations(torch.nn.Module):
         return starts, second[order]
 
     def check_known(self, name: str, ids: Tensor, remedy: str, rows: Tensor | None = None) -> None:
-        """Raise if an id has no coordinates; ids below 0 or without an entry are not checked.
-
-        The message names the argument, the query (`rows`; None for 0 to N - 1) and the remedy.
-        """
+        """Raise, naming argument, query and remedy, if an id from 0 on has no coordinates."""
         if self.is_complete:
             return
         inside = (ids >= 0) & (ids < len(self))

@@ -34,13 +34,13 @@ class TrainerMetrics:
     Without `batch_eval_metrics` the Trainer keeps all logits of an evaluation in memory and calls
     the object once. With `TrainingArguments(batch_eval_metrics=True)` the Trainer calls it for each
     batch, with `compute_result=True` for the last one. The values have the same bits. One object
-    serves any number of evaluations in turn.
+    serves any number of evaluations in turn, with a copy of the metrics.
 
     Labels of -100 are left out: labels that the model sets, and the Trainer's padding. Of a tuple
     of predictions, such as logits and hidden states, the first is ranked.
 
     Args:
-        metrics: a collection or one metric. The object updates a copy.
+        metrics: a collection or one metric.
         causal: whether the logits of a step predict the label of the next step, as in a causal
             language model: the logits of the last step and the label of the first are left out.
 
@@ -72,10 +72,9 @@ class TrainerMetrics:
     def __call__(self, prediction: EvalPrediction, compute_result: bool = True) -> dict[str, Any]:
         """Add a batch; return the values, floats or lists of floats, if it is the last one, or {}.
 
-        Args:
-            prediction: as `predictions`, logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`;
-                as `label_ids`, one id per query `[N]` or `[N, T]`, or several `[N, M]`. NumPy
-                arrays, tensors, or lists of batches (from `eval_do_concat_batches=False`).
+        `predictions` are logits `[N, C]` or `[N, T, C]`, or lists of ids `[N, K]`; `label_ids` one
+        id per query `[N]` or `[N, T]`, or several `[N, M]`. Both are NumPy arrays, tensors, or
+        lists of batches (from `eval_do_concat_batches=False`).
         """
         is_over = True
         try:

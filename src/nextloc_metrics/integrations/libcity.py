@@ -36,8 +36,7 @@ class ExactEvaluator:
             `config["evaluate_method"]`: `"popularity"` for scores of all locations, or another
             name if the first candidate is the target and the others are sampled.
 
-    Attributes:
-        collection: the metrics, with all batches since the last `clear`.
+    `collection` holds the metrics, with all batches since the last `clear`.
 
     Example:
         >>> config = {"metrics": ["MRR"], "topk": 2, "evaluate_method": "popularity"}
@@ -59,13 +58,11 @@ class ExactEvaluator:
         self.collection = libcity_metrics(config["topk"])
 
     def collect(self, batch: Mapping[str, Any]) -> None:
-        """Add a batch.
+        """Add a batch: `loc_pred`, scores `[N, C]`, and `loc_true`, the id of each target.
 
-        Args:
-            batch: `loc_pred`, the scores `[N, C]` as nested lists or an array; `loc_true`, the id
-                of each target. Other keys, such as `uid`, are not read. With sampled candidates
-                `loc_true` may be longer than `loc_pred`, as LibCity's executor pads it to a full
-                batch; ids beyond the last query are not counted.
+        Other keys, such as `uid`, are not read. With sampled candidates `loc_true` may be longer
+        than `loc_pred`, as LibCity's executor pads it to a full batch; ids beyond the last query
+        are not counted.
         """
         scores = torch.as_tensor(batch["loc_pred"], dtype=torch.float32, device="cpu")
         target = torch.as_tensor(batch["loc_true"], dtype=torch.int64, device="cpu")

@@ -35,18 +35,15 @@ Callback: Any = import_module(_package()).Callback
 class CheckEachRowOnce(Callback):  # type: ignore[misc]
     """A Lightning callback that warns if validation or test rows are repeated or left out.
 
-    Lightning's `DistributedSampler` repeats rows if the processes cannot get equally many. The
-    callback checks each validation and test loader: in `trainer.validate`, `trainer.test`, the
-    validation during `trainer.fit` and its sanity check. The warning names the loader, the numbers
-    of rows and processes, and the remedy. Each warning appears once per call of the Trainer.
-
-    In `trainer.validate` and `trainer.test`, it hides Lightning's warning of any such sampler.
+    Lightning's `DistributedSampler` repeats rows if the processes cannot get equally many. Each
+    validation and test loader is checked by `nextloc_metrics.distributed.check_each_row_once`, with
+    its limits, unless `limit_val_batches` or `limit_test_batches` cuts it short: in
+    `trainer.validate` and `trainer.test`, which then hide Lightning's warning of any such sampler,
+    and in the validation during `trainer.fit` and its sanity check. Each warning appears once per
+    call of the Trainer.
 
     The callback also warns if a step does not pass `is_real` of a `PaddedDataset` to a metric, so
     that the metric counts padding. It checks metrics that are attributes of the LightningModule.
-
-    Each loader is checked by `nextloc_metrics.distributed.check_each_row_once`, with its limits. A
-    loader that `limit_val_batches` or `limit_test_batches` cuts short is not checked.
 
     Example:
         >>> from pytorch_lightning import Trainer

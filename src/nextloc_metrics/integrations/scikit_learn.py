@@ -35,8 +35,7 @@ def score(
 
     Args:
         y_true: the true labels `[N]`, numbers or text.
-        y_score: a score for each label, `[N, C]`; or, as scikit-learn returns for two labels, the
-            score of the second label `[N]`.
+        y_score: a score for each label, `[N, C]`; or, for two labels, of the second label `[N]`.
         metric: a metric or, for a dict of values, a `RankingCollection`. It updates a copy.
         labels: the labels of the columns, such as `classifier.classes_`.
         threshold: for scores `[N]`, the score above which the second label ranks first: 0.5 for
@@ -94,11 +93,8 @@ class RankingScorer:
     It ranks `estimator.classes_` by `predict_proba` or, if the estimator has none, by
     `decision_function`. A true label of the test fold that is not in the training fold is a miss,
     not an error. For a collection it returns a dict of values, which `cross_validate` and, with
-    `refit="mrr"`, `GridSearchCV` accept.
-
-    Args:
-        metric: a metric or a `RankingCollection`, of which each call updates a copy. Higher values
-            must be better, because scikit-learn maximizes.
+    `refit="mrr"`, `GridSearchCV` accept. Each call updates a copy of `metric`. Higher values must
+    be better, because scikit-learn maximizes.
 
     Example:
         >>> from sklearn.dummy import DummyClassifier

@@ -31,13 +31,13 @@ class _CutAtK(RankingMetric):
 class AccuracyAtK(_CutAtK):
     r"""Accuracy within the first k ranks, also called hit rate or Acc@k.
 
-    The share of queries with at least one relevant location among the first `k` candidates.
-    For one relevant location it equals recall at k. `HitRateAtK` is the same class.
+    The share of queries with at least one relevant location among the first `k` candidates; for
+    one relevant location, recall at k. `HitRateAtK` is the same class. An unretrieved location (not
+    in the list, or scored NaN or -inf) is a miss for every `k`. `k` may exceed the number of
+    candidates.
 
     Expectation under ties, for one relevant location: m / e, where `e` candidates are tied (the
-    location included) and `m` ranks of this tied block lie within the first `k`. An unretrieved
-    location (not in the list, or scored NaN or -inf) is a miss for every `k`. `k` may exceed the
-    number of candidates.
+    location included) and `m` ranks of this tied block lie within the first `k`.
 
     Args:
         k: how many ranks count, a positive integer.
@@ -64,11 +64,10 @@ class MRR(RankingMetric):
     r"""Mean reciprocal rank.
 
     The mean of 1 / rank of the first relevant location; with `k`, 0 where the rank is beyond `k`.
-    LibCity, RecBole and PyG always cut at k; this class cuts only if `k` is given.
 
     Expectation under ties, for one relevant location: (H(A + m) - H(A)) / e with
-    H(x) = 1 + 1/2 + ... + 1/x. `A` candidates are above, `e` are tied (the location included), and
-    `m` ranks of the tied block lie within `k`.
+    H(x) = 1 + 1/2 + ... + 1/x. `A` candidates are above, and `e` and `m` are as for
+    [`AccuracyAtK`][nextloc_metrics.AccuracyAtK]; without `k`, m = e.
 
     Args:
         k: the last rank that counts, a positive integer; None for all ranks.
@@ -103,10 +102,8 @@ class NDCGAtK(_CutAtK):
     r"""Normalized discounted cumulative gain of the first k ranks.
 
     DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` ranks; NDCG
-    divides by the DCG of the best order. The gain of a relevant location is 1, or its graded
-    relevance if `target` is floating `[..., C]`. For one relevant location NDCG is
-    1 / log2(rank + 1), and 0 beyond rank `k`.
-
+    divides by the DCG of the best order. The gain is 1, or the graded relevance if `target` is
+    floating `[..., C]`. For one relevant location NDCG is 1 / log2(rank + 1), and 0 beyond `k`.
     Expectation under ties: the discount of a tied location is the mean over the ranks of its tied
     block, as in scikit-learn's `ndcg_score`.
 
@@ -153,14 +150,12 @@ class MAPAtK(_CutAtK):
     r"""Mean average precision of the first k ranks.
 
     Each relevant location within the first `k` ranks adds the precision at its rank: the number of
-    relevant locations up to this rank, divided by the rank. The average precision is the sum
-    divided by min(n, k), for n relevant locations. For one relevant location it equals the
-    reciprocal rank, and 0 beyond rank `k`.
+    relevant locations up to this rank, divided by the rank. The sum is divided by min(n, k), for n
+    relevant locations. For one it equals the reciprocal rank, and 0 beyond rank `k`.
 
     Args:
         normalizer: `"min"` divides by min(n, k), so that a perfect list scores 1; `"relevant"`
-            divides by n, as trec_eval, ranx and rax do. (torchmetrics divides by the number of
-            hits: one hit of ten relevant locations, at rank 1, scores 1 there.)
+            divides by n, as trec_eval, ranx and rax do.
 
     Example:
         >>> from torch import tensor
@@ -222,8 +217,7 @@ class PrecisionAtK(_CutAtK):
 class RecallAtK(_CutAtK):
     r"""Recall within the first k ranks: hits / n, for n relevant locations.
 
-    Args:
-        normalized: True divides by min(n, k), so that a perfect list scores 1 if n > k.
+    With `normalized`, it is divided by min(n, k), so that a perfect list scores 1 if n > k.
 
     Example:
         >>> from torch import tensor
@@ -250,8 +244,8 @@ class RecallAtK(_CutAtK):
 class F1AtK(_CutAtK):
     r"""F1 within the first k ranks: 2 hits / (k + n), for n relevant locations.
 
-    The harmonic mean of precision and recall at k. Next-location papers report another F1, the
-    mean over locations: [`LocationF1`][nextloc_metrics.LocationF1].
+    Next-location papers report another F1, the mean over locations:
+    [`LocationF1`][nextloc_metrics.LocationF1].
 
     Args:
         average: `"queries"`, the mean of every query's F1; `"pooled"`, one F1 from the hits, k and

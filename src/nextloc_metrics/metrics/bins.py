@@ -20,7 +20,7 @@ class PopularityBins(torch.nn.Module):
     `.to(device)` and is not part of a `state_dict`.
 
     Args:
-        bin_of: integer `[C]`, the bin of location ids 0 to C - 1, from 0 (unmapped) to `num_bins`.
+        bin_of: integer `[C]`, the bin of each location, from 0 (unmapped) to `num_bins`.
         num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.
 
     Attributes:
@@ -69,11 +69,9 @@ class PopularityBins(torch.nn.Module):
         between may be empty. The bins do not depend on ids.
 
         Args:
-            train_counts: integer `[C]`, the visits of every location in the training data; a
-                location without a visit is `unmapped`.
+            train_counts: integer `[C]`, the visits of every location; without one, `unmapped`.
             num_bins: the number of bins.
-            by: `"mass"`: every bin has about an equal share of the visits; `"items"`: every bin
-                has about an equal share of the locations.
+            by: of what every bin has about an equal share: `"mass"`, visits; `"items"`, locations.
         """
         check_choice("by", by, By)
         num_bins = check_positive("num_bins", num_bins)

@@ -112,7 +112,6 @@ class LogLoss(MeanMetric):
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics.metrics.click_through import LogLoss
         >>> log_loss = LogLoss()
         >>> log_loss.update(tensor([0.5, 0.25]), tensor([1, 0]))
         >>> log_loss.compute()  # (log(2) + log(4/3)) / 2
@@ -173,8 +172,7 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
 class ClickThroughCollection(MetricCollection):
     """A `MetricCollection` in which a batch updates all members, or none if one raises.
 
-    It holds a `LogLoss`, which checks each batch for all members. An empty batch adds nothing, and
-    without data every value is NaN.
+    It holds a `LogLoss`, which checks each batch for all members. Without data, values are NaN.
     """
 
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict

@@ -20,12 +20,10 @@ _AT_ONCE = 1 << 20
 class Coarser(torch.nn.Module):
     r"""Predictions of locations as predictions of their parents: categories, or cells of a grid.
 
-    The parents are numbered from 0 in rising order of their labels. Labels are integers (cells of
-    H3 or S2, categories) or text (geohashes, names). Any metric accepts the results of `lists`,
-    `scores` and `target`.
-
-    A location scored -inf, such as an excluded one, adds nothing to its parent. A parent scores
-    -inf if all of its locations do. A NaN makes its parent NaN, which never helps a model.
+    The parents are numbered from 0 in rising order of their labels: integers (cells of H3 or S2,
+    categories) or text (geohashes, names). Any metric accepts the results of `lists`, `scores` and
+    `target`. A location scored -inf, such as an excluded one, adds nothing to its parent, which
+    scores -inf if all of its locations do. A NaN makes its parent NaN, which never helps a model.
 
     Args:
         parents: integer or text `[C]`, the parent of each location.
@@ -38,8 +36,6 @@ class Coarser(torch.nn.Module):
         >>> from torch import tensor
         >>> from nextloc_metrics import AccuracyAtK
         >>> coarser = Coarser(["food", "work", "food", "home"])
-        >>> coarser.names
-        ('food', 'home', 'work')
         >>> scores, target = tensor([[0.3, 0.4, 0.2, 0.1]]), tensor([2])
         >>> coarser.scores(scores, by="sum"), coarser.target(target)
         (tensor([[0.5000, 0.1000, 0.4000]]), tensor([0]))
@@ -103,7 +99,7 @@ class Coarser(torch.nn.Module):
         """Return the scores of the parents `[..., P]` of all locations' scores `[..., C]`.
 
         Sums are computed in float64, in the order of the ids, and rounded once: the same bits for
-        any batch size. The memory needed in addition to the result is bounded.
+        any batch size, in bounded additional memory.
 
         Args:
             by: `"max"`, a parent's score is the score of its best location; `"sum"`, the sum over
@@ -133,10 +129,7 @@ class Coarser(torch.nn.Module):
         """Return the parents of relevant locations, int64, in the shape of `target`.
 
         Ids below 0 stay, so that padding and an `ignore_index` below 0 mean the same as before.
-
-        Args:
-            several: whether the last dimension holds the ids of one query; a repeated parent then
-                becomes -1.
+        With `several`, the last dimension holds the ids of one query; a repeated parent becomes -1.
         """
         check_bool("several", several)
         found = self._parents("target", target)

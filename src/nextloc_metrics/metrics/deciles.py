@@ -29,8 +29,7 @@ class DecileMetric(RankingTally):
     """One value per popularity bin, and one for the locations in no bin (`unmapped`).
 
     `compute` returns a dict with a key per bin, such as `ndcg_at_5_decile_01`, and NaN for a bin
-    without data. With `decile` it returns one scalar. Metrics that differ only in `decile` share
-    one state in a `MetricCollection`.
+    without data; with `decile`, one scalar. Metrics that differ only in `decile` share one state.
 
     Args:
         bins: every location's bin.
@@ -254,12 +253,10 @@ class DecilePrecision(DecileAtK, DecileScore):
     r"""Precision within each popularity bin: hits / min(k, length of the bin's own list).
 
     Hits are the bin's relevant locations within the first `k` ranks of the bin's own list. A query
-    without a relevant location in the bin is skipped in that bin. A query with one scores 0 if the
-    bin's own list is empty.
-
-    The divisor favours rare bins, because their lists are short: compare bins by
-    [`DecileNDCG`][nextloc_metrics.DecileNDCG]. Ties: the expectation over the orders of the bin's
-    tied candidates.
+    without a relevant location in the bin is skipped in that bin; with one, it scores 0 if the
+    bin's own list is empty. The divisor favours rare bins, because their lists are short: compare
+    bins by [`DecileNDCG`][nextloc_metrics.DecileNDCG]. Ties: the expectation over the orders of
+    the bin's tied candidates.
 
     Args:
         k: how many ranks of a bin's own list count.
@@ -268,7 +265,6 @@ class DecilePrecision(DecileAtK, DecileScore):
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import DecilePrecision, PopularityBins
         >>> bins = PopularityBins([2, 2, 1, 1])
         >>> precision = DecilePrecision(bins, k=1)
         >>> precision.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
@@ -305,12 +301,10 @@ class DecileNDCG(DecileAtK, DecileScore):
     r"""NDCG within each popularity bin, at ranks of the bin's own list.
 
     The ideal DCG has the min(k, n) highest gains of the query's n relevant locations in the bin.
-    Skipped queries, empty lists and ties are as for
-    [`DecilePrecision`][nextloc_metrics.DecilePrecision].
+    The rest is as for [`DecilePrecision`][nextloc_metrics.DecilePrecision].
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import DecileNDCG, PopularityBins
         >>> ndcg = DecileNDCG(PopularityBins([2, 2, 1, 1]), k=2, decile=2)
         >>> ndcg.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
         >>> ndcg.compute()  # second of 0, 1: 1 / log2(3)
@@ -327,24 +321,21 @@ class DecileNDCG(DecileAtK, DecileScore):
 class DecileKForRecall(DecileMetric):
     r"""The smallest k at which recall within each popularity bin reaches `min_recall`.
 
-    k counts ranks of the bin's own list; the value is the median over the queries with a relevant
-    location in the bin. The state is a histogram, so the median is exact over any number of
-    processes.
+    k counts ranks of the bin's own list, a tied block at its worst ranks. The value is the median
+    over the queries with a relevant location in the bin, read from a histogram: exact over any
+    number of processes.
 
-    A query has no k if the bin's own list ends before recall reaches `min_recall`. The median then
-    sorts the query last, and is NaN if the middle query, or one of the two middle queries, has no
-    k. The mean is NaN if any query has no k. With `exhausted` these queries have that number as k.
-
-    Ties: a tied block counts at its worst ranks.
+    A query has no k if the bin's own list ends before recall reaches `min_recall`. The median
+    sorts it last, and is NaN if the middle query, or one of the two middle queries, has no k. The
+    mean is NaN if any query has no k.
 
     Args:
         min_recall: the recall to reach, above 0 and at most 1.
         statistic: `"median"` or `"mean"`.
-        exhausted: the number for queries without a k; None treats them as described above.
+        exhausted: the number that queries without a k have as k; None for none.
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import DecileKForRecall, PopularityBins
         >>> k = DecileKForRecall(PopularityBins([2, 2, 1, 1]), min_recall=1.0, decile=2)
         >>> k.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
         >>> k.compute()  # location 1 is second of 0, 1

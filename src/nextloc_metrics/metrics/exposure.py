@@ -15,17 +15,13 @@ from nextloc_metrics.ranking.ranking import Ranking
 class DecilePredictionShare(DecileAtK):
     r"""The share of all k x N predictions that falls into each popularity bin.
 
-    The predictions are the first `k` ranks of each of N queries. The shares add up to less than 1
-    if a rank is in no bin: a rank without a candidate, a rank of a tied block that crosses rank
-    `k`, or an id that is no location, such as an invention of a language model; `num_invented`
-    counts these ids.
-
-    Args:
-        k: how many ranks of the full list count.
+    The predictions are the first `k` ranks of the full lists of N queries. The shares add up to
+    less than 1 if a rank is in no bin: a rank without a candidate, a rank of a tied block that
+    crosses rank `k`, or an id that is no location, such as an invention of a language model;
+    `num_invented` counts these ids.
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import DecilePredictionShare, PopularityBins
         >>> share = DecilePredictionShare(PopularityBins([2, 2, 1, 1]), k=3, decile=2)
         >>> share.update(tensor([[0, 2, 1, 3]]), tensor([1]))
         >>> share.compute()  # 0 and 1, of 3
@@ -69,10 +65,8 @@ class DecileCoverage(DecileAtK):
     r"""The share of distinct locations in a popularity bin predicted correctly at least once.
 
     A location is predicted correctly if, for a query to which it is relevant, it is within the
-    first `k` candidates of its own bin. `"overall"` is the value of all bins together.
-
-    Ties: a location in a tied block counts if all of the block is within the first `k`. `decile`
-    may also be `"overall"`.
+    candidates of its own bin; of a tied block, if all of the block is. `"overall"`, also for
+    `decile`, is the value of all bins together.
 
     Args:
         k: how many ranks of a bin's own list count.
@@ -81,7 +75,6 @@ class DecileCoverage(DecileAtK):
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import DecileCoverage, PopularityBins
         >>> coverage = DecileCoverage(PopularityBins([2, 2, 1, 1]), k=1, decile="overall")
         >>> coverage.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
         >>> coverage.compute()  # 2 leads its bin's list, 1 does not

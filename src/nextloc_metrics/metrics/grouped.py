@@ -61,7 +61,7 @@ class Grouped(RecordMetric):
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import MRR, Grouped
+        >>> from nextloc_metrics import MRR
         >>> by_user = Grouped(MRR(), num_groups=3)
         >>> scores, target = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 0])
         >>> by_user.update(scores, target, groups=tensor([2, 0]))
@@ -224,19 +224,15 @@ class Grouped(RecordMetric):
 
         The interval holds for all groups together: each of the G groups with data has an interval
         of confidence 1 - (1 - confidence) / G (Bonferroni), and the bounds are the smallest and
-        the largest gap of means within them. So it is wide for many groups, and it does not
-        claim a gap only because one of many groups is the lowest by chance. Queries count as
+        the largest gap of means within them. So it is wide for many groups. Queries count as
         independent.
-
-        Args:
-            confidence: the confidence level, such as 0.95.
 
         Raises:
             ValueError: `confidence` is not between 0 and 1, or fewer than two groups have data.
 
         Example:
             >>> from torch import tensor
-            >>> from nextloc_metrics import AccuracyAtK, Grouped
+            >>> from nextloc_metrics import AccuracyAtK
             >>> by_user = Grouped(AccuracyAtK(1), num_groups=2)
             >>> lists, target = tensor([[0]]).expand(200, 1), tensor([0] * 90 + [1] * 110)
             >>> by_user.update(lists, target, groups=tensor([0] * 100 + [1] * 100))

@@ -23,8 +23,7 @@ COUNTED_AS = "LocationTally"
 class LocationTally(RankingTally):
     """Counts of true positives TP, decisions P and support S of each of `num_locations`.
 
-    In a collection `LocationF1`, `LocationPrecision` and `LocationRecall` share one state, for any
-    `average`.
+    In a collection the classes share one state, for any `average`.
     """
 
     plot_legend_name = "location"
@@ -137,14 +136,13 @@ class LocationF1(LocationTally):
     For a location, F1 = 2 TP / (P + S). P is the number of queries whose decision is the location,
     S the number whose target is the location (its support), TP the number for which both hold. The
     average is over the locations that occur as a decision or a target, as in scikit-learn's
-    `f1_score`. A query without a target is skipped, and one with several is an error. The state is
-    three integers per location; in a collection `LocationPrecision` and `LocationRecall` share it.
+    `f1_score`. A query without a target is skipped, and one with several is an error. The
+    state is three integers per location.
 
     Of tied best candidates the lowest id is the decision, as in `argmax`, so the value depends on
     the ids. A row with NaN scores, or with no score above -inf, has no decision: it counts in the
-    support only. A list whose first id is no location, such as an id that a language model
-    invented, is a decision for no location; `"micro"` counts it as one. `num_invented` counts these
-    lists.
+    support only. A list whose first id is no location, such as an invention of a language model, is
+    a decision for no location; `num_invented` counts these lists.
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
@@ -155,8 +153,7 @@ class LocationF1(LocationTally):
     Example:
         >>> from torch import tensor
         >>> f1 = LocationF1(num_locations=3)
-        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
-        >>> f1.update(decisions, tensor([0, 1, 1, 1]))
+        >>> f1.update(tensor([[0], [0], [1], [2]]), tensor([0, 1, 1, 1]))  # lists of one id
         >>> f1.compute()  # F1 of 0: 2/3, of 1: 2/4; support 1 and 3
         tensor(0.5417)
     """
@@ -172,15 +169,14 @@ class LocationF1(LocationTally):
 class LocationPrecision(LocationTally):
     r"""Precision per location: of the decisions for a location, the share that is correct.
 
-    TP / P, and 0 for a location that occurs as a target only. The averages are over the locations
-    that occur, as in scikit-learn's `precision_score` with `zero_division=0`. Options and decisions
-    are those of [`LocationF1`][nextloc_metrics.LocationF1].
+    TP / P, and 0 for a location that occurs as a target only. The averages are as in scikit-learn's
+    `precision_score` with `zero_division=0`. The rest is as for
+    [`LocationF1`][nextloc_metrics.LocationF1].
 
     Example:
         >>> from torch import tensor
         >>> precision = LocationPrecision(num_locations=3)
-        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
-        >>> precision.update(decisions, tensor([0, 1, 1, 1]))
+        >>> precision.update(tensor([[0], [0], [1], [2]]), tensor([0, 1, 1, 1]))  # lists of one id
         >>> precision.compute()  # of 0: 1/2, of 1: 1/1; support 1 and 3
         tensor(0.8750)
     """
@@ -196,16 +192,14 @@ class LocationPrecision(LocationTally):
 class LocationRecall(LocationTally):
     r"""Recall per location: of the queries with a location as target, the share decided correctly.
 
-    TP / S, and 0 for a location that occurs as a decision only. The averages are over the locations
-    that occur, as in scikit-learn's `recall_score` with `zero_division=0`. `"weighted"` and
-    `"micro"` equal the accuracy of the decisions. Options and decisions are those of
-    [`LocationF1`][nextloc_metrics.LocationF1].
+    TP / S, and 0 for a location that occurs as a decision only. The averages are as in
+    scikit-learn's `recall_score` with `zero_division=0`; `"weighted"` and `"micro"` equal the
+    accuracy of the decisions. The rest is as for [`LocationF1`][nextloc_metrics.LocationF1].
 
     Example:
         >>> from torch import tensor
         >>> recall = LocationRecall(num_locations=3, average="macro")
-        >>> decisions = tensor([[0], [0], [1], [2]])  # lists of one id
-        >>> recall.update(decisions, tensor([0, 1, 1, 1]))
+        >>> recall.update(tensor([[0], [0], [1], [2]]), tensor([0, 1, 1, 1]))  # lists of one id
         >>> recall.compute()  # of 0: 1/1, of 1: 1/3, of 2: 0, as it is no target
         tensor(0.4444)
     """

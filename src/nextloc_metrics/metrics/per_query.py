@@ -41,12 +41,11 @@ class PerQueryScores(BaseMetric):
     Each query has an id of your choice, such as its row in the test set: the same id for all
     models, and different ids on different processes. `compute` joins the processes; an id that
     several processes hold, because a sampler repeats rows, counts once, and an id with two
-    different scores is an error. A query that the metric leaves out has no score. The state is 16
-    bytes per query.
+    different scores is an error. A query that the metric leaves out has no score.
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import MRR, PerQueryScores
+        >>> from nextloc_metrics import MRR
         >>> by_query = PerQueryScores(MRR())
         >>> scores, target = tensor([[0.1, 0.5, 0.4], [0.6, 0.3, 0.1]]), tensor([2, 0])
         >>> by_query.update(scores, target, query_ids=tensor([8, 7]))
@@ -81,8 +80,7 @@ class PerQueryScores(BaseMetric):
     ) -> None:
         """Add a batch of queries; see `RankingMetric.update`.
 
-        Args:
-            query_ids: integer, in the shape of the queries; ids of queries left out are not read.
+        `query_ids` are integers in the shape of the queries, not read where a query is left out.
         """
         record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
         getattr(self, self.state_name).append(self._score(record, query_ids))

@@ -42,21 +42,18 @@ def next_location_metrics(
 ) -> RankingCollection:
     """Collect what papers on next-location prediction report.
 
-    Accuracy within the first k ranks for every k, the mean reciprocal rank without a cut-off, NDCG
-    at one cut-off, and F1 weighted by support. Values are fractions in [0, 1]; papers report
-    percent. Each query has one relevant location; for several, use
-    [`recommendation_metrics`][nextloc_metrics.recommendation_metrics]. `ties` and
+    Accuracy within the first k ranks for every k, MRR without a cut-off, NDCG at one cut-off, and
+    F1 weighted by support, as fractions in [0, 1]. Each query has one relevant location; for
+    several, use [`recommendation_metrics`][nextloc_metrics.recommendation_metrics]. `ties` and
     `empty_target_action` are not accepted, because F1 has neither.
 
     Args:
         num_locations: the number of location ids, 0 to `num_locations` - 1.
         k: one or several cut-offs of the accuracy.
         ndcg_k: the cut-off of NDCG; None for the largest `k`.
-        locations: the coordinates of all ids, a `geography.Locations`. With them, the collection
-            also has the accuracy within `km` for every k, and `mean_distance` and
-            `median_distance`: km from the decision (the best candidate) to the target.
-        km: the largest distance of a hit in the accuracy within `km`. The key has it in metres:
-            `acc_within_1000m_at_1`.
+        locations: the coordinates of all ids. They add the accuracy within `km` for every k, and
+            `mean_distance` and `median_distance`: km from the best candidate to the target.
+        km: the largest distance of a hit, in metres in the key: `acc_within_1000m_at_1`.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
         prefix: text before every key, such as `"val/"`.
 
@@ -100,13 +97,10 @@ def recommendation_metrics(
     postfix: str | None = None,
     **kwargs: Any,
 ) -> RankingCollection:
-    """Collect what papers on recommendation report, every metric at every k.
+    """Collect precision, recall, hit rate, MRR, MAP and NDCG at every k, as for recommendation.
 
-    The metrics are precision, recall, hit rate, MRR, MAP and NDCG. A query may have several
-    relevant locations.
-
-    Args:
-        gain: how NDCG reads graded relevance; see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
+    A query may have several relevant locations. `gain` is that of
+    [`NDCGAtK`][nextloc_metrics.NDCGAtK].
 
     Example:
         >>> from torch import tensor
@@ -150,7 +144,8 @@ def probability_metrics(
     """Collect what tells how likely, how calibrated and how sure a model is.
 
     In one `RankingCollection` with the members of `next_location_metrics`, a row of scores is read
-    once for ranks and once for probabilities.
+    once for ranks and once for probabilities. `given` is that of
+    [`NegativeLogLikelihood`][nextloc_metrics.NegativeLogLikelihood].
 
     Args:
         mass: the mass of the prediction sets.
@@ -158,8 +153,6 @@ def probability_metrics(
         risk: the share of wrong answers in `coverage_at_risk`.
         bins: the bins of the calibration error.
         locations: the coordinates of all ids; adds the expected distance.
-        kwargs: among others `given`, what scores are; see
-            [`NegativeLogLikelihood`][nextloc_metrics.NegativeLogLikelihood].
 
     Example:
         >>> from torch import tensor
@@ -210,10 +203,7 @@ def confidence_metrics(
 ) -> RankingCollection:
     """Collect what lists of ids with one confidence per answer tell, as of language models.
 
-    Args:
-        coverage: as for `probability_metrics`.
-        risk: as for `probability_metrics`.
-        bins: as for `probability_metrics`.
+    `coverage`, `risk` and `bins` are as for `probability_metrics`.
 
     Example:
         >>> from torch import tensor
@@ -267,10 +257,8 @@ def libcity_metrics(
     `TrajLocPredEvaluator` ranks by `torch.topk`, which orders ties arbitrarily and puts NaN first;
     here ties count as their expectation, and a relevant location scored NaN is a miss. To use its
     order, pass its lists: `scores.topk(max(k)).indices`. docs/conventions.md has a difference of a
-    last batch with sampled candidates.
-
-    The keys are those of the evaluator. MLflow refuses `@`; `recommendation_metrics` has the same
-    values, except F1, under names that every tracker accepts.
+    last batch with sampled candidates. The keys are the evaluator's; MLflow refuses their `@`, and
+    `recommendation_metrics` has the same values, except F1.
 
     Example:
         >>> from torch import tensor
@@ -311,29 +299,23 @@ def click_through_metrics(
     """Collect what papers on click-through prediction report, from torchmetrics' own classes.
 
     For a binary label and a predicted probability per interaction: log loss (lower is better), AUC
-    under the ROC curve, and PR-AUC as average precision (the step-wise area, as in scikit-learn's
-    `average_precision_score`). For the decisions, probability > `threshold`: accuracy, precision,
-    recall, F1 and Matthews' correlation coefficient. Update with `preds` floating `[...]` and
-    `target` integer or bool `[...]`.
+    under the ROC curve, and PR-AUC as average precision (the step-wise area, as in scikit-learn).
+    For the decisions, probability > `threshold`: accuracy, precision, recall, F1 and Matthews'
+    correlation coefficient. Update with `preds` floating `[...]` and `target` integer or bool
+    `[...]`.
 
     The two curves need every score: 12 bytes per interaction, in states that grow. `thresholds`
-    replaces scores by counts, 32 bytes per threshold for any number of interactions, and makes
-    both areas approximate: docs/conventions.md has the errors, at most 0.0003 for 2,000 evenly
-    spaced thresholds. Without thresholds, every process needs an update before `compute`, if only
-    with an empty batch; otherwise torchmetrics' gathering fails.
+    (their number, evenly spaced, or a tensor or list) replaces scores by counts, 32 bytes per
+    threshold, and makes both areas approximate, by at most 0.0003 for 2,000 evenly spaced ones
+    in docs/conventions.md. Without thresholds, every process needs an update before `compute`, if
+    only with an empty batch; otherwise torchmetrics' gathering fails.
 
     As in scikit-learn, AUC is NaN if only one label occurs (torchmetrics returns 0), and the
-    correlation is 0 where it is 0 / 0 (torchmetrics returns 0.55 for a model that never predicts a
-    click if 3 of 100 are clicked). PR-AUC without a click is 0, and precision, recall and F1 are 0
-    where they are 0 / 0. Without any interaction all values are NaN.
+    correlation is 0 where it is 0 / 0. PR-AUC without a click is 0, and precision, recall and F1
+    are 0 where they are 0 / 0. Without any interaction all values are NaN.
 
     A batch that one member refuses changes no member. torchmetrics reads a batch with a value
     outside [0, 1], or a NaN, as logits; here that is an error, unless `validate_args=False`.
-
-    Args:
-        threshold: a higher probability is a decision for the label 1.
-        thresholds: of the two curves: None keeps every score; an integer is the number of evenly
-            spaced thresholds; or a tensor or list of thresholds.
 
     Example:
         >>> from torch import tensor

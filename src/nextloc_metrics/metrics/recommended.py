@@ -33,11 +33,8 @@ class FirstRanks(RankingTally):
 
     Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
     ranks. A candidate scored NaN takes a rank and is not read. A repeated id of a list is read once
-    and keeps its ranks. Targets are not used: a query without a target counts.
-
-    Args:
-        k: how many ranks count.
-        options: the options of a subclass.
+    and keeps its ranks. Targets are not used: a query without a target counts; one left out by
+    `mask` or `ignore_index` does not.
     """
 
     k: int
@@ -111,14 +108,10 @@ class FirstRanks(RankingTally):
 class RecommendedTally(FirstRanks):
     """Base class of `Coverage`, `Gini` and others: counts of recommended locations.
 
-    A location is recommended to a query if it is among the first `k` candidates. Targets are not
-    used: a query without a target counts. A query left out by `mask` or `ignore_index` does not
-    count. In a collection all these classes share one state.
-
-    Ties: of a tied block that crosses rank `k`, the lowest ids are taken, to fill exactly `k`
-    ranks. A candidate scored NaN takes a rank and is not counted. The same holds for an id of a
-    list that is no location, such as an invention of a language model; `num_invented` counts these
-    ids. A repeated id of a list counts once and keeps its ranks.
+    A location is recommended to a query if it is among the first `k` candidates; ties, NaN and
+    repeated ids are as for [`FirstRanks`][nextloc_metrics.metrics.recommended.FirstRanks]. An id of
+    a list that is no location, such as an invention of a language model, takes a rank and is not
+    counted; `num_invented` counts these ids. In a collection all these classes share one state.
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
@@ -170,9 +163,9 @@ class RecommendedTally(FirstRanks):
 class Coverage(RecommendedTally):
     r"""Coverage: the share of all locations that are recommended to at least one query.
 
-    The value grows with the number of queries: compare models on the same queries. Without a query
-    it is NaN. [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally] tells what
-    counts as recommended, and the options.
+    The value grows with the number of queries: compare models on the same queries. NaN without a
+    query. Options are those of
+    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Example:
         >>> from torch import tensor
@@ -207,12 +200,8 @@ class Gini(RecommendedTally):
     | `"sample"` | G with D = C - 1 | 1 | WarpRec's `Gini` |
     | `"evenness"` | 1 - G with D = C - 1 | 0 | Elliot's `Gini` |
 
-    What counts as recommended, and the other options: see
-    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally]. Without a
-    recommendation the value is NaN.
-
-    Args:
-        definition: `"population"`, `"sample"` or `"evenness"`.
+    Without a recommendation the value is NaN. The other options are those of
+    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Example:
         >>> from torch import tensor
@@ -253,15 +242,12 @@ class AveragePopularity(RecommendedTally):
     r"""Average popularity: mean number of training visits of the recommended locations.
 
     The sum over locations c of r_c v_c, divided by the sum of r_c. Location c is among the first
-    `k` candidates of r_c queries and has v_c visits in the training data. Each recommendation has
-    the same weight. If every query has `k` recommendations, the value is the mean over queries of
-    the mean over their lists, as in RecBole's `AveragePopularity`. The unit is visits, not a
-    fraction. Without a recommendation the value is NaN; a sum of visits beyond 2^62 raises an
-    `OverflowError`. What counts as recommended, and the other options: see
+    `k` candidates of r_c queries and has v_c visits in the training data: `train_counts`, integer
+    `[C]`. If every query has `k` recommendations, the value is the mean over queries of the mean
+    over their lists, as in RecBole's `AveragePopularity`. The unit is visits. Without a
+    recommendation the value is NaN; a sum of visits beyond 2^62 raises an `OverflowError`. The
+    other options are those of
     [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
-
-    Args:
-        train_counts: integer `[C]`, the visits of each location in the training data.
 
     Example:
         >>> from torch import tensor

@@ -26,8 +26,7 @@ class SequenceAccuracy(MeanMetric, RankingTally):
     if it has none, it is left out. To leave short sequences out, mask them. In `Grouped` and
     `PerQueryScores` a sequence has the group and the id of its first step that counts.
 
-    Args:
-        first: number of decisions that must be correct; None for all of a sequence.
+    Without `first`, all decisions of a sequence must be correct.
 
     Example:
         >>> from torch import tensor

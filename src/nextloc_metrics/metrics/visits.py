@@ -47,8 +47,7 @@ class Visits:
     def before(self, check_in: Array, location: Array) -> Tensor:
         """Return whether the user of a check-in visited a location before it, bool `[M]`.
 
-        A check-in, a number from 0, gives the user and the time. Locations without a visit, and -1,
-        give False.
+        A check-in is a number from 0. Locations without a visit, and -1, give False.
         """
         rows = as_tensor("check_in", check_in).cpu().numpy()
         locations = as_tensor("location", location).cpu().numpy()
@@ -114,11 +113,8 @@ class NewDecision(RankingMetric):
     r"""The share of queries whose decision is a new location: the user has not visited it before.
 
     The decision is the best candidate (if tied, the lowest id). A query without a decision, such as
-    a row with a NaN, counts 0.
-
-    Args:
-        visits: all check-ins; `update` needs the number of each query's check-in among them, as
-            `groups={"check_in": ...}`.
+    a row with a NaN, counts 0. `visits` are all check-ins; `update` needs the number of each
+    query's check-in among them, as `groups={"check_in": ...}`.
 
     Example:
         >>> from torch import tensor
@@ -157,11 +153,7 @@ class NewDecision(RankingMetric):
 
 
 class GroupShare(RankingMetric):
-    r"""The share of queries that are in a group.
-
-    Args:
-        group: the number of the group.
-        by: the name of the groups, a key of `groups` in `update`.
+    r"""The share of queries that are in a group: `group` of the groups `by`, a key of `groups`.
 
     Example:
         >>> from torch import tensor
@@ -208,9 +200,8 @@ def exploration_metrics(
     exploration. `update` needs `groups={"visited": previously_visited(user, location)}`. With
     `visits` it also needs `"check_in"`, the number of each query's check-in in `visits`.
 
-    Args:
-        visits: all check-ins. They add the share of decisions that are a new location: of queries
-            with a new target (`new_on_explorations`) and of the others (`new_on_returns`).
+    All check-ins, `visits`, add the share of decisions that are a new location: of queries with a
+    new target (`new_on_explorations`) and of the others (`new_on_returns`).
 
     Example:
         >>> from torch import tensor
@@ -255,10 +246,7 @@ def exploration_metrics(
 def read_check_ins(
     user: Array, location: Array, names: tuple[str, str] = ("user", "location")
 ) -> tuple[Any, Any]:
-    """Read users, integers or text, and locations as arrays of one length.
-
-    `names` are the names of the two arguments, for messages.
-    """
+    """Read users, integers or text, and locations as arrays of one length; `names` for messages."""
     of_user, of_location = names
     locations = as_tensor(of_location, location)
     if not is_integer(locations) or locations.ndim != 1:

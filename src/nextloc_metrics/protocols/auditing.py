@@ -96,12 +96,9 @@ class Audit:
         return str(self.table.to_markdown())
 
     def plot(self, k: int = 1, ax: Any = None) -> Any:
-        """Draw the accuracy within the first k ranks: a dot per protocol, a line for `exact`.
+        """Draw the accuracy at `k`, a dot per protocol and a line for `exact`, or raise if none is.
 
         A thin line shows the range that ties leave open. `ax` is as for `plotting.by_group`.
-
-        Raises:
-            ValueError: no finding is the accuracy at `k`.
         """
         kept = [one for one in self.findings if (one.metric.kind, one.metric.k) == ("hit", k)]
         if not kept:

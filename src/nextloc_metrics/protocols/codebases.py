@@ -61,9 +61,9 @@ def libcity(
     """LibCity: all queries, `torch.topk` for each k, sums over all queries.
 
     MAP@k equals MRR@k in LibCity, and F1@k is computed from the averages of precision and recall.
-    With `sampled`, the target is ranked among 100 locations drawn by their visits; the target may
-    be drawn, too. The divisor is then the number of batches times `batch_size`, and NumPy's draws
-    need a `seed` if `evaluate` gets no `negatives`.
+    With `sampled`, the target is ranked among 100 locations drawn by their visits, maybe itself
+    too. The divisor is then the number of batches times `batch_size`, and NumPy's draws need a
+    `seed` if `evaluate` gets no `negatives`.
 
     Example:
         >>> import torch
@@ -136,9 +136,9 @@ def mie_lab() -> Protocol:
 def getnext(batch_size: int | None = 20) -> Protocol:
     """GETNext and ROTAN: the last step of each trajectory, means of batch means.
 
-    The order is NumPy's `argsort()[::-1]`. The code names these values val_top1_acc, val_mAP20 and
-    val_mrr. mAP@20 is the reciprocal rank cut at 20. Pass the trajectories as `sequences` to keep
-    their last steps; without `sequences` every row is a last step.
+    The order is NumPy's `argsort()[::-1]`. The code's names are val_top1_acc, val_mAP20 and
+    val_mrr; mAP@20 is the reciprocal rank cut at 20. `sequences` are the trajectories, whose last
+    steps are kept; without them every row is a last step.
 
     Example:
         >>> import torch
@@ -278,13 +278,10 @@ def deepmove() -> Protocol:
 def sasrec(seed: int | None = None, torch: bool = True) -> Protocol:
     """SASRec: the last query of each user, ranked among 100 locations drawn with replacement.
 
-    Locations are drawn uniformly from id 1 on, and drawn again if they are in `seen`, the user's
-    training locations. A target that is drawn ties with itself. The code sets no seed.
-
-    Args:
-        seed: the seed of NumPy's draws, users in rising order.
-        torch: whether to order by PyTorch, as pmixer/SASRec.pytorch, or by NumPy, as
-            kang205/SASRec.
+    Locations are drawn by NumPy with `seed`, users in rising order, uniformly from id 1 on, and
+    again if they are in `seen`, the user's training locations. A target that is drawn ties with
+    itself. The code sets no seed. It orders by PyTorch in pmixer/SASRec.pytorch, and by NumPy
+    (`torch=False`) in kang205/SASRec.
     """
     order: Order = "torch places"
     code = (
@@ -411,11 +408,8 @@ def cslsl(batch_size: int | None = 64, seed: int | None = None) -> Protocol:
     """CSLSL: shuffled queries, full batches only; `torch.topk` of twenty candidates.
 
     Each evaluation leaves out the rows of the last, partial batch. A target 0 is never a hit and
-    stays in the divisor.
-
-    Args:
-        batch_size: the queries per batch: 64 in evaluate.py, 128 in train_test.py.
-        seed: of Python's `random.shuffle`.
+    stays in the divisor. `batch_size` is 64 in evaluate.py and 128 in train_test.py; `seed` is of
+    Python's `random.shuffle`.
     """
     return Protocol(
         "cslsl",

@@ -70,16 +70,13 @@ class GeneratedProtocol:
     def evaluate(self, real: Array, generated: Array, coordinates: Array) -> dict[str, float]:
         """Return the values that the code would print, by the names in `QUANTITIES`.
 
-        NaN stands for a value that the code does not print because it stops with an error.
-
-        Args:
-            real: integer `[N, 48]`, ids of locations from 0 on, one day per row.
-            generated: integer `[M, 48]`.
-            coordinates: latitude and longitude of each id, degrees `[C, 2]`.
+        NaN stands for a value that the code does not print because it stops with an error. Days are
+        ids of locations from 0 on, integer `[N, 48]` and `[M, 48]`, and `coordinates` latitude and
+        longitude of each id, degrees `[C, 2]`.
 
         Raises:
-            ValueError: the shapes are others, an id has no coordinates, or there are fewer
-                locations than ranks.
+            ValueError: shapes are wrong, an id has no coordinates, or locations are fewer than
+                ranks.
 
         Example:
             >>> import torch
@@ -310,13 +307,10 @@ def audit_generated(
     """Compare one pair of sets under every protocol, beside this library's measures.
 
     The measures have their default cells. They differ from the codebases' in what they measure:
-    km for squared degrees, curves for histograms of shares, all stays and all cells.
+    km for squared degrees, curves for histograms of shares, all stays and all cells. The arguments
+    are as for `GeneratedProtocol.evaluate`, with at least 100 locations; `users`, integers or text
+    `[N]`, are those of the real days, for the floor.
 
-    Args:
-        real: integer `[N, 48]`, ids of locations from 0 on, a day of half hours per row.
-        generated: integer `[M, 48]`.
-        coordinates: latitude and longitude of each id, degrees `[C, 2]`, at least 100 ids.
-        users: integers or text `[N]`, the users of the real days, for the floor.
 
     Example:
         >>> import torch

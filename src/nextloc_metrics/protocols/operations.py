@@ -53,9 +53,8 @@ class Blocks(NamedTuple):
 def find_ranks(order: Order, scores: Tensor, target: Tensor, depth: int | None) -> Tensor:
     """Rank the targets by calling the operation.
 
-    A rank counts from 1, and is 0 for a target that the operation does not return. `depth` is the
-    number of candidates that the operation returns, None for all. Raises a ValueError if there are
-    fewer candidates than that.
+    A rank counts from 1; 0 stands for a target that is not among the `depth` candidates that the
+    operation returns, None for all. Fewer candidates are a `ValueError`.
 
     Example:
         >>> find_ranks("above", torch.tensor([[0.5, 0.9, 0.5]]), torch.tensor([2]), None)

@@ -41,8 +41,6 @@ class Source:
 class Protocol:
     """The evaluation of a codebase: its queries, candidates, order and average.
 
-    Make one with a function of this module, such as `libcity()`, or describe your own.
-
     Attributes:
         name: a short name.
         source: the source code that it follows.
@@ -110,10 +108,9 @@ class Protocol:
             target: integer `[N]`, the true locations.
             users: `[N]`, numbers or names.
             times: `[N]`, numbers that order the queries; None for the order of the rows.
-            given: further arguments of some protocols: `sequences` `[N]`, numbers of trajectories;
-                `seen` `[N, E]`, ids visited before, padded with -1; `train_counts` `[C]`, visits
-                of each location; `negatives` `[N, M]`, ids that you draw; `answered` bool `[N]`,
-                False for an unreadable answer.
+            given: for some protocols, `sequences` `[N]`, numbers of trajectories; `seen` `[N, E]`,
+                ids visited before, padded with -1; `train_counts` `[C]`, visits of each location;
+                `negatives` `[N, M]`, ids that you draw; `answered` bool `[N]`, False if unreadable.
 
         Raises:
             TypeError: an argument has the wrong type or name.
@@ -191,13 +188,12 @@ class Protocol:
         """Estimate the values among all candidates from the ranks among those that are drawn.
 
         By expectation maximisation, as in
-        [`correct_sampled`][nextloc_metrics.analysis.correct_sampled]. If queries differ in the
-        number of locations that can be drawn, because of `seen`, it is their mean. Arguments and
-        errors are as for `evaluate`.
+        [`correct_sampled`][nextloc_metrics.analysis.correct_sampled]; their mean if queries differ
+        in the number of locations that can be drawn, because of `seen`. Arguments and errors are as
+        for `evaluate`.
 
         Raises:
-            ValueError: the protocol ranks all candidates, or draws them by their visits: a rank
-                among popular locations does not tell the rank among all.
+            ValueError: the protocol ranks all candidates, or draws them by their visits.
 
         Example:
             >>> import torch

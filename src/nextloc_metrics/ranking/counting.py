@@ -33,10 +33,7 @@ _MANY_CANDIDATES = 1 << 4
 
 
 class Found(NamedTuple):
-    """What a source of candidates found, for the relevant locations of N queries.
-
-    `first` is None if no first candidates were wanted.
-    """
+    """What a source found for relevant locations; `first` is None if no candidates were wanted."""
 
     ids: Tensor  #: int64 `[N, M]`, -1 for padding
     above: Tensor  #: int64 `[N, M]`, UNRETRIEVED for padding, and where the score is NaN or -inf
@@ -66,14 +63,10 @@ class Found(NamedTuple):
 
 
 def find_ranks(scores: Tensor, relevant: Relevant, depth: int | None, top: int) -> Found:
-    """Find the ranks of the relevant candidates.
+    """Find the ranks of the relevant candidates in scores, floating `[N, C]`.
 
-    Args:
-        scores: floating `[N, C]`.
-        relevant: the relevant candidates.
-        depth: the number of first ranks that matter; None for all. Without grades, some relevant
-            candidates beyond may be missing.
-        top: the number of first ranks to keep; 1 for the best candidate only, 0 for none.
+    `depth` first ranks matter, or all: without grades, some relevant candidates beyond may be
+    missing. `top` first ranks are kept: 1 for the best candidate only, 0 for none.
     """
     near = None if depth is None else _find_within(scores, relevant, depth)
     if near is not None:

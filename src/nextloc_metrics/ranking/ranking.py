@@ -37,17 +37,15 @@ class Ranking(Record):
     `above` is `UNRETRIEVED` (2^62), `tied` and `relevant_tied` are 1, and no `relevant_above`
     counts it. A NaN among the other candidates counts as above.
 
-    Make a ranking with [`from_scores`][nextloc_metrics.Ranking.from_scores] or
-    [`from_lists`][nextloc_metrics.Ranking.from_lists] and pass it to any number of metrics:
-    `metric.update(ranking)`. `ranking[rows]` selects queries, `len(ranking)` counts them.
+    Pass a ranking to any number of metrics: `metric.update(ranking)`. `ranking[rows]` selects
+    queries, `len(ranking)` counts them.
 
     Attributes:
         above: int64 `[N, M]`, M the largest number of relevant locations per query; some or all
             beyond `depth` may be missing. The columns of a query are sorted by rank, equal ranks
             by descending gain; padding comes last and equals an unretrieved location of gain 0.
         tied: int64 `[N, M]`, at least 1.
-        relevant_above: int64 `[N, M]`.
-        relevant_tied: int64 `[N, M]`, at least 1.
+        relevant_above: int64 `[N, M]`; so is `relevant_tied`, at least 1.
         relevant: int64 `[N, M]`, the ids of the relevant locations, -1 for padding.
         num_relevant: int64 `[N]`, unretrieved ones included.
         queries: which queries count, their shape and groups.
@@ -103,20 +101,14 @@ class Ranking(Record):
             preds: floating `[..., C]`, one score per candidate; only their order matters. `...` is
                 the shape of the queries, such as `[N]` or `[N, T]`.
             target: the relevant locations. Integer `[...]`, one id per query; integer `[..., M]`,
-                ids padded with -1; bool `[..., C]`; or floating `[..., C]`, graded (relevant
-                where > 0). The form follows from dtype and shape, never from the values.
-            mask: bool `[...]`; False skips the query, and its target is not read.
-            ignore_index: an id that is never relevant; a query with only ignored ids is skipped.
-            validate_args: read the values and raise where they are out of range. The check waits
-                for the device.
+            mask: as for `RankingMetric.update`, like `exclude` and `exempt_target`.
+            ignore_index: as for `RankingMetric`.
+            validate_args: as for `RankingMetric`. The check waits for the device.
             top: the number of first ranks whose candidate ids are kept.
             best: keep the best candidate, of tied ones the lowest id; cheaper than `top=1`.
             depth: the number of first ranks that are read; None for all. Relevant locations beyond
                 may be missing, which is faster for several per query.
             length: count the ranked candidates: those scored above -inf or NaN, and not excluded.
-            exclude: candidates that are not ranked, such as visited locations: integer
-                `[..., E]`, ids padded with -1; or bool `[..., C]`.
-            exempt_target: rank a relevant location that is in `exclude` instead of raising.
 
         Raises:
             TypeError: `preds` is not floating, or `target` is complex.
@@ -151,12 +143,9 @@ class Ranking(Record):
     ) -> Ranking:
         """Rank by lists of candidate ids, best first.
 
-        A repeated id counts at its first rank; its repeats still occupy their ranks. The other
-        arguments are those of `from_scores`.
-
-        Args:
-            preds: integer `[..., K]`, ids padded with -1.
-            target: as in `from_scores`; C of bool or floating relevance need not equal K.
+        A repeated id counts at its first rank; its repeats still occupy their ranks. `preds` are
+        integer `[..., K]`, ids padded with -1. The other arguments are those of `from_scores`; C of
+        bool or floating relevance need not equal K.
 
         Raises:
             ValueError: a list holds visit counts.
@@ -248,11 +237,8 @@ class Ranking(Record):
         Args:
             local_scores: floating `[..., C_local]`, the scores of the candidates from `offset` on.
             target: integer `[...]` or `[..., M]`, ids among all candidates.
-            offset: the id of the first candidate of this process.
+            offset: the id of this process' first candidate; a gap or overlap is a `ValueError`.
             process_group: the processes that hold the candidates; None for the default group.
-
-        Raises:
-            ValueError: the shards of the processes overlap or leave a gap.
         """
         needs = Needs(top, best)
         if not isinstance(local_scores, Tensor) or not local_scores.is_floating_point():
@@ -316,10 +302,7 @@ class Ranking(Record):
 
     @classmethod
     def of_found(cls, relevant: Relevant, found: Found, queries: torch.Size) -> Ranking:
-        """Make a ranking of what was found for queries of a shape; some locations may be left out.
-
-        The columns are sorted by rank.
-        """
+        """Make a ranking of what was found for queries of a shape; locations may be left out."""
         return cls(**forms.of_found(relevant, found, queries))
 
     def require(self, needs: Needs, reader: object) -> None:
@@ -433,10 +416,7 @@ class Ranking(Record):
 
     @property
     def lengths(self) -> Tensor:
-        """The number of ranked candidates of every query, int64 `[N]`.
-
-        Those scored above -inf or NaN, and not excluded; in lists, the ids without padding.
-        """
+        """The number of ids without padding, or of scores above -inf or NaN, not excluded."""
         if self.length is not None:
             return self.length
         if not self.has_lengths:
@@ -474,10 +454,7 @@ class Ranking(Record):
 
     @property
     def gains(self) -> Tensor:
-        """The gains of the columns: the grades, or 1 for relevant locations; 0 for padding.
-
-        Locations beyond `depth` may be missing; `num_relevant` counts all.
-        """
+        """The gains of the columns: the grades, or 1 for relevant locations; 0 for padding."""
         if self.grades is not None:
             return self.grades
         return (self.relevant >= 0).to(gain_dtype(self.device))

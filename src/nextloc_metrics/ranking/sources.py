@@ -60,15 +60,10 @@ def survey_products(
     chunk_size: int | None,
     top: int,
 ) -> Found:
-    """Find the ranks of the relevant locations, and the first candidates, by dot products.
+    """Find the ranks of the relevant locations, and the `top` first candidates, by dot products.
 
-    Args:
-        queries: floating `[N, D]`.
-        table: the candidates.
-        ids: int64 `[N, M]`, -1 for padding.
-        excluded: int64 `[N, E]`, candidates that are not ranked, -1 for padding; or None.
-        chunk_size: the number of candidates scored at once; None chooses it from N.
-        top: the number of first ranks to keep; 0 for none.
+    `queries` are floating `[N, D]`, `ids` int64 `[N, M]` and `excluded` `[N, E]`, padded with -1.
+    `chunk_size` candidates are scored at once; None chooses it from N.
     """
     repeats = _find_repeats(table)
     step = chunk_size or max(1, _CHUNK_ELEMENTS // max(1, len(queries)))
@@ -132,11 +127,7 @@ def _survey_block(
 
 
 def _find_repeats(table: Embeddings) -> tuple[Tensor, Tensor]:
-    """Find the rows that occur more than once, with equal bias.
-
-    Returns:
-        Their ids in ascending order, int64 `[R]`, and the lowest id of an equal row for each.
-    """
+    """Find rows that occur more than once, with equal bias: their ids and an equal row's lowest."""
     few = max(1, _KEY_BYTES // table.rows.element_size())
     candidates = _with_equal_keys(_hash_rows(table.rows[:, :few]))
     rows = table.rows[candidates]
@@ -216,10 +207,7 @@ def survey_shards(
     """Find the ranks of the relevant locations among the candidates of all processes.
 
     `scores` are floating `[N, C_local]`, of this process' candidates from `offset` on, and `ids`
-    int64 `[N, M]` among all candidates, -1 for padding.
-
-    Returns:
-        The number of all candidates, and what was found.
+    int64 `[N, M]` among all candidates, -1 for padding. Return also the number of all candidates.
     """
     num_local = scores.shape[-1]
     if num_local == 0:

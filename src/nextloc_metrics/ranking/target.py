@@ -105,10 +105,7 @@ def fill_slots(slots: Tensor, values: Tensor, padding: int) -> Tensor:
 
 
 def _sort_ids(ids: Tensor) -> Tensor:
-    """Sort ids `[N, M]` within their rows, and replace repeats by -1.
-
-    On the CPU, columns without an id are dropped, except for one.
-    """
+    """Sort ids `[N, M]` within their rows; repeats become -1. On the CPU, drop empty columns."""
     in_order = backends.choose(ids).sort(ids)
     if must_not_sync(ids):
         in_order[:, 1:].masked_fill_(in_order[:, 1:] == in_order[:, :-1], -1)

@@ -20,8 +20,7 @@ _NO_ID = (1 << 31) - 1
 class TopCandidates:
     """The first candidates of a batch of queries.
 
-    `ids` holds -1 where no candidate is certain. As an index, -1 is the last row of a table: use
-    [`look_up`][nextloc_metrics.ranking.top.TopCandidates.look_up] to read a table.
+    `ids` holds -1 where no candidate is certain: read tables by `look_up`, not by indexing.
 
     Attributes:
         top: the number of first ranks; 0 if only `best` was kept.
@@ -50,8 +49,6 @@ class TopCandidates:
     def look_up(self, table: Tensor, fill: float) -> Tensor:
         """Return the candidates' rows of a table, `[N, T, ...]`, such as their coordinates.
 
-        Args:
-            table: `[C, ...]`, one row per location.
             fill: the value where the candidate is not `known`, or its id is not in the table.
 
         Example:

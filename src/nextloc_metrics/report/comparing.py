@@ -71,13 +71,11 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
-        groups: as for `evaluate`, as are `target`, `k`, `mask`, `exclude`, `exempt_target` and
-            `num_locations`; only those of `cluster` matter.
+        groups: as for `evaluate`, as are `target`, `k`, `mask`, `exclude`, `exempt_target`,
+            `num_locations` and `confidence`; only those of `cluster` matter.
         cluster: the key of the groups whose queries are not independent; test and intervals then
             take groups, not queries, as independent.
-        confidence: the confidence level of the intervals.
-        test: as for `analysis.compare`.
-        seed: the seed of the random numbers.
+        test: as for `analysis.compare`, like `seed`.
 
     Raises:
         ValueError: there are fewer than two models, shapes do not fit, or `cluster` is not a key
@@ -90,14 +88,6 @@ def compare(
         >>> found = report.compare({"bad": bad, "good": good}, target, k=1)
         >>> found.comparisons["good"]["mrr"].difference
         0.5
-        >>> found
-        percent            bad   value  difference       95 % interval       p  corrected p
-        acc_at_1, good    0.00  100.00     +100.00  +100.00 to +100.00  0.0312       0.0938
-        mrr, good        50.00  100.00      +50.00    +50.00 to +50.00  0.0312       0.0938
-        ndcg_at_1, good   0.00  100.00     +100.00  +100.00 to +100.00  0.0312       0.0938
-        f1, good          0.00  100.00     +100.00                   -       -            -
-        6 queries, permutation test
-        corrected p: Holm's method for 3 tests
     """
     check_named("models", models, '{"gru": preds, "lstm": others}')
     models = {str(name): preds for name, preds in models.items()}

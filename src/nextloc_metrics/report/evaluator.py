@@ -55,27 +55,14 @@ class Evaluator:
     """The counts of `evaluate`, for predictions that come in parts.
 
     Add batches in any order, merge evaluators of other batches, and read the result. The value is
-    the same bit for bit for any split into batches and evaluators: merging is associative and
-    commutative. Groups are numbered as they appear. Memory grows with locations and groups, not
-    with queries.
-
-    Args:
-        k: as for `evaluate`, like the other arguments.
-        num_locations: as for `evaluate`; it must be given for lists of ids.
-        cluster: the name of the groups whose queries are not independent.
-        bins: the popularity bin of each location.
-        train_counts: integer `[C]`, the visits of each location in the training data.
-        vocabulary: the text of each id.
-        locations: the coordinates.
-        km: the largest distance of a hit.
-        exempt_target: rank a relevant location that is in `exclude` instead of raising.
-        confidence: the confidence level of the intervals.
-        given: as for `evaluate`.
-        measures: as for `evaluate`.
+    the same bit for bit for any split into batches and evaluators. Groups are numbered as they
+    appear. Memory grows with locations and groups, not with queries. The arguments are as for
+    `evaluate`; `num_locations` must be given for lists of ids.
 
     Raises:
         ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the
             options differ.
+
 
     Example:
         >>> from nextloc_metrics import report
@@ -131,11 +118,7 @@ class Evaluator:
         self._fingerprint = 0
 
     def add(self, batch: Batch) -> None:
-        """Count the queries of one batch, or raise and change nothing.
-
-        Args:
-            batch: arrays as for `evaluate`: `preds`, `target`, `mask`, `groups` and `exclude`.
-        """
+        """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
         groups: Any = batch.groups or {}
         is_chunk = all(isinstance(kind, Kind) for kind in groups.values())
         if not (is_chunk and isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)):
@@ -203,11 +186,7 @@ class Evaluator:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Evaluator:
-        """Read what `to_bytes` returned.
-
-        Raises:
-            ValueError: the bytes are cut, were changed, or are something else.
-        """
+        """Read what `to_bytes` returned; a `ValueError` if it is cut, changed or something else."""
         evaluator = cls()
         if data:
             counted = Counted.load(io.BytesIO(data))
@@ -218,11 +197,7 @@ class Evaluator:
     def result(self, missed: int | None = None) -> Evaluation:
         """Return the evaluation of all queries that were added.
 
-        Args:
-            missed: the number of unreadable answers, written on the card.
-
-        Raises:
-            ValueError: no batch was added.
+        `missed` is as for `evaluate`; without a batch, a `ValueError` is raised.
         """
         if self._counted is None:
             raise ValueError(
@@ -398,10 +373,7 @@ def _add_fingerprint(
     hashes: Sequence[Tensor],
     num_locations: int | None,
 ) -> int:
-    """Add the hashes of queries, of groups, targets, ranks and answers, in any order.
-
-    Padding adds nothing, so the width of lists does not matter.
-    """
+    """Add the hashes of queries, in any order: groups, targets, ranks, answers; not of padding."""
     target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
     missing = ranking.relevant < 0
     columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
@@ -482,15 +454,13 @@ def evaluate(
         bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
             `train_counts`, if given.
         train_counts: integer `[C]`, the visits of each location in the training data.
-        exclude: candidates that are not ranked, as for `RankingMetric.update`.
-        exempt_target: as for `RankingMetric.update`.
+        exclude: as for `RankingMetric.update`, like `exempt_target`.
         num_locations: number of location ids. None takes C for scores; for lists, the length of
             `train_counts`, or the largest id in `target` plus 1 if that is larger. Weighted F1
             does not depend on it.
         vocabulary: the text of each id; evaluations with different vocabularies cannot be merged.
-        locations: the coordinates, for the distance metrics and a map; see
+        locations: the coordinates, for the distance metrics and a map, with `km` as for
             `next_location_metrics`. Not with `target` `[N, M]`.
-        km: the largest distance of a hit in the accuracy within `km`.
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
         history: the locations and the users of all visits, each user's in the order of time, for
@@ -502,8 +472,8 @@ def evaluate(
         given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
             metrics of `probability_metrics`, beside chance and the training frequencies (each
             count plus one). None adds none.
-        confidences: for lists of ids, floating `[N]` in [0, 1], the confidence of each first id;
-            adds the metrics of `confidence_metrics`.
+        confidences: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
+            metrics of `confidence_metrics`.
         measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
             instead of the preset; `metrics.measures.parse_measure` lists them.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
@@ -516,25 +486,15 @@ def evaluate(
             `groups`.
 
     Warns:
-        UserWarning: no list has as many ids as the largest `k`. A dagger in the table marks the
-            values at such a `k`.
+        UserWarning: no list is as long as the largest `k`; a dagger marks the values at such a `k`.
 
     Example:
         >>> import numpy as np
         >>> from nextloc_metrics import report
         >>> scores = np.array([[0.1, 0.7, 0.2], [0.4, 0.3, 0.3], [0.2, 0.2, 0.6], [0.5, 0.4, 0.1]])
-        >>> e = report.evaluate(scores, [1, 1, 2, 0], k=1, groups={"user": ["a", "a", "b", "b"]})
+        >>> e = report.evaluate(scores, [1, 1, 2, 0], k=1)
         >>> e.values["acc_at_1"], e.chance["acc_at_1"]
         (0.75, 0.3333333333333333)
-        >>> e.groups["user"]
-        percent        value    95 % interval  queries
-        acc_at_1, a    50.00    9.45 -  90.55        2
-        acc_at_1, b   100.00   34.24 - 100.00        2
-        mrr, a         70.83    0.74 -  99.87        2
-        mrr, b        100.00   34.24 - 100.00        2
-        ndcg_at_1, a   50.00    9.45 -  90.55        2
-        ndcg_at_1, b  100.00   34.24 - 100.00        2
-        4 queries counted
     """
     rows = read_rows(preds, target, groups, mask, exclude, confidences, weights, grades)
     check_cluster(cluster, rows.groups)

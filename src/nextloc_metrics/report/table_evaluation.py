@@ -49,17 +49,12 @@ def evaluate_table(
             what each cell may hold. A `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a
             `pyspark.sql.DataFrame` is counted on its cluster.
         preds: the column of scores, or of lists of ids.
-        target: the column of relevant ids.
-        groups: the columns of groups.
-        mask: the column of true and false.
-        exclude: the column of lists of ids that are not ranked.
+        target: the column of relevant ids, as for `report.read`, like the other columns, `padding`,
+            `separator` and `on_error`.
         cluster: the column of groups whose queries are not independent.
         weights: the column of weights of queries, as for `evaluate`.
         num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
         vocabulary: the id of each number, for ids that are text.
-        padding: negative numbers that pad lists, in addition to -1.
-        separator: what separates the ids of a cell of text without brackets.
-        on_error: `"raise"`, an unreadable answer is an error; `"miss"`, it counts as a miss.
         workers: the number of processes, which share the files; a cluster has its own.
         options: the other options of `Evaluator`, such as `k`, `measures` and `train_counts`.
 
