@@ -136,7 +136,6 @@ def _ranked(exclude: Array, num_candidates: int) -> dict[int, float]:
 
 
 def _mean_chance(tally: RecordMetric, sizes: Mapping[int, float], num_relevant: int) -> float:
-    """Return the mean over queries, by the share of queries with each number of candidates."""
     levels = {size: _chance_of(tally, size, num_relevant) for size in sizes}
     if len(sizes) > 1 and isinstance(tally, Grouped) and tally.average != "queries":
         raise ValueError(
@@ -266,10 +265,7 @@ def last_location(previous: Array, num_locations: int) -> Tensor:
     """Score the previous location 1 and all others 0: the baseline of staying put.
 
     Of `num_locations` C, all others are tied. A query without a previous location, -1, ties all.
-    The scores are float32 `[N, C]`.
-
-    Raises:
-        ValueError: `previous` is not one row `[N]` of integers from -1 to C - 1.
+    The scores are float32 `[N, C]`; `previous` is one row `[N]` of integers from -1 to C - 1.
 
     Example:
         >>> from torch import tensor

@@ -34,8 +34,7 @@ class Comparison:
 
     Attributes:
         difference: the mean score of the first model minus that of the second.
-        low: the lower bound of the interval.
-        high: the upper bound.
+        low: the lower bound of the interval; `high` is the upper.
         p_value: the probability of a difference at least as large between equal models, not
             corrected for several tests.
         effect_size: Cohen's d_z, the mean of the differences over their standard deviation.
@@ -209,7 +208,6 @@ def _read_scores(name: str, scores: object) -> tuple[Any, Tensor, Tensor]:
 
 
 def _sum_groups(groups: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sum and the number of every group's differences."""
     if not isinstance(groups, Tensor) or not is_integer(groups) or groups.shape != difference.shape:
         raise ValueError(
             f"`groups` must be an integer tensor of shape {tuple(difference.shape)}, one group per "

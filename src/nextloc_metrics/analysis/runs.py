@@ -13,13 +13,7 @@ from nextloc_metrics.arguments.messages import short
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of one model.
-
-    Attributes:
-        mean: the mean of their values.
-        std: the standard deviation (n - 1), NaN for a single run.
-        num_runs: the number of runs.
-    """
+    """The `mean` and `std` (n - 1; NaN for a single run) of `num_runs` runs of one model."""
 
     mean: float
     std: float
@@ -30,9 +24,7 @@ class Runs:
 class Summary:
     """Several runs of several models; see `summarize`.
 
-    Attributes:
-        models: the runs of every model, by name.
-        p_values: the p-values of Welch's t-test, by pair of names.
+    `models` has the runs by name, and `p_values` those of Welch's t-test by pair of names.
     """
 
     models: dict[str, Runs]
@@ -56,10 +48,8 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
     The standard deviation divides by n - 1. The p-values are those of Welch's t-test, which does
     not assume equal variances, and NaN if a model has a single run or both have no variance. With
     m pairs, require p < 0.05 / m (Bonferroni). Needs the extra `nextloc-metrics[analysis]`. `runs`
-    has the value of a metric in every run, by the model's name.
-
-    Raises:
-        ValueError: there is no model, a model has no run, or a value is NaN or infinite.
+    has the value of a metric in every run, by the model's name: at least one model, with at least
+    one run each, and no value that is NaN or infinite.
 
     Example:
         >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})

@@ -387,10 +387,7 @@ class RankingCollection(SummedCollection):
         confidence: Array | None = None,
         weights: Array | None = None,
     ) -> Ranking:
-        """Return a ranking for every member, and any other metric that needs no more ranks.
-
-        The arguments are those of `update`.
-        """
+        """Return a ranking for every member, and any other metric that needs no more ranks."""
         batch = Batch(
             preds,
             target,
@@ -406,7 +403,6 @@ class RankingCollection(SummedCollection):
 
 
 def _share(one: Any, other: RecordMetric) -> bool:
-    """Return whether two members have equal state names and equal states."""
     return one.state_name == other.state_name and torch.equal(one.state, other.state)
 
 

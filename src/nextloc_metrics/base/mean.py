@@ -139,7 +139,7 @@ class RecordMetric(SummedMetric):
                 `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
                 padded with -1; bool or floating `[..., C]`, relevance (graded where floating).
-            mask: bool `[...]`; False skips the query.
+            mask: bool `[...]`; False skips the query, and its target is not read.
             groups: integer `[...]`, the group of every query, for `Grouped`; text if it has
                 `labels`; or several kinds by name, `{"user": users}`. Not read where skipped.
             exclude: candidates that are not ranked, such as visited locations: integer
@@ -217,7 +217,10 @@ class RecordMetric(SummedMetric):
         )
 
     def standard_error(self) -> Tensor:
-        """Return the standard error of `compute`, over all processes; NaN below two queries."""
+        """Return the standard error of `compute`, over all processes; NaN below two queries.
+
+        A value that is not a mean of scores raises a `TypeError`.
+        """
         error = self._estimate().standard_error * self.factor
         return error.float().to(self.state.device)
 
@@ -237,7 +240,6 @@ class RecordMetric(SummedMetric):
         Raises:
             TypeError: the value is not a mean of scores.
             ValueError: `confidence` is not between 0 and 1.
-
 
         Example:
             >>> from torch import tensor
@@ -322,9 +324,6 @@ class MeanMetric(RecordMetric):
 
     A subclass says in `record` what it reads and defines `score_queries`. The value is the mean
     times `scale`, in `unit`.
-
-    Args:
-        options: the options of a subclass, and those of `RecordMetric`.
 
     Attributes:
         is_bounded: whether scores are in [0, 1]; False for scores from 0 to infinity, which are

@@ -78,7 +78,6 @@ def _describe_attributes(attributes: Mapping[str, Any]) -> str:
 
 
 def _content_of_module(module: torch.nn.Module) -> dict[str, Any]:
-    """Return a module's parameters, buffers, submodules and other attributes."""
     own = {name: x for name, x in vars(module).items() if name not in _OF_EVERY_MODULE}
     return {**own, **module._parameters, **module._buffers, **module._modules}
 

@@ -135,7 +135,6 @@ class Plan:
         )
 
     def _with(self, record: Any, batch: Batch) -> Any:
-        """Return a record with the groups and weights of its queries."""
         groups = batch.groups
         if batch.weights is not None:
             if not self._is_weighted:
@@ -268,7 +267,6 @@ class Plan:
         }
 
     def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
-        """Add the summands of the kinds to the states of all metrics."""
         changes: list[dict[str, Any]] = []
         made: dict[tuple[int, int], Tensor] = {}  # keeps shared states shared
         for member, kind in zip(self.members, self._kind_of, strict=True):

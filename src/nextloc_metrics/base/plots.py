@@ -97,7 +97,6 @@ def _read_numbers(metric: Any) -> Any:
 
 
 def _noun(metric: Any) -> str:
-    """Return what a group of the metric is, such as `hour`."""
     return getattr(metric, "noun", None) or metric.plot_legend_name or "value"
 
 
@@ -177,7 +176,6 @@ def _is_queries(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> Tensor:
-    """Return float64 on the CPU."""
     if _is_queries(value):
         value = value.scores
     if isinstance(value, Sequence):

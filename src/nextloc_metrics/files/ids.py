@@ -54,11 +54,8 @@ class Reading(NamedTuple):
 class Cells:
     """The values of all cells, one after the other.
 
-    Attributes:
-        values: an int64 or float array, or Arrow text.
-        lengths: the number of values of each cell.
-        bad: which cells cannot be read; they have no values.
-        lists: which cells are lists.
+    `values` are an int64 or float array, or Arrow text, and `lengths` the numbers of each cell. A
+    cell that cannot be read is `bad` and has no values; `lists` marks lists.
     """
 
     values: Any
@@ -229,7 +226,6 @@ def _integer(text: str) -> int | None:
 
 
 def _of_text(column: Any, how: Reading) -> Cells:
-    """Read text: lists of short integers by Arrow, other lists by Python, and single ids."""
     pc = _compute()
     bad = _numpy(column.is_null())
     text = column.fill_null("")
@@ -250,7 +246,6 @@ def _of_text(column: Any, how: Reading) -> Cells:
 
 
 def _easy(text: Any, how: Reading) -> Cells:
-    """Split lists of short integers."""
     pa, pc = need_arrow(), _compute()
     inside = pc.ascii_trim(text, "[ ]")
     pieces = pc.split_pattern(inside, ",")
@@ -306,7 +301,6 @@ def _interleave(number: int, parts: Sequence[tuple[Any, Cells]], kind: Kind) -> 
 
 
 def _of_python(cells: Sequence[Any], how: Reading) -> Cells:
-    """Read values of JSON, or text, one by one."""
     flat: list[Any] = []
     lengths, bad = np.zeros(len(cells), np.int64), np.zeros(len(cells), bool)
     lists = np.zeros(len(cells), bool)

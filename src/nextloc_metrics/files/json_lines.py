@@ -138,7 +138,6 @@ def _text(line: bytes) -> str:
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its keys and values."""
     record = dict(pairs)
     if len(record) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
@@ -147,7 +146,6 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _of_list(file: str, wanted: Wanted) -> Part:
-    """Read a JSON list of records."""
     with open_bytes(file) as opened:
         records = json.loads(opened.read().decode("utf-8-sig"), object_pairs_hook=_record)
     other = next((i for i, x in enumerate(records) if not isinstance(x, dict)), None)

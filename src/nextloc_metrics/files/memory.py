@@ -48,7 +48,6 @@ class Stream:
         yield from reader
 
     def _explained(self, make: Callable[[Any], Any], table: Any) -> Any:
-        """Convert a table, with an error that names it."""
         try:
             return make(table)
         except (ValueError, TypeError, OverflowError) as error:

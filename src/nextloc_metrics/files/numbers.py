@@ -21,12 +21,7 @@ _KNOWN = 1 << 20
 
 
 class Survey:
-    """What one pass over the targets finds.
-
-    Attributes:
-        num_rows: the number of rows.
-        has_several: whether a row has not exactly one relevant id.
-    """
+    """What one pass over the targets finds; a row that has not exactly one `has_several`."""
 
     def __init__(self, kind: Kind, padding: Sequence[int], keeps: bool) -> None:
         self.num_rows: int | None = 0
@@ -94,13 +89,7 @@ class Survey:
 
 
 class Numbers:
-    """The numbers of ids.
-
-    Args:
-        kind: what ids are.
-        vocabulary: the id of each number; None takes integers as they are.
-        padding: numbers that pad lists, in addition to -1.
-    """
+    """The numbers of ids: by `vocabulary`, or integers as they are; -1 and `padding` pad lists."""
 
     def __init__(
         self, kind: Kind, vocabulary: Sequence[str | int] | None, padding: Sequence[int]
@@ -193,7 +182,6 @@ class Numbers:
 
 
 def _is_in(values: Any, among: Any) -> Any:
-    """Return which text is in other text."""
     import pyarrow.compute as pc
 
     return pc.is_in(values, among).to_numpy(zero_copy_only=False)

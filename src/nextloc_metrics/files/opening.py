@@ -86,7 +86,6 @@ def _is_data(name: str) -> bool:
 
 
 def _file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of an address and the path in it."""
     try:
         from fsspec.core import url_to_fs
         from fsspec.implementations.arrow import ArrowFSWrapper

@@ -22,11 +22,8 @@ from nextloc_metrics.files.opening import need_arrow, open_bytes, suffix_of
 class Part(NamedTuple):
     """Some rows of one file.
 
-    Attributes:
-        file: the name of the file.
-        rows: the number of each row in the file, from 0.
-        columns: the values of the columns that were asked for.
-        broken: the numbers of lines that are no record, which have neither target nor groups.
+    `rows` are numbers in the file, from 0, and `columns` the values of those that were asked for;
+    `broken` numbers lines that are no record, which have neither target nor groups.
     """
 
     file: str
@@ -74,7 +71,6 @@ class Source(Protocol):
     """Parts of the named columns, from the first row to the last.
 
     Attributes:
-        files: the names of the files.
         num_rows: the number of rows, if that is known without reading them.
         untyped: whether all values are text, so that `7` may be a number.
         loose: whether 1 may be the score 1.0, as in text and JSON.

@@ -25,9 +25,7 @@ _VALUES = 1 << 21
 class Files:
     """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
 
-    Attributes:
-        files: paths or addresses.
-        may_lose: whether a line of JSON that is no record is counted; else it is an error.
+    With `may_lose`, a line of JSON that is no record is counted; else it is an error.
     """
 
     files: list[str]
@@ -93,7 +91,6 @@ def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
 
 
 def _read_ipc(file: str, wanted: Wanted) -> Iterator[Part]:
-    """Read an Arrow file, or an Arrow stream in a file."""
     pa = need_arrow()
     with open_bytes(file) as opened:
         is_file = opened.read(6) == b"ARROW1"

@@ -63,8 +63,6 @@ class TableRows:
     """Rows of a table, read in chunks; see `open_rows`.
 
     Attributes:
-        files: the names of the files.
-        num_rows: the number of rows, if it is known.
         num_candidates: the number of scores per row; None for lists of ids.
         num_locations: for lists, the number of ids: one more than the largest target, or the size
             of the vocabulary; None for scores and for a stream that is read only once.
@@ -225,7 +223,6 @@ class TableRows:
         return Batch(preds, target, None, labels, weights=weights)
 
     def _batch(self, piece: Part) -> Batch:
-        """Read some rows."""
         file, rows, columns = piece.file, piece.rows, piece.columns
         target, are_lists = self._targets(piece)
         column = columns[self.names.preds]
@@ -315,7 +312,6 @@ class TableRows:
         return as_tensor("preds", scores)
 
     def _exclude(self, piece: Part, name: str) -> Tensor:
-        """Return lists of excluded ids, or a bool for each candidate."""
         column = piece.columns[name]
         if isinstance(column, np.ndarray) and column.dtype == bool:
             return as_tensor(name, column)
@@ -403,7 +399,6 @@ def source_of(source: Any, names: Names, on_error: OnError) -> Source:
 
 
 def _check_read(piece: Part, name: str, bad: Any, how: Reading) -> None:
-    """Raise for the first cell of a column that cannot be read."""
     column = piece.columns[name]
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -411,7 +406,6 @@ def _check_read(piece: Part, name: str, bad: Any, how: Reading) -> None:
 
 
 def _cell(column: Any, row: int) -> Any:
-    """Return a cell as a Python value."""
     cell = column[row]
     if hasattr(cell, "as_py"):
         return cell.as_py()

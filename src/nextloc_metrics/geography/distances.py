@@ -41,8 +41,6 @@ class _Block(NamedTuple):
 
 
 class _NearTarget(RankingMetric):
-    """Base class of the metrics with coordinates."""
-
     locations: Locations
 
     def check(self, ranking: Ranking) -> None:
@@ -84,8 +82,8 @@ class AccuracyWithin(_NearTarget):
     r"""Accuracy within the first k ranks and d km: is one of the first k near the target?
 
     The share of queries with at least one of the first `k` candidates at most `km` from the target
-    (`<=`), as `AccuracyAtK(k)` with all locations within `km` as relevant ones. With several
-    relevant locations, the distance to the nearest counts.
+    (`<=`), by the coordinates `locations`, as `AccuracyAtK(k)` with all locations within `km` as
+    relevant ones. With several relevant locations, the distance to the nearest counts.
 
     Expectation under ties: let the first tied block with a near candidate have `e` candidates, `r`
     of them near, and `m` of its ranks within `k`. The query scores 1 - C(e - r, m) / C(e, m). If
@@ -198,7 +196,6 @@ class AccuracyWithin(_NearTarget):
         return _Block(start, tied, near)
 
     def _crossing(self, ranking: Ranking) -> Tensor:
-        """Return the queries in which a tied block crosses rank k."""
         if ranking.num_candidates is None or ranking.first is None:
             return ranking.num_relevant.new_empty(0)
         kept = (ranking.first.ids >= 0).sum(1)
@@ -234,9 +231,10 @@ class DistanceError(_NearTarget):
     at most 0.5 %. In a collection all statistics share one state.
 
     Args:
+        locations: the coordinates.
         statistic: `"mean"`, `"median"`, or a quantile between 0 and 1, such as 0.9.
-        undecided: a query without a decision counts the `"largest"` distance; `"skip"` leaves it
-            out.
+        undecided: for a query without a decision: `"largest"` counts the largest distance;
+            `"skip"` leaves the query out.
         kwargs: among others `empty_target_action`, `"skip"` or `"error"`.
 
     Example:
@@ -294,7 +292,6 @@ class DistanceError(_NearTarget):
         return f"distance error, {name} (km)"
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
-        """Check the decisions."""
         self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)
 
     def score(self, ranking: Ranking) -> Tensor:

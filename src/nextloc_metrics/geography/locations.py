@@ -178,7 +178,6 @@ class Locations(torch.nn.Module):
         return self._near[km]
 
     def _find_neighbours(self, km: float) -> tuple[Tensor, Tensor]:
-        """Find neighbours with a tree, and keep those within `km` by `distance`."""
         try:
             from scipy.spatial import cKDTree
         except ModuleNotFoundError as error:
@@ -224,7 +223,6 @@ class Locations(torch.nn.Module):
         return f"is_plane={self.is_plane}, points={describe_option(self.points)}"
 
     def __len__(self) -> int:
-        """Return the number of locations."""
         return len(self.points)
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ class CheckEachRowOnce(Callback):  # type: ignore[misc]
     Lightning's `DistributedSampler` repeats rows if the processes cannot get equally many. Each
     validation and test loader is checked by `nextloc_metrics.distributed.check_each_row_once`, with
     its limits, unless `limit_val_batches` or `limit_test_batches` cuts it short: in
-    `trainer.validate` and `trainer.test`, which then hide Lightning's warning of any such sampler,
+    `trainer.validate` and `trainer.test`, where Lightning's warning of any such sampler is hidden,
     and in the validation during `trainer.fit` and its sanity check. Each warning appears once per
     call of the Trainer.
 

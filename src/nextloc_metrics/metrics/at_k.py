@@ -24,7 +24,6 @@ class _CutAtK(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks, or all where a subclass overrides `score`."""
         return Needs(depth=None if self.has_own_score else self.k)
 
 
@@ -183,10 +182,8 @@ class MAPAtK(_CutAtK):
 class PrecisionAtK(_CutAtK):
     r"""Precision within the first k ranks: hits / k.
 
-    Args:
-        denominator: `"k"`: divide by k, even if a list is shorter. `"retrieved"`: divide by
-            min(k, list length); the length is the number of ids without padding, or of scores
-            above -inf.
+    The `denominator` is `"k"`, even if a list is shorter, or `"retrieved"`, min(k, list length):
+    the length is the number of ids without padding, or of scores above -inf.
 
     Example:
         >>> from torch import tensor

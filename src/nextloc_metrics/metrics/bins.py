@@ -23,9 +23,7 @@ class PopularityBins(torch.nn.Module):
         bin_of: integer `[C]`, the bin of each location, from 0 (unmapped) to `num_bins`.
         num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.
 
-    Attributes:
-        counts: int64 `[C]`, the argument `train_counts` of `from_counts`, else None.
-        by: the argument `by` of `from_counts`, else None.
+    `counts`, int64 `[C]`, and `by` are `train_counts` and `by` of `from_counts`, else None.
 
     Example:
         >>> bins = PopularityBins.from_counts([50, 30, 10, 5, 5, 0], num_bins=2)
@@ -70,7 +68,6 @@ class PopularityBins(torch.nn.Module):
 
         Args:
             train_counts: integer `[C]`, the visits of every location; without one, `unmapped`.
-            num_bins: the number of bins.
             by: of what every bin has about an equal share: `"mass"`, visits; `"items"`, locations.
         """
         check_choice("by", by, By)
@@ -105,7 +102,6 @@ class PopularityBins(torch.nn.Module):
         return f"num_bins={self.num_bins}, bin_of={describe_option(self.bin_of)}"
 
     def __len__(self) -> int:
-        """Return the number of locations."""
         return self.bin_of.shape[0]
 
     def __repr__(self) -> str:

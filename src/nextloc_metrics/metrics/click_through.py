@@ -31,11 +31,9 @@ _LARGEST_LOSS = -math.log(torch.finfo(torch.float64).eps)
 
 @dataclass(eq=False)
 class Clicks(Record):
-    """Labels with their predicted probabilities: the record of `LogLoss`.
+    """The record of `LogLoss`: which labels count, in `queries`, and their `loss`.
 
-    Attributes:
-        queries: which labels count.
-        loss: float64 `[N]`, -log of the label's probability, as a fraction of the largest loss.
+    It is float64 `[N]`, -log of the label's probability, as a fraction of the largest loss.
     """
 
     queries: Queries
@@ -59,7 +57,6 @@ class Clicks(Record):
 
 
 def _check_labels(batch: Batch) -> None:
-    """Raise if probabilities and labels cannot be scored."""
     preds, target = batch.preds, batch.target
     if not preds.is_floating_point():
         raise TypeError(

@@ -26,11 +26,8 @@ class Coarser(torch.nn.Module):
     scores -inf if all of its locations do. A NaN makes its parent NaN, which never helps a model.
 
     Args:
-        parents: integer or text `[C]`, the parent of each location.
-
-    Attributes:
-        parent_of: int64 `[C]`, the number of each location's parent.
-        names: the labels of the parents, in the order of their numbers.
+        parents: integer or text `[C]`, the parent of each location. `parent_of`, int64 `[C]`, has
+            their numbers, and `names` their labels in the order of these.
 
     Example:
         >>> from torch import tensor
@@ -72,11 +69,8 @@ class Coarser(torch.nn.Module):
         """Return the parents of lists of ids `[..., K]`, padded with -1; int64.
 
         An id that is no location, C + i, becomes P + i, which is no parent (P is the number of
-        parents). So different ids stay different.
-
-        Args:
-            repeats: how to treat a parent that is repeated in a list: `"keep"` keeps its rank, and
-                metrics count its first rank; `"once"` removes it, and later parents move up.
+        parents). A repeat of a parent in a list keeps its rank, and metrics count the first;
+        `repeats="once"` removes it, and later parents move up.
 
         Example:
             >>> from torch import tensor
@@ -99,11 +93,8 @@ class Coarser(torch.nn.Module):
         """Return the scores of the parents `[..., P]` of all locations' scores `[..., C]`.
 
         Sums are computed in float64, in the order of the ids, and rounded once: the same bits for
-        any batch size, in bounded additional memory.
-
-        Args:
-            by: `"max"`, a parent's score is the score of its best location; `"sum"`, the sum over
-                its locations, for probabilities of at least 0.
+        any batch size, in bounded additional memory. A parent's score is by `"max"` that
+        of its best location, by `"sum"` the sum over all, for probabilities of at least 0.
         """
         check_choice("by", by, By)
         scores = as_tensor("preds", preds)
@@ -145,7 +136,6 @@ class Coarser(torch.nn.Module):
         return f"{self.names}, {self.parent_of.tolist()}"
 
     def __len__(self) -> int:
-        """Return the number of parents."""
         return len(self.names)
 
     def __repr__(self) -> str:
@@ -162,7 +152,6 @@ class Coarser(torch.nn.Module):
         return torch.where(ids < 0, ids, torch.where(ids < size, parent, invented))
 
     def _aggregate(self, scores: Tensor, by: By) -> Tensor:
-        """Aggregate scores `[R, C]` of locations into scores `[R, P]` of parents."""
         order, sizes = self._order.to(scores.device), self._sizes.to(scores.device)
         children = scores.t()[order]
         best = torch.segment_reduce(children, "max", lengths=sizes, axis=0)

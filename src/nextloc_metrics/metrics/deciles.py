@@ -259,7 +259,6 @@ class DecilePrecision(DecileAtK, DecileScore):
     the bin's tied candidates.
 
     Args:
-        k: how many ranks of a bin's own list count.
         scope: `"within"`: k cuts the bin's own list; `"global"`: the full list is cut to its first
             k ranks before the split (a tied block that crosses rank k is left out).
 

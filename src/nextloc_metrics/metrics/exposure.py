@@ -69,7 +69,6 @@ class DecileCoverage(DecileAtK):
     `decile`, is the value of all bins together.
 
     Args:
-        k: how many ranks of a bin's own list count.
         denominator: `"actual"`, the distinct locations that occur as relevant; `"mapped"`, all
             locations that have a bin (`unmapped` is then NaN and not part of the overall value).
 

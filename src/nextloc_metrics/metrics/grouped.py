@@ -22,12 +22,8 @@ Average = Literal["groups", "queries"]
 class Gap(NamedTuple):
     """The largest difference between the values of two groups; see `Grouped.gap`.
 
-    Attributes:
-        value: the highest value of a group minus the lowest.
-        low: the lower bound of the interval, at least 0.
-        high: the upper bound.
-        highest: the group with the highest value.
-        lowest: the group with the lowest value.
+    `value` is that of the group `highest` minus that of the group `lowest`; the interval is from
+    `low`, at least 0, to `high`.
     """
 
     value: float
@@ -225,10 +221,8 @@ class Grouped(RecordMetric):
         The interval holds for all groups together: each of the G groups with data has an interval
         of confidence 1 - (1 - confidence) / G (Bonferroni), and the bounds are the smallest and
         the largest gap of means within them. So it is wide for many groups. Queries count as
-        independent.
-
-        Raises:
-            ValueError: `confidence` is not between 0 and 1, or fewer than two groups have data.
+        independent. Fewer than two groups with data are a `ValueError`, as is a `confidence` that
+        is not between 0 and 1.
 
         Example:
             >>> from torch import tensor

@@ -18,12 +18,7 @@ from nextloc_metrics.means import exact
 
 
 class QueryScores(NamedTuple):
-    """Ids of queries and their scores.
-
-    Attributes:
-        ids: int64 `[N]`, the distinct ids in rising order.
-        scores: float64 `[N]`, their scores.
-    """
+    """Distinct ids of queries in rising order, `ids` int64 `[N]`, and `scores` float64 `[N]`."""
 
     ids: Tensor
     scores: Tensor

@@ -49,13 +49,11 @@ def next_location_metrics(
 
     Args:
         num_locations: the number of location ids, 0 to `num_locations` - 1.
-        k: one or several cut-offs of the accuracy.
         ndcg_k: the cut-off of NDCG; None for the largest `k`.
         locations: the coordinates of all ids. They add the accuracy within `km` for every k, and
             `mean_distance` and `median_distance`: km from the best candidate to the target.
         km: the largest distance of a hit, in metres in the key: `acc_within_1000m_at_1`.
         separator: between a metric's name and k; `"@"` writes `acc@5`, which MLflow refuses.
-        prefix: text before every key, such as `"val/"`.
 
     Example:
         >>> from torch import tensor
@@ -99,8 +97,7 @@ def recommendation_metrics(
 ) -> RankingCollection:
     """Collect precision, recall, hit rate, MRR, MAP and NDCG at every k, as for recommendation.
 
-    A query may have several relevant locations. `gain` is that of
-    [`NDCGAtK`][nextloc_metrics.NDCGAtK].
+    A query may have several relevant locations. For `gain` see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
 
     Example:
         >>> from torch import tensor
@@ -301,8 +298,7 @@ def click_through_metrics(
     For a binary label and a predicted probability per interaction: log loss (lower is better), AUC
     under the ROC curve, and PR-AUC as average precision (the step-wise area, as in scikit-learn).
     For the decisions, probability > `threshold`: accuracy, precision, recall, F1 and Matthews'
-    correlation coefficient. Update with `preds` floating `[...]` and `target` integer or bool
-    `[...]`.
+    correlation coefficient. `preds` are floating `[...]`, and `target` integer or bool `[...]`.
 
     The two curves need every score: 12 bytes per interaction, in states that grow. `thresholds`
     (their number, evenly spaced, or a tensor or list) replaces scores by counts, 32 bytes per
@@ -365,7 +361,6 @@ def decile_metrics(
 
     Example:
         >>> from torch import tensor
-        >>> from nextloc_metrics import PopularityBins, decile_metrics
         >>> metrics = decile_metrics(PopularityBins([2, 2, 1, 1]), k=1)
         >>> metrics.update(tensor([[0, 2, 1, 3]]), tensor([[1, 2]]))
         >>> [f"{name} {value:.2f}" for name, value in metrics.compute().items() if "ndcg" in name]

@@ -115,7 +115,6 @@ class RecommendedTally(FirstRanks):
 
     Args:
         num_locations: number of location ids, 0 to `num_locations` - 1.
-        k: how many ranks count.
     """
 
     def __init__(self, num_locations: int, k: int, **kwargs: Any) -> None:
@@ -163,9 +162,8 @@ class RecommendedTally(FirstRanks):
 class Coverage(RecommendedTally):
     r"""Coverage: the share of all locations that are recommended to at least one query.
 
-    The value grows with the number of queries: compare models on the same queries. NaN without a
-    query. Options are those of
-    [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
+    The value grows with the number of queries: compare models on the same queries. Options are
+    those of [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Example:
         >>> from torch import tensor
@@ -244,9 +242,8 @@ class AveragePopularity(RecommendedTally):
     The sum over locations c of r_c v_c, divided by the sum of r_c. Location c is among the first
     `k` candidates of r_c queries and has v_c visits in the training data: `train_counts`, integer
     `[C]`. If every query has `k` recommendations, the value is the mean over queries of the mean
-    over their lists, as in RecBole's `AveragePopularity`. The unit is visits. Without a
-    recommendation the value is NaN; a sum of visits beyond 2^62 raises an `OverflowError`. The
-    other options are those of
+    over their lists, as in RecBole's `AveragePopularity`. The unit is visits; a sum of visits
+    beyond 2^62 raises an `OverflowError`. The other options are those of
     [`RecommendedTally`][nextloc_metrics.metrics.recommended.RecommendedTally].
 
     Example:

@@ -56,11 +56,9 @@ def split_by_bin(ranking: Ranking, bins: PopularityBins, candidates: int) -> tup
 def of_histogram(counts: Tensor, statistic: Statistic, unanswered: int | None) -> Tensor:
     """Return the median or mean of each row's numbers, float64 `[B]`; NaN for a row of zeros.
 
-    Args:
-        counts: int64 `[B, K + 1]`: per row how often each of 1 to K occurs; column 0 has the number
-            of missing ones.
-        unanswered: the number that stands for each missing one; None: they sort last, and a
-            statistic that depends on one is NaN.
+    `counts` int64 `[B, K + 1]` have per row how often each of 1 to K occurs, and in column 0 the
+    number of missing ones. `unanswered` stands for each of these; None: they sort last, and a
+    statistic that depends on one is NaN.
     """
     numbers = torch.arange(counts.shape[1], device=counts.device)
     numbers[0] = len(numbers) if unanswered is None else unanswered

@@ -68,7 +68,6 @@ class Visits:
         return describe_option([self._user, self._pairs, self._first])
 
     def __len__(self) -> int:
-        """Return the number of check-ins."""
         return len(self._user)
 
     def __repr__(self) -> str:
@@ -81,12 +80,9 @@ def previously_visited(
     """Return which check-ins are returns, bool `[N]`: the user has visited the location before.
 
     Use the result as groups, `groups={"visited": previously_visited(user, location)}`. `user` and
-    `location` are those of [`Visits`][nextloc_metrics.Visits].
-
-    Args:
-        history: users and locations of the check-ins that count as earlier visits, such as the
-            training data; `user` and `location` then do not count as earlier visits. None for the
-            check-ins before each one in the given order.
+    `location` are those of [`Visits`][nextloc_metrics.Visits]. Earlier visits are the check-ins
+    before each one in the given order, or only those of `history`, users and locations, such as the
+    training data.
 
     Example:
         >>> previously_visited(["ann", "bob", "ann", "bob"], [5, 5, 5, 6])
@@ -268,7 +264,6 @@ def read_check_ins(
 
 
 def _number(users: Any) -> Any:
-    """Replace users by their numbers from 0."""
     return np.unique(users, return_inverse=True)[1].reshape(-1)
 
 

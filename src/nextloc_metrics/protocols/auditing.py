@@ -59,9 +59,7 @@ class Finding:
 class Audit:
     """The result of `audit`; `print` shows it as a table.
 
-    Attributes:
-        findings: one per value.
-        notes: missing arguments, and protocols that do not apply.
+    `findings` has one per value, and `notes` missing arguments and protocols that do not apply.
     """
 
     findings: tuple[Finding, ...]
@@ -196,11 +194,9 @@ class _Exact:
         self.has_inf = not given.is_list and bool(given.preds.isneginf().any())
 
     def all_found(self, rank: int) -> bool:
-        """Return whether every target is above a rank in any order of ties."""
         return bool((self.ranking.above + self.ranking.tied < rank).all())
 
     def value(self, metric: Metric) -> float:
-        """Return the exact value of a metric."""
         if metric.kind == "weighted f1":
             return measures.weighted_f1(self.best, self.target)
         plain = replace(metric, missed=None)
@@ -269,7 +265,6 @@ def _reasons(protocol: Protocol, given: Given) -> list[str]:
 
 
 def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
-    """Name ties and NaN, if there are any."""
     order, (low, high) = finding.metric.order, finding.bounds
     name, position_of_nan = NAMES[order]
     reasons = []
@@ -289,7 +284,6 @@ def _order_reasons(finding: Finding, exact: _Exact) -> list[str]:
 
 
 def _notes(chosen: Sequence[Protocol], given: Given) -> list[str]:
-    """Return notes on missing arguments and on lists."""
     notes = []
     for name, queries in (("users", "last of each user"), ("sequences", "last of each sequence")):
         names = [one.name for one in chosen if one.queries == queries]

@@ -208,8 +208,7 @@ def flashback() -> Protocol:
     """Flashback, Graph-Flashback and LoTNext: all queries, two operations for the order.
 
     Recall uses `np.argpartition` of ten candidates. MAP, the reciprocal rank without a cut-off,
-    uses `scores > own`: tied candidates and NaN are never above, so the MAP of a constant model is
-    1.
+    uses `scores > own`: ties and NaN are never above, so the MAP of a constant model is 1.
 
     Example:
         >>> import torch
@@ -456,8 +455,7 @@ def hstu(masks_seen: bool = False) -> Protocol:
 
     The code leaves out the visited locations of the user, also if the target is one of them: set
     `masks_seen`. It removes them after `torch.topk`; this protocol masks them before it, so the
-    order of ties may differ, within the bounds. The code sums in float32, so the last digits
-    differ.
+    order of ties may differ, within the bounds. It sums in float32, so the last digits differ.
     """
     cuts, longer = (1, 10, 50, 100, 200), (1, 10, 50, 100, 200, 500, 1000)
     metrics = (

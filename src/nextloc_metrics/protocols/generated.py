@@ -271,9 +271,8 @@ def sec_movesim() -> GeneratedProtocol:
 class GeneratedAudit:
     """The result of `audit_generated`; `print` shows it as a table.
 
-    Attributes:
-        values: the value of each protocol and quantity, in nats.
-        exact: the value and the floor of this library's measure of each quantity, in nats.
+    `values` has those of each protocol and quantity, and `exact` the value and the floor of this
+    library's measure of each quantity, in nats.
     """
 
     values: dict[str, dict[str, float]]

@@ -103,7 +103,6 @@ def score(metric: Metric, ranking: Ranking, last: Tensor | None) -> Tensor:
 
 
 def _formula(metric: Metric, ranking: Ranking, k: int | None) -> Tensor:
-    """Score by the formulas of this library."""
     if metric.missed is not None:
         k = metric.missed - 1
     weight = _WEIGHTS.get(metric.kind, "count")

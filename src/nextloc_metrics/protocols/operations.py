@@ -39,10 +39,8 @@ _NUMBERS = 1 << 22
 class Blocks(NamedTuple):
     """The ranks that an operation leaves open for each target.
 
-    Attributes:
-        above: int64 `[N]`, the number of candidates above the target in any order.
-        tied: int64 `[N]`, the number of candidates tied with the target, itself included.
-        last: int64 `[N]`, the last rank that is a hit; None if every rank is.
+    Of candidates, `above` are above the target in any order, and `tied` with it, itself included.
+    `last` is the last rank that is a hit; None if every rank is. All are int64 `[N]`.
     """
 
     above: Tensor

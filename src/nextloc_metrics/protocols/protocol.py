@@ -190,10 +190,7 @@ class Protocol:
         By expectation maximisation, as in
         [`correct_sampled`][nextloc_metrics.analysis.correct_sampled]; their mean if queries differ
         in the number of locations that can be drawn, because of `seen`. Arguments and errors are as
-        for `evaluate`.
-
-        Raises:
-            ValueError: the protocol ranks all candidates, or draws them by their visits.
+        for `evaluate`; a protocol that ranks all candidates, or draws them by visits, raises.
 
         Example:
             >>> import torch
@@ -215,7 +212,6 @@ class Protocol:
         return self._corrected(read)
 
     def _corrected(self, given: Given) -> dict[str, float]:
-        """Return the estimates of `corrected`."""
         case, metrics = self._read(given)
         size = rows.count_drawn(given.take(self.choose(given)))
         sampled = case.scores.shape[1] - 1
@@ -253,7 +249,6 @@ class Protocol:
         return value if self.decimals is None else round(value, self.decimals)
 
     def _read(self, given: Given) -> tuple[Case, tuple[Metric, ...]]:
-        """Choose queries, candidates, weights and metrics."""
         given = given.take(self.choose(given))
         metrics = self.metrics
         scores, columns = given.preds, given.target
@@ -325,7 +320,6 @@ class Protocol:
         return scores, given.target
 
     def _negatives(self, given: Given) -> Tensor:
-        """Return the ids that are ranked with the target."""
         assert self.num_negatives is not None
         number, width = given.preds.shape
         if given.negatives is not None:
@@ -343,7 +337,6 @@ class Protocol:
         return rows.draw_popular(number, counts, self.num_negatives, seed)
 
     def _can_hit(self, given: Given) -> Tensor:
-        """Mark the queries whose target can be a hit."""
         is_zero = given.target == 0
         if self.zero == "never a hit":
             return ~is_zero

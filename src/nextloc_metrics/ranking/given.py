@@ -53,7 +53,6 @@ def _read_tied(tied: Array, ranks: Tensor) -> Tensor:
 def _check_range(
     rows: Tensor, sizes: Tensor, is_missing: Tensor, num_candidates: int | None, missing: int
 ) -> None:
-    """Raise if ranks are out of range."""
     if not rows.numel():
         return
     lowest = int(rows.masked_fill(is_missing, 1).min())

@@ -50,7 +50,6 @@ class Needs:
             )
 
     def __or__(self, other: Needs) -> Needs:
-        """Return the needs of both metrics."""
         return Needs(
             max(self.top, other.top),
             self.best or other.best,

@@ -145,10 +145,7 @@ class Ranking(Record):
 
         A repeated id counts at its first rank; its repeats still occupy their ranks. `preds` are
         integer `[..., K]`, ids padded with -1. The other arguments are those of `from_scores`; C of
-        bool or floating relevance need not equal K.
-
-        Raises:
-            ValueError: a list holds visit counts.
+        bool or floating relevance need not equal K. Lists of visit counts are a `ValueError`.
 
         Example:
             >>> from torch import tensor
@@ -331,10 +328,9 @@ class Ranking(Record):
     def break_ties(self, ties: Ties) -> Ranking:
         """Return the ranking in which no two candidates are tied.
 
-        Args:
-            ties: `"optimistic"` puts a block's relevant locations first, by descending gain;
-                `"pessimistic"` last, by ascending gain; `"expected"` keeps the blocks: scores
-                are then expectations over a random order of the tied candidates.
+        `"optimistic"` puts a block's relevant locations first, by descending gain; `"pessimistic"`
+        last, by ascending gain; `"expected"` keeps the blocks: scores are then expectations over a
+        random order of the tied candidates.
 
         Example:
             >>> from torch import tensor
@@ -383,8 +379,6 @@ class Ranking(Record):
             >>> ranking.top_candidates(1).ids  # a tie for rank 1
             tensor([[ 1],
                     [-1]])
-            >>> ranking.best  # the lowest id of tied ones
-            tensor([1, 0])
         """
         self._check_ids()
         if self.first is None or self.first.top < k:

@@ -89,7 +89,6 @@ def _survey_block(
     step: int,
     top: int,
 ) -> Found:
-    """Do the work of `survey_products` for one block of queries."""
     at = ids.clamp(min=0)
     columns = torch.unique(torch.cat([at.flatten(), repeats[0]]))
     first_of_columns = _first_equal(columns, repeats)
@@ -165,7 +164,6 @@ def _with_equal_keys(key: Tensor) -> Tensor:
 
 
 def _first_equal(ids: Tensor, repeats: tuple[Tensor, Tensor]) -> Tensor:
-    """Return for each id the lowest id of an equal row."""
     repeated, lowest = repeats
     if not len(repeated):
         return ids

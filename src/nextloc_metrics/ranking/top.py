@@ -26,8 +26,7 @@ class TopCandidates:
         top: the number of first ranks; 0 if only `best` was kept.
         retrieved: int64 `[N]`, the number of first ranks that have a candidate; of rank 1 if `top`
             is 0.
-        best: int64 `[N]`, the best candidate, the lowest id of tied ones; -1 where a row of scores
-            has a NaN or nothing above -inf, or a list is empty.
+        best: int64 `[N]`, as [`Ranking.best`][nextloc_metrics.Ranking.best].
         ids: int64 `[N, T]`, T = min(top, C), best first, tied ones by id, -1 for none. A tied
             block that crosses rank `top` is dropped; for `top=1` so is any tie for rank 1. A
             candidate scored NaN comes first.
@@ -49,16 +48,8 @@ class TopCandidates:
     def look_up(self, table: Tensor, fill: float) -> Tensor:
         """Return the candidates' rows of a table, `[N, T, ...]`, such as their coordinates.
 
-            fill: the value where the candidate is not `known`, or its id is not in the table.
-
-        Example:
-            >>> from torch import tensor
-            >>> from nextloc_metrics import Ranking
-            >>> scores = tensor([[0.1, 0.7, 0.2], [0.4, 0.2, 0.4]])  # the second has a tie
-            >>> ranking = Ranking.from_scores(scores, tensor([1, 0]), top=1)
-            >>> ranking.top_candidates(1).look_up(tensor([5.0, 6.0, 7.0]), fill=float("nan"))
-            tensor([[6.],
-                    [nan]])
+        As [`Ranking.look_up`][nextloc_metrics.Ranking.look_up]; `fill` also stands for candidates
+        that are not `known`.
         """
         return look_up(table, self.ids, self.known, fill)
 

@@ -34,10 +34,8 @@ class Comparisons:
         values: the values of each model, as fractions.
         comparisons: for each model but the first, its comparison with the first, by metric; a
             positive difference is in favour of this model.
-        corrected: the p-values of `comparisons`, corrected for their number by Holm's method: the
-            probability that one of them is at most 0.05 is at most 0.05 if all models are equal.
-        table: for each metric and model, both values, difference, interval, p-value and corrected
-            p-value.
+        corrected: the p-values of `comparisons`, corrected for their number by `analysis.holm`.
+        table: for each metric and model, both values, difference, interval and both p-values.
     """
 
     values: dict[str, dict[str, float]]
@@ -66,8 +64,7 @@ def compare(
 ) -> Comparisons:
     """Compare the predictions of several models for the same queries.
 
-    All comparisons of models and metrics are one family of tests, whose p-values are corrected by
-    Holm's method.
+    The tests of all models and metrics are one family; Holm's method corrects their p-values.
 
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
@@ -140,7 +137,6 @@ def _tabulate(
     confidence: float,
     notes: Sequence[str],
 ) -> Table:
-    """Make a table with a row per metric and compared model."""
     first = next(iter(values))
     interval = f"{100 * confidence:g} % interval"
     header = ["percent", first, "value", "difference", interval, "p", "corrected p"]

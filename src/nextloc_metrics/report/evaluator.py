@@ -223,7 +223,6 @@ class Evaluator:
         return counted
 
     def _take(self, counted: Counted, fingerprint: int) -> None:
-        """Go on with other counts."""
         self._counted, self._fingerprint = counted, fingerprint
         self.known_locations = counted.setting.known_locations
         self.num_locations = counted.setting.num_locations
@@ -233,7 +232,6 @@ class Evaluator:
         self._names = {kind: _Names(names.names) for kind, names in counted.labels.items()}
 
     def _setting_of(self, batch: Batch) -> Setting:
-        """Return the options of the counts of batches like this one."""
         locations = self._data[2]
         several, width = batch.target.ndim == 2, batch.preds.shape[1]
         is_scores = batch.preds.is_floating_point()
@@ -346,7 +344,6 @@ class _Names:
         self.add(names)
 
     def add(self, names: Sequence[str]) -> None:
-        """Number further names."""
         self._numbers.update((name, len(self.names) + i) for i, name in enumerate(names))
         self.names += names
         digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
@@ -354,7 +351,6 @@ class _Names:
         self.hashes = torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)])
 
     def number(self, kind: Kind) -> tuple[Tensor, list[str]]:
-        """Return the number of each query's group, and the names that are new."""
         if self._last is not None and self._last[0] is kind.labels:
             return self._last[1][kind.numbers], []
         new = [name for name in kind.labels.names if name not in self._numbers]
@@ -448,12 +444,10 @@ def evaluate(
         k: the cut-offs.
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
-        cluster: the name of the groups whose queries are not independent, such as `"user"`;
-            intervals then take users, not queries, as independent, also those of other groups.
-            The intervals of each user and of the deciles take queries as independent.
-        bins: the popularity bin of each location, for the decile metrics; None makes ten bins from
-            `train_counts`, if given.
-        train_counts: integer `[C]`, the visits of each location in the training data.
+        cluster: the name of the groups whose queries are not independent, such as `"user"`; all
+            intervals but those of each user and of the deciles then take users as independent.
+        bins: the popularity bin of each location, for the decile metrics; None makes ten from
+            `train_counts`, if given: integer `[C]`, each location's visits in the training data.
         exclude: as for `RankingMetric.update`, like `exempt_target`.
         num_locations: number of location ids. None takes C for scores; for lists, the length of
             `train_counts`, or the largest id in `target` plus 1 if that is larger. Weighted F1
@@ -466,8 +460,7 @@ def evaluate(
         history: the locations and the users of all visits, each user's in the order of time, for
             `ceiling`: Acc@1 between chance, the most frequent location, and the limit of
             [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
-            shuffled visits. The users are named as in `groups["user"]`, or in the groups that
-            `cluster` names.
+            shuffled visits. Users are named as in the groups `cluster`, or else `"user"`.
         confidence: the confidence level of the intervals.
         given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
             metrics of `probability_metrics`, beside chance and the training frequencies (each

@@ -49,12 +49,11 @@ def evaluate_table(
             what each cell may hold. A `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a
             `pyspark.sql.DataFrame` is counted on its cluster.
         preds: the column of scores, or of lists of ids.
-        target: the column of relevant ids, as for `report.read`, like the other columns, `padding`,
-            `separator` and `on_error`.
+        target: the column of relevant ids. `groups`, `mask`, `exclude`, `vocabulary`, `padding`,
+            `separator` and `on_error` are as for `report.read`.
         cluster: the column of groups whose queries are not independent.
         weights: the column of weights of queries, as for `evaluate`.
         num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
-        vocabulary: the id of each number, for ids that are text.
         workers: the number of processes, which share the files; a cluster has its own.
         options: the other options of `Evaluator`, such as `k`, `measures` and `train_counts`.
 
@@ -110,7 +109,6 @@ def _maker(
     vocabulary: Sequence[str | int] | None,
     options: dict[str, Any],
 ) -> Any:
-    """Return a function that makes an evaluator for rows of the source."""
     known = len(vocabulary) if num_locations is None and vocabulary is not None else num_locations
     counts = options.get("train_counts")
     sizes = [source.num_locations or 1, 0 if counts is None else len(counts)]
