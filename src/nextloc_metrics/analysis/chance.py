@@ -62,8 +62,8 @@ def chance(
     their locations are candidates.
 
     The option `ties` is ignored. Metrics over locations, such as `LocationF1`, and the decile
-    metrics have no chance level, because it depends on how often each location is visited; metrics
-    in km, because it depends on the coordinates; nor do scores that read groups. A dict or a
+    metrics have no chance level, because it depends on how often each location is visited; nor do
+    metrics in km, because it depends on the coordinates, and scores that read groups. A dict or a
     collection omits them.
 
     Args:

@@ -21,7 +21,7 @@ _KNOWN = 1 << 20
 
 
 class Survey:
-    """What one pass over the targets finds; a row that has not exactly one `has_several`."""
+    """What one pass over the targets finds; `has_several` if a row has not exactly one id."""
 
     def __init__(self, kind: Kind, padding: Sequence[int], keeps: bool) -> None:
         self.num_rows: int | None = 0

@@ -214,7 +214,7 @@ class PrecisionAtK(_CutAtK):
 class RecallAtK(_CutAtK):
     r"""Recall within the first k ranks: hits / n, for n relevant locations.
 
-    With `normalized`, it is divided by min(n, k), so that a perfect list scores 1 if n > k.
+    With `normalized`, hits / min(n, k), so that a perfect list scores 1 if n > k.
 
     Example:
         >>> from torch import tensor

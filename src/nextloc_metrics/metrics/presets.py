@@ -97,7 +97,7 @@ def recommendation_metrics(
 ) -> RankingCollection:
     """Collect precision, recall, hit rate, MRR, MAP and NDCG at every k, as for recommendation.
 
-    A query may have several relevant locations. For `gain` see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
+    A query may have several relevant locations. `gain`: see [`NDCGAtK`][nextloc_metrics.NDCGAtK].
 
     Example:
         >>> from torch import tensor

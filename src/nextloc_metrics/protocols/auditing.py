@@ -94,7 +94,7 @@ class Audit:
         return str(self.table.to_markdown())
 
     def plot(self, k: int = 1, ax: Any = None) -> Any:
-        """Draw the accuracy at `k`, a dot per protocol and a line for `exact`, or raise if none is.
+        """Draw the accuracy at `k`: a dot per protocol, a line for `exact`; raise if there is none.
 
         A thin line shows the range that ties leave open. `ax` is as for `plotting.by_group`.
         """

@@ -190,7 +190,8 @@ class Protocol:
         By expectation maximisation, as in
         [`correct_sampled`][nextloc_metrics.analysis.correct_sampled]; their mean if queries differ
         in the number of locations that can be drawn, because of `seen`. Arguments and errors are as
-        for `evaluate`; a protocol that ranks all candidates, or draws them by visits, raises.
+        for `evaluate`; a protocol that ranks all candidates, or draws them by visits, is a
+        `ValueError`.
 
         Example:
             >>> import torch

@@ -34,7 +34,7 @@ class Comparisons:
         values: the values of each model, as fractions.
         comparisons: for each model but the first, its comparison with the first, by metric; a
             positive difference is in favour of this model.
-        corrected: the p-values of `comparisons`, corrected for their number by `analysis.holm`.
+        corrected: the p-values of `comparisons`, corrected for their number by Holm's method.
         table: for each metric and model, both values, difference, interval and both p-values.
     """
 
