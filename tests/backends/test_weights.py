@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nextloc_metrics.backends import Weights, choose
+from nextloc_metrics.backends import Weights, choose, proof
 from nextloc_metrics.backends.reference import Reference
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -33,7 +33,7 @@ def test_backends_agree(dtype: torch.dtype, columns: int, are_scores: bool) -> N
     target = torch.randint(columns, (9,))
     for temperature in (1.0, 0.25, 7.0):
         weights = Weights(are_scores, 1 / temperature)
-        backend, reference = choose(scores), Reference()
+        backend, reference = choose(scores, "weighs"), Reference()
         found, expected = (one.weigh(scores, target, weights) for one in (backend, reference))
         sound = ~expected[0][:, 0].isnan()
         assert torch.equal(found[0][:, 0].isnan(), ~sound)
@@ -54,7 +54,7 @@ def test_a_row_has_the_same_bits_in_any_batch(rows: list[list[float]], cut: int)
     target, weights = torch.zeros(len(rows), dtype=torch.int64), Weights(are_scores=False)
 
     def sums(part: Tensor) -> Tensor:
-        return choose(scores).weigh(scores[part], target[part], weights)[0]
+        return choose(scores, "weighs").weigh(scores[part], target[part], weights)[0]
 
     order = torch.arange(len(rows))
     assert torch.equal(torch.cat([sums(order[:cut]), sums(order[cut:])]), sums(order))
@@ -65,7 +65,28 @@ def test_exp_is_within_its_bound_everywhere() -> None:
     depth = torch.cat([torch.linspace(0, 40, 4001), torch.linspace(40, 745, 706)]).double()
     scores = torch.stack([torch.zeros_like(depth), -depth], 1)
     target = torch.zeros(len(depth), dtype=torch.int64)
-    sums, _ = choose(scores).weigh(scores, target, Weights(are_scores=False))
+    sums, _ = choose(scores, "weighs").weigh(scores, target, Weights(are_scores=False))
     assert bool(((sums[:, 1] - (1 + (-depth).exp())).abs() <= 2.0**-34).all())
     squares = sums[:, 2] - 1
     assert bool(((squares - (-2 * depth).exp()).abs() <= 2.0**-32).all())
+
+
+def test_weights_are_checked_when_they_are_first_used() -> None:
+    """A wrong sum disables the backend for weights, and the check of counts does not look at it."""
+
+    class Wrong(Reference):
+        """Adds up the weights above the target, but one too much."""
+
+        name = "wrong"
+        is_proven = weighs = False
+
+        def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
+            sums, tied = super().weigh(scores, target, weights)
+            return sums + 1, tied
+
+    wrong = Wrong()
+    assert proof.passes(wrong)
+    with pytest.warns(UserWarning, match="differs from `reference` in `weigh` or `gather`"):
+        assert not proof.passes(wrong, "weighs")
+    assert not wrong.weighs
+    del proof.disabled["wrong"]

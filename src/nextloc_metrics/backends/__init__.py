@@ -89,23 +89,19 @@ def use(name: str | None) -> None:
     _chosen[:] = [_make(one) for one in dict.fromkeys(wanted)]
 
 
-def choose(values: Tensor) -> Reference:
-    """Return the first backend that can read this tensor."""
+def choose(values: Tensor, task: str = "is_proven") -> Reference:
+    """Return the first backend that can read this tensor, and has passed the check of a task."""
     return next(
         backend
         for backend in _chosen
-        if backend.unable(values) is None and (backend.is_proven or proof.passes(backend))
+        if backend.unable(values) is None
+        and (getattr(backend, task) or proof.passes(backend, task))
     )
 
 
 def choose_for_pairs(values: Tensor) -> Reference:
     """Return the first backend that can read this tensor and aligns pairs of sequences."""
-    return next(
-        backend
-        for backend in _chosen
-        if backend.unable(values) is None
-        and (backend.aligns or proof.passes(backend, of_pairs=True))
-    )
+    return choose(values, "aligns")
 
 
 @cache

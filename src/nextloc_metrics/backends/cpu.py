@@ -81,6 +81,7 @@ class Cpu(Reference):
     name = "cpu"
     tallies_scores = True
     is_proven = False
+    weighs = False
     aligns = False
 
     def __init__(self) -> None:

@@ -27,21 +27,21 @@ disabled: dict[str, str] = {}
 _COLUMNS = 523
 
 
-def passes(backend: Reference, of_pairs: bool = False) -> bool:
+def passes(backend: Reference, task: str = "is_proven") -> bool:
     """Return whether a backend answers the batch as `reference` does; else warn and disable it.
 
-    With `of_pairs`, the batch is one of pairs of sequences.
+    Each task has a batch of its own, a key of `_CHECKS`, and the attribute that says it has passed.
     """
     if backend.name in disabled:
         return False
     try:
-        wrong = next((_differences_of_pairs if of_pairs else _differences)(backend), None)
+        wrong = next(_CHECKS[task](backend), None)
     except Exception as error:  # a library, a compiler or a driver may raise anything
         wrong = f"raises {error!r}"
     if wrong is None:
-        setattr(backend, "aligns" if of_pairs else "is_proven", True)
+        setattr(backend, task, True)
         return True
-    backend.is_proven = backend.aligns = False
+    backend.is_proven = backend.weighs = backend.aligns = False
     disable(backend.name, wrong)
     return False
 
@@ -81,12 +81,18 @@ def _differences(backend: Reference) -> Iterator[str]:
             for name, found in _answers(backend, _rows(scores, dtype)).items():
                 if not _are_equal(found, expected[name]):
                     yield f"differs from `reference` in `{name}` of {dtype}"
-            if not _weigh_alike(backend, _rows(scores, dtype)):
-                yield f"differs from `reference` in `weigh` or `gather` of {dtype}"
         for name, arguments in _INTEGERS.items():
             found, wanted = (getattr(one, name)(*arguments) for one in (backend, Reference()))
             if not torch.equal(found, wanted):
                 yield f"differs from `reference` in `{name}`"
+
+
+def _differences_of_weights(backend: Reference) -> Iterator[str]:
+    """Yield in which dtypes the weights of scores differ from those of `reference`."""
+    with torch.no_grad():
+        for dtype in DTYPES:
+            if not _weigh_alike(backend, _rows(make_scores(), dtype)):
+                yield f"differs from `reference` in `weigh` or `gather` of {dtype}"
 
 
 def _differences_of_pairs(backend: Reference) -> Iterator[str]:
@@ -97,6 +103,13 @@ def _differences_of_pairs(backend: Reference) -> Iterator[str]:
         for name, of_backend in found.items():
             if not torch.equal(of_backend, wanted[name]):
                 yield f"differs from `reference` in `{name}` of {dimensions} dimensions"
+
+
+_CHECKS = {
+    "is_proven": _differences,
+    "weighs": _differences_of_weights,
+    "aligns": _differences_of_pairs,
+}
 
 
 def _make_pairs(dimensions: int) -> Sequences:

@@ -54,6 +54,7 @@ class Reference:
     name = "reference"
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
+    weighs = True  #: the same for `weigh` and `gather`
     aligns = True  #: the same for pairs of sequences, and `choose_for_pairs`
 
     def unable(self, values: Tensor) -> str | None:

@@ -86,7 +86,7 @@ class Distribution(Record):
         target = relevant.ids[:, 0].clamp(min=0, max=number - 1).to(scores.device)
         counted = relevant.counted.to(scores.device) & (relevant.ids[:, 0] >= 0).to(scores.device)
         weights = Weights(needs.given == "probabilities", 1 / needs.temperature)
-        backend = backends.choose(scores)
+        backend = backends.choose(scores, "weighs")
         sums, tied = backend.weigh(scores, target, weights)
         if batch.validate_args:
             _check_given(scores, counted, sums[:, 0], needs.given)
