@@ -44,12 +44,11 @@ class Batch:
     def read(self, device: torch.device | None = None) -> Batch:
         """Convert arrays to tensors on the device of `preds`, or on `device` for arrays."""
         preds = as_tensor("preds", self.preds, device)
-        mask, exclude = (
-            None if value is None else as_tensor(name, value, preds.device)
-            for name, value in (("mask", self.mask), ("exclude", self.exclude))
-        )
+        given = {"mask": self.mask, "exclude": self.exclude, "grades": self.grades}
+        read: dict[str, Any] = {
+            name: as_tensor(name, value, preds.device)
+            for name, value in given.items()
+            if value is not None
+        }
         target = as_tensor("target", self.target, preds.device)
-        grades = self.grades
-        if grades is not None:
-            grades = as_tensor("grades", grades, preds.device)
-        return replace(self, preds=preds, target=target, mask=mask, exclude=exclude, grades=grades)
+        return replace(self, preds=preds, target=target, **read)

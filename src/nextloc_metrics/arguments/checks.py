@@ -81,6 +81,16 @@ def check_number(name: str, value: object, or_zero: bool = False) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+def check_statistic(statistic: object) -> None:
+    """Raise unless a statistic is the mean, the median or a quantile."""
+    is_quantile = type(statistic) is float and 0 < statistic < 1
+    if not is_quantile and not (isinstance(statistic, str) and statistic in ("mean", "median")):
+        raise ValueError(
+            "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "
+            f"{short(statistic)}."
+        )
+
+
 def check_separator(separator: object) -> None:
     """Raise unless the separator is a string."""
     if not isinstance(separator, str):

@@ -89,10 +89,10 @@ class ArrayRows:
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
         step = max(1, _CHUNK // max(1, self.preds.shape[1]))
+        options = ("mask", "exclude", "confidence", "weights", "grades")
+        given = {x: found for x in options if (found := getattr(self, x)) is not None}
         for start in _track(range(0, max(1, len(self.target)), step)):
             rows = slice(start, start + step)
-            options = ("mask", "exclude", "confidence", "weights", "grades")
-            given = {x: found for x in options if (found := getattr(self, x)) is not None}
             yield Batch(
                 as_tensor("preds", self.preds[rows]),
                 self.target[rows],
@@ -135,8 +135,13 @@ def read_rows(
     if not is_integer(target):
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
-    options = {"mask": mask, "exclude": exclude, "weights": weights, "grades": grades}
-    options |= {"confidence": confidence}
+    options = {
+        "mask": mask,
+        "exclude": exclude,
+        "confidence": confidence,
+        "weights": weights,
+        "grades": grades,
+    }
     read = {name: None if x is None else as_tensor(name, x) for name, x in options.items()}
     for name, option in read.items():
         if option is not None and (not option.ndim or len(option) != len(target)):

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ _PAIRS = (
 )
 _Ngrams = _structure("Ngrams", f"{_PAIRS} most optimal sums ~beta ~scale")
 _Align = _structure("Align", f"{_PAIRS} kind window free_start found ~within")
-_WEIGHTS = "start rows columns stride kind are_weights inverse_temperature"
+_WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
 _Weigh = _structure("Weigh", f"{_WEIGHTS} targets sums tied")
 _Gather = _structure("Gather", f"{_WEIGHTS} sums masses num_masses sizes")
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
@@ -250,7 +250,7 @@ class Cpu(Reference):
             table().ctypes.data,
             0,
             pairs.diameter,
-            *(x.data_ptr() if isinstance(x, Tensor) else x for x in what),
+            *_addresses(what),
         )
         threads = self._threads(rows * length * width)
         answer = self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
@@ -272,7 +272,7 @@ class Cpu(Reference):
             columns,
             scores.stride(0),
             _INFINITY[scores.dtype],
-            *(x.data_ptr() if isinstance(x, Tensor) else x or 0 for x in what),
+            *_addresses(what),
         )
         threads = self._threads(rows * columns)
         size, about_all = scores.element_size(), ctypes.byref(about)
@@ -296,8 +296,8 @@ class Cpu(Reference):
             scores.stride(0),
             _KINDS[scores.dtype],
             weights.are_scores,
-            _bits(weights.inverse_temperature),
-            *(x.data_ptr() if isinstance(x, Tensor) else x for x in what),
+            weights.inverse_temperature,
+            *_addresses(what),
         )
         threads = self._threads(rows * columns)
         self._function(name)(self._parallel, threads, rows, ctypes.byref(about))
@@ -339,9 +339,10 @@ def _can_read(scores: Tensor) -> bool:
     )
 
 
-def _bits(number: float) -> int:
-    """Return the bits of a float64 as an integer, for a member of a structure."""
-    return int(np.float64(number).view(np.int64))
+def _addresses(what: Sequence[Any]) -> Iterator[Any]:
+    """Yield the addresses of tensors, 0 for None, and numbers as they are."""
+    for value in what:
+        yield value.data_ptr() if isinstance(value, Tensor) else value or 0
 
 
 def _integers(*shape: int) -> Tensor:

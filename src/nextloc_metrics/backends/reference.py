@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends import sequences
-from nextloc_metrics.backends.sequences import Kind, Sequences
+from nextloc_metrics.backends.sequences import Kind, Sequences, align, match_ngrams
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
 UNRETRIEVED = 1 << 62
@@ -214,7 +213,7 @@ class Reference:
             optimal: match so that the sum is the largest; otherwise the nearest first, and equally
                 near ones by (first index, second index).
         """
-        return sequences.match_ngrams(pairs, most, beta, scale, optimal)
+        return match_ngrams(pairs, most, beta, scale, optimal)
 
     def align(
         self,
@@ -238,7 +237,7 @@ class Reference:
             free_start: whether a path may begin at any point of `second`, without their distance.
             within: the largest distance of points that are equal, for edits and common points.
         """
-        return sequences.align(pairs, kind, window, free_start, within)
+        return align(pairs, kind, window, free_start, within)
 
 
 def _parts(scores: Tensor) -> Iterator[slice]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,8 +20,6 @@ from nextloc_metrics.base.plots import plot_metric
 from nextloc_metrics.base.summed import SummedMetric
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.ranking.needs import Needs
-
-Read = TypeVar("Read")
 
 
 class RecordMetric(SummedMetric):
@@ -261,15 +259,6 @@ class RecordMetric(SummedMetric):
         if not self.averages_scores:
             return self.estimate()  # raises before the processes wait for each other
         return self.of_all_processes(self.estimate)
-
-    def of_all_processes(self, read: Callable[[], Read]) -> Read:
-        """Return `read()`, called while the state is summed over all processes."""
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn,
-            should_sync=self._to_sync,
-            should_unsync=self._should_unsync,
-        ):
-            return read()
 
     def numbers(self) -> tuple[Any, int]:
         """Return the number of counted and of undecided queries, over all processes.

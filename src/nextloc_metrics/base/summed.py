@@ -2,9 +2,9 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import torch
 import torch.distributed
@@ -14,6 +14,8 @@ from nextloc_metrics.arguments.checks import as_int
 from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.base.fixes import BaseMetric
 from nextloc_metrics.base.options import describe_option, is_default
+
+Read = TypeVar("Read")
 
 # Types of attributes that TorchMetrics and `update` set for every batch.
 _PLAIN = (Tensor, int, type(None))
@@ -106,6 +108,15 @@ class SummedMetric(BaseMetric, ABC):
             and self.dist_sync_fn is all_reduce
             and self.distributed_available_fn()
         )
+
+    def of_all_processes(self, read: Callable[[], Read]) -> Read:
+        """Return `read()`, called while the state is summed over all processes."""
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync,
+            should_unsync=self._should_unsync,
+        ):
+            return read()
 
     def _load_from_state_dict(
         self,

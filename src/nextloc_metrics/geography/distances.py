@@ -9,7 +9,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
+from nextloc_metrics.arguments.checks import (
+    check_choice,
+    check_number,
+    check_positive,
+    check_statistic,
+)
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, choose
 from nextloc_metrics.base.mean import MeanMetric
@@ -47,11 +52,7 @@ class _NearTarget(RankingMetric):
         """Raise if a target, or a candidate whose distance is computed, has no coordinates."""
         super().check(ranking)
         known = len(self.locations)
-        if ranking.num_candidates is not None and ranking.num_candidates > known:
-            raise ValueError(
-                f"`locations` must have an entry for each of the {ranking.num_candidates} "
-                f"candidates, got {known}."
-            )
+        self.locations.check_size(ranking.num_candidates)
         if self.validate_args and ranking.relevant.numel():
             highest = int(ranking.relevant.max())
             if highest >= known:
@@ -261,12 +262,7 @@ class DistanceError(_NearTarget):
         undecided: Undecided = "largest",
         **kwargs: Any,
     ) -> None:
-        is_quantile = type(statistic) is float and 0 < statistic < 1
-        if not is_quantile and statistic not in ("mean", "median"):
-            raise ValueError(
-                "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "
-                f"{short(statistic)}."
-            )
+        check_statistic(statistic)
         check_choice("undecided", undecided, Undecided)
         if kwargs.get("empty_target_action", "skip") not in ("skip", "error"):
             raise ValueError(

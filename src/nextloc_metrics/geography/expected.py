@@ -54,12 +54,7 @@ class ExpectedDistance(DistributionMean):
     def check(self, record: Distribution) -> None:
         """Raise if a target or a candidate has no coordinates."""
         super().check(record)
-        known = len(self.locations)
-        if record.num_candidates is not None and record.num_candidates > known:
-            raise ValueError(
-                f"`locations` must have an entry for each of the {record.num_candidates} "
-                f"candidates, got {known}."
-            )
+        self.locations.check_size(record.num_candidates)
         rows = record.counted.nonzero()[:, 0]
         remedy = "leave it out with `mask`"
         self.locations.check_known("target", record.target[rows, None], remedy, rows)

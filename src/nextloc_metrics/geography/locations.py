@@ -198,6 +198,14 @@ class Locations(torch.nn.Module):
         starts[1:] = first.bincount(minlength=len(self)).cumsum(0)
         return starts, second[order]
 
+    def check_size(self, num_candidates: int | None) -> None:
+        """Raise if there are more candidates than locations."""
+        if num_candidates is not None and num_candidates > len(self):
+            raise ValueError(
+                f"`locations` must have an entry for each of the {num_candidates} candidates, got "
+                f"{len(self)}."
+            )
+
     def check_known(self, name: str, ids: Tensor, remedy: str, rows: Tensor | None = None) -> None:
         """Raise, naming argument, query and remedy, if an id from 0 on has no coordinates."""
         if self.is_complete:

@@ -64,9 +64,9 @@ class Estimate(NamedTuple):
 
 def of_queries(state: Tensor) -> Estimate:
     """Estimate the mean over independent queries, from states int64 `[..., width]`."""
-    mean, square, count = exact.moments(state)
     if exact.is_weighted(state):
         return _of_weighted(state)
+    mean, square, count = exact.moments(state)
     if not exact.is_bounded(state):
         return _of_independent(mean, square, count, count - 1, is_bounded=False)
     zero_or_one = (state[..., 0] == state[..., 1]).to(count.device)

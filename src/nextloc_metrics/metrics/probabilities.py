@@ -276,9 +276,7 @@ class SetSize(_OfSets):
         """The sizes of the sets, or the scores of all candidates."""
         masses = frozenset() if self.mass is None else frozenset({self.mass})
         scores = self.threshold is not None
-        return super().needs | DistributionNeeds(
-            self.given, self.temperature, masses=masses, scores=scores
-        )
+        return DistributionNeeds(self.given, self.temperature, masses=masses, scores=scores)
 
     @property
     def plot_label(self) -> str:

@@ -11,7 +11,12 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
+from nextloc_metrics.arguments.checks import (
+    check_choice,
+    check_number,
+    check_positive,
+    check_statistic,
+)
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.mean import MeanMetric
@@ -115,12 +120,7 @@ class TimeError(_OfTimes):
         **kwargs: Any,
     ) -> None:
         check_choice("kind", kind, Kind)
-        is_quantile = type(statistic) is float and 0 < statistic < 1
-        if not is_quantile and not (isinstance(statistic, str) and statistic in ("mean", "median")):
-            raise ValueError(
-                "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "
-                f"{short(statistic)}."
-            )
+        check_statistic(statistic)
         super().__init__(kind=kind, statistic=statistic, **kwargs)
 
     @property

@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,6 @@ Comparison = Literal["jsd", "ks", "wasserstein", "cpc"]
 Base = Literal[2, "e"]
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
-Read = TypeVar("Read")
 
 #: the names of comparisons in tables
 TITLES = {
@@ -223,15 +222,6 @@ class Measure(SummedMetric):
     def _ordered(self, counts: Any) -> Any:
         """Return counts in the order of the cells."""
         return counts
-
-    def of_all_processes(self, read: Callable[[], Read]) -> Read:
-        """Return `read()`, called while the state is summed over all processes."""
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn,
-            should_sync=self._to_sync,
-            should_unsync=self._should_unsync,
-        ):
-            return read()
 
     @property
     def unit(self) -> str:

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nextloc_metrics import analysis
 from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.report.counted import FREQUENCIES, Counted, merge_counted
-from nextloc_metrics.report.evaluation import Evaluation, Interval
+from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.groups import titled_records
 
 
@@ -88,11 +87,10 @@ def evaluation_of(counted: Counted) -> Evaluation:
 def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
     """Compute the metrics of ranks and of probabilities; intervals are clustered if asked."""
     parts, confidence = counted.parts, counted.setting.confidence
-    results = counted.headline.results(confidence)
-    readings = read_results(counted.headline, results, False, False)
+    results, read = counted.headline.results(confidence), [counted.headline]
     if counted.setting.probabilities:
         more = parts["probabilities"].results(confidence)
-        readings |= read_results(parts["probabilities"], more, False, False)
+        read.append(parts["probabilities"])
         results = results._replace(
             values={**results.values, **more.values},
             intervals={**results.intervals, **more.intervals},
@@ -100,10 +98,8 @@ def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
     if "cluster" in parts:
         intervals = parts["cluster"].results(confidence).intervals
         results = results._replace(intervals={**results.intervals, **intervals})
-    return {
-        name: one._replace(bounds=_ends(results.intervals.get(name)))
-        for name, one in readings.items()
-    }, results
+    readings = [read_results(part, results, keep_base=False, by_group=False) for part in read]
+    return {name: one for part in readings for name, one in part.items()}, results
 
 
 def _references(counted: Counted) -> dict[str, dict[str, float]]:
@@ -156,10 +152,6 @@ def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:
     notes = [*counted.note_lists(), *counted.note_intervals(kind)]
     confidence = counted.setting.confidence
     return counted.parts[part].table(intervals=True, confidence=confidence, notes=notes)
-
-
-def _ends(bounds: tuple[Any, Any] | None) -> Interval | None:
-    return None if bounds is None else (float(bounds[0]), float(bounds[1]))
 
 
 def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:
