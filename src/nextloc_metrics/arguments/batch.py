@@ -22,10 +22,10 @@ class Batch:
         groups: the groups of the queries, or None.
         exclude: the candidates that are not ranked, or None.
         exempt_target: whether a relevant location in `exclude` is ranked.
-        ignore_index: an id that is never relevant.
-        validate_args: whether values are read and checked.
         confidence: the probability of the first id of each list, or None.
         weights: the weights of the queries, or None.
+        ignore_index: an id that is never relevant.
+        validate_args: whether values are read and checked.
         grades: the grades of several relevant ids, in the shape of `target`, or None.
     """
 
@@ -35,10 +35,10 @@ class Batch:
     groups: Array | Mapping[str, Array] | None = None
     exclude: Any = None
     exempt_target: bool = False
-    ignore_index: int | None = None
-    validate_args: bool = True
     confidence: Any = None
     weights: Array | None = None
+    ignore_index: int | None = None
+    validate_args: bool = True
     grades: Array | None = None
 
     def read(self, device: torch.device | None = None) -> Batch:

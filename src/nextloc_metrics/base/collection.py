@@ -337,16 +337,7 @@ class RankingCollection(SummedCollection):
         The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members, and
         `weights` for `Weighted` members.
         """
-        batch = Batch(
-            preds,
-            target,
-            mask,
-            groups,
-            exclude,
-            exempt_target,
-            confidence=confidence,
-            weights=weights,
-        )
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
         self.update_with(batch)
 
     @outside_graphs
@@ -363,16 +354,7 @@ class RankingCollection(SummedCollection):
         weights: Array | None = None,
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        batch = Batch(
-            preds,
-            target,
-            mask,
-            groups,
-            exclude,
-            exempt_target,
-            confidence=confidence,
-            weights=weights,
-        )
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
         return self.forward_with(batch)
 
     def rank(
@@ -388,16 +370,7 @@ class RankingCollection(SummedCollection):
         weights: Array | None = None,
     ) -> Ranking:
         """Return a ranking for every member, and any other metric that needs no more ranks."""
-        batch = Batch(
-            preds,
-            target,
-            mask,
-            groups,
-            exclude,
-            exempt_target,
-            confidence=confidence,
-            weights=weights,
-        )
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
         found: Ranking = self.plan.read(batch)[Ranking]
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from torch import Tensor
@@ -55,6 +56,6 @@ class DistributionMean(DistributionMetric, MeanMetric):
         counted = record.counted.to(record.confidence.device)
         return self.score(record).masked_fill(~counted, 0), counted
 
+    @abstractmethod
     def score(self, record: Distribution) -> Tensor:
         """Return float64 `[N]`, the score of every query."""
-        raise NotImplementedError

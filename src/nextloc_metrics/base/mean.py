@@ -147,16 +147,7 @@ class RecordMetric(SummedMetric):
                 id, for metrics of probabilities.
             weights: numbers from 0 to 2^31 in the shape of the queries, for `Weighted` metrics.
         """
-        batch = Batch(
-            preds,
-            target,
-            mask,
-            groups,
-            exclude,
-            exempt_target,
-            confidence=confidence,
-            weights=weights,
-        )
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
         self.plan.update(batch, count=False)
 
     def read(
@@ -172,16 +163,7 @@ class RecordMetric(SummedMetric):
         weights: Array | None = None,
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
-        batch = Batch(
-            preds,
-            target,
-            mask,
-            groups,
-            exclude,
-            exempt_target,
-            confidence=confidence,
-            weights=weights,
-        )
+        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
         return self.plan.read(batch)[self.record]
 
     @property

@@ -118,6 +118,16 @@ class SummedMetric(BaseMetric, ABC):
         ):
             return read()
 
+    def _fits(self, saved: Any) -> bool:
+        """Return whether a saved state can be the state of this metric."""
+        return bool(saved.dtype == torch.int64 and saved.shape == self.state.shape)
+
+    def _state_form(self) -> str:
+        return describe(self.state)
+
+    def _copy_of(self, saved: Any) -> Any:
+        return saved.to(self.state.device, copy=True)
+
     def _load_from_state_dict(
         self,
         state_dict: dict[str, Any],
@@ -133,12 +143,12 @@ class SummedMetric(BaseMetric, ABC):
         if found is None:
             if self._persistent[self.state_name]:
                 missing_keys.append(key)
-        elif found.dtype != torch.int64 or found.shape != self.state.shape:
+        elif not self._fits(found):
             error_msgs.append(
-                f"the state `{clip(key)}` must be {describe(self.state)}, got {describe(found)}."
+                f"the state `{clip(key)}` must be {self._state_form()}, got {describe(found)}."
             )
         else:
-            setattr(self, self.state_name, found.to(self.state.device, copy=True))
+            setattr(self, self.state_name, self._copy_of(found))
             self._computed = None
             self._update_count = max(1, self._update_count)  # or `compute` warns of no update
         super()._load_from_state_dict(

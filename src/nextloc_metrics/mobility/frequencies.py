@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,7 +12,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_positive
-from nextloc_metrics.arguments.messages import clip, describe
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.hashing import BUCKETS
@@ -142,11 +142,11 @@ class SparseMeasure(Measure):
         sizes = np.column_stack([part, none, none, np.ones(len(part), dtype=np.int64)])
         return _merge([torch.from_numpy(np.concatenate([found, sizes]))])
 
+    @abstractmethod
     def cells(
         self, trajectories: Trajectories, part: Integers
     ) -> tuple[Integers, Integers, Integers]:
         """Return the part and the two numbers of the cell of each visit or flow."""
-        raise NotImplementedError
 
     def _entries(self) -> tuple[Integers, Integers, Integers, int]:
         """Return part, cell and count of each entry, and the number of cells."""
@@ -178,35 +178,17 @@ class SparseMeasure(Measure):
         weights = np.bincount(entries[:, 0], weights=entries[:, 3], minlength=1 + BUCKETS)
         return weights.astype(np.int64)
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        key = prefix + self.state_name
-        found = state_dict.get(key)
-        if found is not None:
-            state_dict = {name: x for name, x in state_dict.items() if name != key}
-            is_entries = isinstance(found, list) and all(
-                isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == (4,)
-                for x in found
-            )
-            if not is_entries:
-                error_msgs.append(
-                    f"the state `{clip(key)}` must be a list of int64 [E, 4], got "
-                    f"{describe(found)}."
-                )
-            else:
-                setattr(self, self.state_name, [x.to(self.device, copy=True) for x in found])
-                self._computed = None
-                self._update_count = max(1, self._update_count)
-        elif self._persistent[self.state_name]:
-            missing_keys.append(key)
+    def _fits(self, saved: Any) -> bool:
+        """Return whether a saved state is a list of entries."""
+        return isinstance(saved, list) and all(
+            isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == (4,) for x in saved
+        )
+
+    def _state_form(self) -> str:
+        return "a list of int64 [E, 4]"
+
+    def _copy_of(self, saved: Any) -> Any:
+        return [x.to(self.device, copy=True) for x in saved]
 
 
 class VisitFrequency(SparseMeasure):

@@ -120,9 +120,7 @@ class Ranking(Record):
             >>> ranking
             Ranking(above=[[1]], tied=[[2]], relevant_above=[[0]], relevant_tied=[[1]])
         """
-        batch = Batch(
-            preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
-        ).read()
+        batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
         return cls(**forms.of_scores(batch, Needs(top, best, depth=depth, length=length)))
 
     @classmethod
@@ -153,9 +151,7 @@ class Ranking(Record):
             Ranking(above=[[2, UNRETRIEVED]], tied=[[1, 1]], relevant_above=[[0, 0]],
                     relevant_tied=[[1, 1]])
         """
-        batch = Batch(
-            preds, target, mask, None, exclude, exempt_target, ignore_index, validate_args
-        ).read()
+        batch = _batch(preds, target, mask, exclude, exempt_target, ignore_index, validate_args)
         return cls(**forms.of_lists(batch, Needs(top, best, depth=depth, length=length)))
 
     @classmethod
@@ -203,9 +199,7 @@ class Ranking(Record):
         """
         needs = Needs(top, best)
         check_embeddings(queries, table, bias, chunk_size)
-        batch = Batch(
-            queries, target, mask, None, exclude, exempt_target, ignore_index, validate_args
-        ).read()
+        batch = _batch(queries, target, mask, exclude, exempt_target, ignore_index, validate_args)
         return cls(**forms.of_embeddings(batch, table, bias, chunk_size, needs))
 
     @classmethod
@@ -246,9 +240,9 @@ class Ranking(Record):
         if type(as_int(offset)) is not int or offset < 0:
             raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
         local_scores = as_tensor("local_scores", local_scores)
-        batch = Batch(
-            local_scores, target, mask, None, exclude, exempt_target, ignore_index, validate_args
-        ).read()
+        batch = _batch(
+            local_scores, target, mask, exclude, exempt_target, ignore_index, validate_args
+        )
         return cls(**forms.of_shards(batch, offset, process_group, needs))
 
     @classmethod
@@ -471,3 +465,17 @@ class Ranking(Record):
                 "ids of candidates are needed, but a Ranking from ranks has none; make it from "
                 "scores or lists."
             )
+
+
+def _batch(
+    preds: Any,
+    target: Any,
+    mask: Any,
+    exclude: Any,
+    exempt_target: bool,
+    ignore_index: int | None,
+    validate_args: bool,
+) -> Batch:
+    """Return the arguments of a constructor as tensors."""
+    batch = Batch(preds, target, mask, None, exclude, exempt_target)
+    return replace(batch, ignore_index=ignore_index, validate_args=validate_args).read()
