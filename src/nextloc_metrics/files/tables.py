@@ -236,9 +236,6 @@ class TableRows:
             preds = self._scores(piece, cells)
         groups: dict[str, Kind] = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
         mask, exclude, weights = self.names.mask, self.names.exclude, self.names.weights
-        given: dict[str, Tensor] = {}
-        if weights is not None:
-            given["weights"] = read_weights(file, weights, rows, columns[weights])
         return Batch(
             preds,
             target,
