@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nan, tensor
 
-from nextloc_metrics import Grouped, PerQueryScores, RankingCollection, analysis
+from nextloc_metrics import Grouped, PerQueryScores, RankingCollection, Weighted, analysis
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.trajectories import (
     DTW,
@@ -95,6 +95,21 @@ def test_all_that_means_have(metric: Any) -> None:
     figure, _ = whole.plot()
     assert figure is not None
     assert repr(metric) == repr(eval(repr(metric), dict(globals())))
+
+
+def test_the_option_scale_divides_once() -> None:
+    """The gap of groups and the weighted mean are in the unit of the value, whatever `scale`."""
+    metric = DTW(scale=2.0)
+    grouped = updated(Grouped(metric.clone(), 4), PREDS, TARGET, groups=USER)
+    values = grouped.compute()
+    assert grouped.gap().value == pytest.approx(float(values.max() - values.min()), rel=1e-6)
+    weighted = Weighted(metric.clone())
+    weighted.update(PREDS, TARGET, weights=torch.ones(len(PREDS)))
+    plain = updated(metric, PREDS, TARGET)
+    assert float(weighted.compute()) == pytest.approx(float(plain.compute()), rel=1e-6)
+    assert [float(x) for x in weighted.interval()] == pytest.approx(
+        [float(x) for x in plain.interval()], rel=1e-6
+    )
 
 
 def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:

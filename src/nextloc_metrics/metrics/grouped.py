@@ -248,9 +248,9 @@ class Grouped(RecordMetric):
         low, high = estimate.interval(1 - (1 - confidence) / len(groups))
         best, worst = int(estimate.mean.argmax()), int(estimate.mean.argmin())
         return Gap(
-            float(estimate.mean[best] - estimate.mean[worst]) * self.scale,
-            max(0.0, float(low.max() - high.min())) * self.scale,
-            float(high.max() - low.min()) * self.scale,
+            float(estimate.mean[best] - estimate.mean[worst]) * self.factor,
+            max(0.0, float(low.max() - high.min())) * self.factor,
+            float(high.max() - low.min()) * self.factor,
             int(groups[best]),
             int(groups[worst]),
         )

@@ -51,6 +51,7 @@ class Weighted(MeanMetric):
     record = _of_metric("record")
     needs = _of_metric("needs")
     scale: float = _of_metric("scale")
+    factor: float = _of_metric("factor")
     unit = _of_metric("unit")
     is_bounded = _of_metric("is_bounded")
     higher_is_better = _of_metric("higher_is_better")
