@@ -169,6 +169,28 @@ def _explain_absent(models: Models, names: Sequence[str]) -> str:
 
 
 @style()
+def draw_differences(models: Models, confidence: float, ax: Any = None) -> Any:
+    """Draw differences of fractions and their intervals beside a line at 0, a row for every name.
+
+    Looks are those of `draw_readings` with one more model before these.
+    """
+    names = list(dict.fromkeys(chain.from_iterable(models.values())))
+    figure, axes = _make_rows(names, ax, 1.3 + len(models))
+    axes.axvline(0, color="0.3", linewidth=0.9)
+    others = list(looks(["", *models]).values())[1:]
+    for (model, look), other in zip(looks(models).items(), others, strict=True):
+        found = {row + _APART * look.shift: models[model].get(n) for row, n in enumerate(names)}
+        drawn = {y: one for y, one in found.items() if one and one.value == one.value}
+        _draw_intervals(axes, drawn, other, model)
+    Scale(f"difference and {100 * confidence:g} % interval, percentage points", None, 1).finish(
+        axes, "x", _explain_absent(models, names)
+    )
+    axes.xaxis.set_major_formatter(lambda value, _place: f"{100 * value:+.6g}" if value else "0")
+    add_legend(axes, where="beside")
+    return figure, axes
+
+
+@style()
 def draw_audit(models: Models, exact: Mapping[str, float], k: int, ax: Any) -> Any:
     """Draw a dot per protocol, the range that ties leave open, and a line for the exact value."""
     names = list(dict.fromkeys(chain.from_iterable(models.values())))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import click
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.protocols import audit as audit_models
+from nextloc_metrics.report.command_card import KeepingGroup, describe_read, short_names
 from nextloc_metrics.report.command_options import (
     EVALUATING,
     FILE,
@@ -50,20 +49,8 @@ from nextloc_metrics.report.written import (
 )
 
 
-class _Group(click.Group):
-    """Keeps the arguments, so that a page can say how to repeat it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the arguments and parse them."""
-        ctx.meta[_ARGUMENTS] = list(args)
-        return super().parse_args(ctx, args)
-
-
-_ARGUMENTS = "nextloc_metrics.arguments"
-
-
 @click.group(
-    cls=_Group,
+    cls=KeepingGroup,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="Exit status: 0 without an error; 1 after an error in data or files, or an "
     "interruption; 2 after a usage error. The PATH - is standard input, CSV or JSON lines. "
@@ -108,7 +95,7 @@ def score(
             result.save(save, force=force)
             click.echo(f"wrote {save}", err=True)
     with explained():
-        page = {"title": Path(name_of(path)).name, "source": _source(path, reading)}
+        page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
         _write_all(result, kind, intervals, group_table, out, page)
 
 
@@ -124,7 +111,9 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
     with explained():
         result = _evaluate(path, **reading)
     with explained():
-        page = result.to_html(title or Path(name_of(path)).name, source=_source(path, reading))
+        page = result.to_html(
+            title or Path(name_of(path)).name, source=_source(path, result, reading)
+        )
         write_text(page, out)
 
 
@@ -148,7 +137,10 @@ def merge(
     with explained():
         result = merge_shards(paths)
     with explained():
-        page = {"title": "Evaluation", "source": _how(", ".join(paths))}
+        page = {
+            "title": "Evaluation",
+            "source": describe_read(paths, result.card["queries"], []),
+        }
         _write_all(result, kind, intervals, group_table, out, page)
 
 
@@ -158,14 +150,29 @@ def merge(
 @SAMPLE
 @ID
 @FORMAT
-def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) -> None:
-    """Compare the predictions in PATHS with the first file; all files have the same queries."""
-    cluster = reading["cluster"]
+@OUT
+@FORCE
+def compare(
+    paths: tuple[str, ...],
+    kind: str,
+    key: str | None,
+    out: Path | None,
+    force: bool,
+    **reading: Any,
+) -> None:
+    """Compare the predictions in PATHS with the first file; all files have the same queries.
+
+    An .html `--out` is a page.
+    """
+    check_new(force, out)
+    cluster, is_page = reading["cluster"], _is_page(out)
     with explained():
         found = _read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]
+        names = [name_of(path) for path in found]
+        titles = short_names(names) if is_page else names
         result = compare_models(
-            {name_of(path): one.preds for path, one in found.items()},
+            {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
             first.target,
             k=reading["cuts"] or (1, 5, 10),
             groups=None if cluster is None else {cluster: first.groups[cluster]},
@@ -173,7 +180,16 @@ def compare(paths: tuple[str, ...], kind: str, key: str | None, **reading: Any) 
             num_locations=reading["num_locations"],
             confidence=reading["confidence"],
         )
-    click.echo(write_comparisons(result, kind))
+    with explained():
+        if is_page:
+            files, columns = _split_target(
+                list(found), [reading["preds"], reading["target"], cluster, key]
+            )
+            source = describe_read(files, f"{len(first.target):,} of each file", columns)
+            text = result.to_html(" and ".join(titles), source)
+        else:
+            text = write_comparisons(result, kind)
+        write_text(text, out)
 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
@@ -251,8 +267,19 @@ def mobility(
     with explained():
         locations = None if coordinates is None else read_coordinates(coordinates)
         result = evaluate_tables(real, generated, locations=locations, **columns)
-        is_page = out is not None and out.suffix == ".html"
-        write_text(result.to_html() if is_page else write_table(result.table, kind), out)
+        text = write_table(result.table, kind)
+        if _is_page(out):
+            names = ("trajectory", "location", "latitude", "longitude", "time", "user")
+            unread = ("location",) if columns["location"] is None else ("latitude", "longitude")
+            card = result.card
+            rows = f"{card['real_points']:,} real, {card['generated_points']:,} generated"
+            source = describe_read(
+                map(name_of, (real, generated)),
+                rows,
+                [columns[x] for x in names if x not in unread],
+            )
+            text = result.to_html(source=source)
+        write_text(text, out)
 
 
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
@@ -277,13 +304,19 @@ def trajectories(
     check_new(force, out)
     with explained():
         result = evaluate_trajectories(preds, target, **options)
-        is_page = out is not None and out.suffix == ".html"
-        text = (
-            result.to_html(Path(name_of(preds)).name)
-            if is_page
-            else write_trajectories(result, kind)
-        )
-    write_text(text, out)
+        text = write_trajectories(result, kind)
+        if _is_page(out):
+            true, found = (
+                int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
+            )
+            rows = f"{found:,} predicted, {true:,} true"
+            source = describe_read(map(name_of, (preds, target)), rows, ["uid", "d", "t", "x", "y"])
+            text = result.to_html(Path(name_of(preds)).name, source)
+        write_text(text, out)
+
+
+def _is_page(out: Path | None) -> bool:
+    return out is not None and out.suffix == ".html"
 
 
 def _read_same(
@@ -309,13 +342,12 @@ def _read(
     **_: Any,
 ) -> Predictions:
     """Read a file with the given options; files without columns have a separate target file."""
-    has_columns = suffix_of(Path(path)) not in (".npy", ".run", ".trec")
     return read(
         path,
         preds=preds,
         target=target,
         groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
-        targets=None if has_columns else target,
+        targets=None if _has_columns(path) else target,
         padding=padding,
         vocabulary=vocabulary,
         on_error=on_error,
@@ -323,6 +355,10 @@ def _read(
         mask=mask,
         exclude=exclude,
     )
+
+
+def _has_columns(path: str) -> bool:
+    return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
 
 
 def _evaluate(path: str, **reading: Any) -> Evaluation:
@@ -358,21 +394,21 @@ def _evaluate(path: str, **reading: Any) -> Evaluation:
     return evaluate(found.preds, found.target, **options)
 
 
-def _source(path: str, reading: Mapping[str, Any]) -> dict[str, Any]:
+def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    named = [reading[name] for name in ("preds", "target", "mask", "exclude", "weights", "cluster")]
-    columns = dict.fromkeys([*(x for x in named if x is not None), *reading["groups"]])
-    return {**_how(name_of(path)), "columns": ", ".join(columns)}
+    names = ("preds", "target", "mask", "exclude", "weights", "cluster")
+    files, columns = _split_target([path], [reading[name] for name in names])
+    return describe_read(files, result.card["queries"], [*columns, *reading["groups"]])
 
 
-def _how(files: str) -> dict[str, Any]:
-    """Return what was read when, and the command that does it again."""
-    arguments = click.get_current_context().meta[_ARGUMENTS]
-    return {
-        "files": files,
-        "date": datetime.now().astimezone().date().isoformat(),
-        "command": shlex.join(["nextloc-metrics", *arguments]),
-    }
+def _split_target(
+    paths: Sequence[str], columns: Sequence[str | None]
+) -> tuple[list[str], Sequence[str | None]]:
+    """Return the files and the columns; files without columns have their targets in another one."""
+    files, (_, target, *others) = [name_of(path) for path in paths], columns
+    if all(map(_has_columns, paths)):
+        return files, columns
+    return [*files, target or ""], others
 
 
 def _write_all(
@@ -384,7 +420,7 @@ def _write_all(
     page: Mapping[str, Any],
 ) -> None:
     """Write an evaluation and the values of its groups, or a note on what is left out."""
-    is_page = out is not None and out.suffix == ".html"
+    is_page = _is_page(out)
     if group_table is not None:
         write_groups(result._counted, group_table)
         click.echo(f"wrote {group_table}", err=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,13 +13,19 @@ from torch import Tensor
 from nextloc_metrics.analysis.comparison import Comparison, Test, holm
 from nextloc_metrics.analysis.comparison import compare as compare_scores
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, read_rows
+from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.display.table import Table
+from nextloc_metrics.base.readings import read_results
+from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.table import Table, of_readings
+from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.report import page
 from nextloc_metrics.report.data import (
     check_cluster,
     count_locations,
@@ -36,12 +43,53 @@ class Comparisons:
             positive difference is in favour of this model.
         corrected: the p-values of `comparisons`, corrected for their number by Holm's method.
         table: for each metric and model, both values, difference, interval and both p-values.
+        columns: the values of each model with their intervals, by metric.
+        card: the number of queries, and how intervals and p-values were computed.
     """
 
     values: dict[str, dict[str, float]]
     comparisons: dict[str, dict[str, Comparison]]
     corrected: dict[str, dict[str, float]]
     table: Table
+    columns: dict[str, dict[str, Reading]] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict)
+    _confidence: float = 0.95
+    _members: Sequence[tuple[str, Any]] = ()
+
+    def to_html(self, title: str = "Comparison", source: Mapping[str, Any] | None = None) -> str:
+        """Return one HTML page: the values side by side, and the differences with their intervals.
+
+        Args:
+            title: the title of the page.
+            source: what was read, by name, such as files, date and command; shown as a card.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        values = of_readings(self.columns, self._confidence, ["bold: the best value"])
+        differences = self.table.without(1, 2)
+        sections = {
+            "Differences": page.show_differences(self._differences(), self._confidence)
+            + page.show_table(differences),
+            "Values": page.show_values(self.columns, values, self._confidence)
+            + page.show_meanings(self._members),
+            "Protocol": page.show_card(self.card),
+        }
+        return page.write_page(title, sections, source)
+
+    def _differences(self) -> dict[str, dict[str, Reading]]:
+        """Return the differences from the first model with their intervals, by metric."""
+        first, *others = self.columns.values()
+        found = {}
+        for (name, tested), readings in zip(self.comparisons.items(), others, strict=True):
+            found[name] = {
+                key: one._replace(value=one.value - first[key].value, bounds=None)
+                for key, one in readings.items()
+            }
+            for key, one in tested.items():
+                bounds = None if math.isnan(one.low) else (one.low, one.high)
+                found[name][key] = found[name][key]._replace(value=one.difference, bounds=bounds)
+        return found
 
     def __repr__(self) -> str:
         return str(self.table)
@@ -96,38 +144,55 @@ def compare(
         for name, preds in models.items()
     }
     check_cluster(cluster, read[first].groups)
-    collections = {
-        name: make_headline(count_locations(data, num_locations, None), k)
+    kind = None if cluster is None else read[first].kinds[cluster]
+    counted = {
+        name: _Model(make_headline(count_locations(data, num_locations, None), k), cluster, kind)
         for name, data in read.items()
     }
-    scores = {
-        name: _score_queries(collections[name], data, exempt_target) for name, data in read.items()
-    }
-    clusters = None if cluster is None else read[first].kinds[cluster].numbers
+    scores = {name: counted[name].score(data, exempt_target) for name, data in read.items()}
 
     def against_first(name: str, key: str) -> Comparison:
         pair = torch.stack([scores[model][key] for model in (name, first)])
         kept = ~pair.isnan().any(0)
-        groups = None if clusters is None else clusters[kept]
+        groups = None if kind is None else kind.numbers[kept]
         a, b = pair[:, kept]
         return compare_scores(a, b, test=test, groups=groups, confidence=confidence, seed=seed)
 
     comparisons = {
         name: {key: against_first(name, key) for key in scores[first]} for name in others
     }
-    values = {
-        name: {key: float(x) for key, x in c.compute().items()} for name, c in collections.items()
-    }
+    sample = _count_sample(scores, cluster, kind)
+    return _summarize(counted, comparisons, sample, confidence, f"{test} test")
+
+
+def _summarize(
+    models: Mapping[str, _Model],
+    comparisons: dict[str, dict[str, Comparison]],
+    sample: _Sample,
+    confidence: float,
+    test: str,
+) -> Comparisons:
+    """Compute the values, correct the p-values, and make the table and the card."""
+    columns = {name: model.read(confidence) for name, model in models.items()}
+    values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
     p_values = [one.p_value for of_metrics in comparisons.values() for one in of_metrics.values()]
     in_order = iter(holm(p_values))
     corrected = {name: {key: next(in_order) for key in of} for name, of in comparisons.items()}
-    counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
-    units = f"{int(counted.sum()):,} queries, {test} test"
-    if clusters is not None:
-        units += f" clustered by {cluster} ({len(torch.unique(clusters[counted])):,} groups)"
-    notes = [units, f"corrected p: Holm's method for {len(p_values)} tests"]
+    card = {
+        "queries": sample.queries,
+        "averaged_over": "queries",
+        "intervals": f"{100 * confidence:g} %, {sample.clusters or 'queries independent'}",
+        "p": f"two-sided {test}",
+        "corrected_p": f"Holm's method for {len(p_values)} tests",
+        "ties": "expected value over random orders",
+    }
+    notes = [
+        f"{sample.queries:,} queries, {test} {sample.clusters}".rstrip(),
+        f"corrected p: {card['corrected_p']}",
+    ]
     table = _tabulate(values, comparisons, corrected, confidence, notes)
-    return Comparisons(values, comparisons, corrected, table)
+    members = next(iter(models.values())).metrics.named_members()
+    return Comparisons(values, comparisons, corrected, table, columns, card, confidence, members)
 
 
 def _tabulate(
@@ -168,17 +233,65 @@ def _p_value(p: float) -> str:
     return "-" if math.isnan(p) else "<0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def _score_queries(
-    collection: RankingCollection, rows: ArrayRows, exempt_target: bool
-) -> dict[str, Tensor]:
-    """Update a collection, and return the scores of queries by metric, NaN if left out."""
-    scores: dict[str, list[Tensor]] = {}
-    for batch in rows.chunks():
-        given = replace(batch, groups=None, exempt_target=exempt_target)
-        ranking = collection.plan.read(given)[Ranking]
-        collection.update(ranking)
-        for key, member in collection.named_members():
-            if isinstance(member, RankingMetric) and member.averages_scores:
-                found, counted = member.score_queries(ranking)
+class _Sample(NamedTuple):
+    """What is independent: the number of queries, and a text on their clusters, if any."""
+
+    queries: int
+    clusters: str
+
+
+def _count_sample(
+    scores: Mapping[str, Mapping[str, Tensor]], cluster: str | None, kind: Kind | None
+) -> _Sample:
+    """Count the queries that any model scored, and their clusters."""
+    counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
+    if kind is None:
+        return _Sample(int(counted.sum()), "")
+    number = len(torch.unique(kind.numbers[counted]))
+    return _Sample(int(counted.sum()), f"clustered by {cluster} ({number:,} groups)")
+
+
+class _Model:
+    """The metrics of one model, and those of the clusters, whose intervals replace theirs."""
+
+    def __init__(self, metrics: RankingCollection, cluster: str | None, kind: Kind | None) -> None:
+        self.metrics = metrics
+        self.means = {
+            key: member
+            for key, member in metrics.named_members()
+            if isinstance(member, RankingMetric) and member.averages_scores
+        }
+        clustered: dict[str, Grouped] = {}
+        self.numbers: dict[str, Tensor] = {}
+        if cluster is not None and kind is not None and len(kind.labels):
+            self.numbers = {cluster: kind.numbers}
+            clustered = {
+                key: Grouped(member, average="queries", by=cluster, labels=kind.labels)
+                for key, member in self.means.items()
+            }
+        self.clustered = RankingCollection(clustered) if clustered else None
+
+    def score(self, rows: ArrayRows, exempt_target: bool) -> dict[str, Tensor]:
+        """Count all queries, and return the scores of queries by metric, NaN if left out."""
+        scores: dict[str, list[Tensor]] = {}
+        collections = [self.metrics, *([] if self.clustered is None else [self.clustered])]
+        plan = Plan([member for one in collections for _, member in one.named_members()])
+        start = 0
+        for batch in rows.chunks():
+            end = start + len(batch.target)
+            groups = {name: numbers[start:end] for name, numbers in self.numbers.items()}
+            given = replace(batch, groups=groups or None, exempt_target=exempt_target)
+            start, records = end, plan.read(given)
+            plan.update(Batch(records, None), count=True)
+            for key, member in self.means.items():
+                found, counted = member.score_queries(records[Ranking])
                 scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
-    return {key: torch.cat(found) for key, found in scores.items()}
+        return {key: torch.cat(found) for key, found in scores.items()}
+
+    def read(self, confidence: float) -> dict[str, Reading]:
+        """Return the values with their intervals, clustered if there are clusters."""
+        results = self.metrics.results(confidence)
+        if self.clustered is not None:
+            clustered = self.clustered.results(confidence).intervals
+            results = results._replace(intervals={**results.intervals, **clustered})
+        return read_results(self.metrics, results, keep_base=False, by_group=False)

@@ -130,7 +130,6 @@ class Evaluation:
         sections = {
             "Result": page.show_headline(self.columns, self.table, self.skill, confidence)
             + page.show_meanings(self._members()),
-            **({} if source is None else {"What was read": page.show_card(source)}),
             **{
                 f"By {kind}": page.show_groups(kind, table, counted)
                 for kind, table in self.groups.items()
@@ -149,7 +148,7 @@ class Evaluation:
         sections["Protocol"] = page.show_card(self.card)
         if audit is not None:
             sections["Under the protocols of other codebases"] = page.show_audit(audit)
-        return page.write_page(title, sections)
+        return page.write_page(title, sections, source)
 
     def _members(self) -> list[tuple[Any, Any]]:
         """Return name and metric of each row of the headline."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from nextloc_metrics.files.parts import Part, Source, place
 from nextloc_metrics.files.sources import Files
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.mobility.floors import Floor
+from nextloc_metrics.mobility.measure import Result
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
 from nextloc_metrics.mobility.trajectories import TimeUnit, Trajectories, Units
 from nextloc_metrics.report import page
@@ -31,28 +32,40 @@ class MobilityEvaluation:
         floors: the floor of each measure, with the range of 95 % of random halves.
         table: the values beside their floors.
         metrics: the measures.
+        card: the options, and the numbers of trajectories and points.
     """
 
     values: dict[str, float]
     floors: dict[str, Floor]
     table: Table
     metrics: MobilityCollection
+    card: dict[str, Any] = field(default_factory=dict)
 
     def to_markdown(self) -> str:
         """Return the table as Markdown."""
         return self.table.to_markdown()
 
-    def to_html(self, title: str = "Generated mobility") -> str:
+    def to_html(
+        self, title: str = "Generated mobility", source: Mapping[str, Any] | None = None
+    ) -> str:
         """Return one HTML page: the table, and both distributions of each measure.
+
+        Args:
+            title: the title of the page.
+            source: what was read, by name, such as files, date and command; shown as a card.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
         """
-        sections = {"Result": page.show_table(self.table)}
-        for name, measure in self.metrics.measures().items():
-            caption = "grey: 95 % of random halves of the real users"
-            sections[name.replace("_", " ")] = page.show_picture(caption, measure.plot)
-        return page.write_page(title, sections)
+        measures = self.metrics.measures()
+        result = page.show_table(self.table) + page.show_meanings(measures.items())
+        sections = {"Result": result}
+        for name, measure in measures.items():
+            title_of = name.replace("_", " ")
+            caption = f"{title_of}; grey: 95 % of random halves of the real users"
+            sections[title_of] = page.show_picture(caption, measure.plot)
+        sections["Protocol"] = page.show_card(self.card)
+        return page.write_page(title, sections, source)
 
     def __repr__(self) -> str:
         return str(self.table)
@@ -121,10 +134,12 @@ def evaluate_tables(
         **options,
     )
     numbers: dict[str, int] | None = {} if locations is None else None
+    num_points = {"real": 0, "generated": 0}
     for name, table in (("real", real), ("generated", generated)):
         own = user if name == "real" else None
         columns = Columns(trajectory, points, time, own, time_unit, is_ids, numbers)
         for part in columns.read(name, table):
+            num_points[name] += len(part.row)
             metrics.update(**{"target" if name == "real" else "preds": part})
     results = {name: one.result() for name, one in metrics.measures().items()}
     return MobilityEvaluation(
@@ -132,7 +147,24 @@ def evaluate_tables(
         {name: one.floor for name, one in results.items()},
         metrics.table(),
         metrics,
+        {
+            "points": "locations" if is_ids else "coordinates",
+            "coordinates": units if not is_ids else "of the locations" if locations else None,
+            "times": f"dates, or numbers in {time_unit}" if time else None,
+            "floor": f"random halves of {'users' if user else 'trajectories'}",
+            **_sizes(results.values(), num_points),
+        },
     )
+
+
+def _sizes(results: Iterable[Result], num_points: Mapping[str, int]) -> dict[str, int]:
+    """Return the numbers of trajectories and points."""
+    first = next(iter(results))
+    return {
+        "real_trajectories": first.real,
+        "generated_trajectories": first.generated,
+        **{f"{name}_points": number for name, number in num_points.items()},
+    }
 
 
 @dataclass

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.formats import one_line
-from nextloc_metrics.display.lines import draw_readings
-from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.lines import draw_differences, draw_readings
+from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.style import Scale, import_pyplot
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols import Audit
@@ -33,8 +33,13 @@ from nextloc_metrics.report.probability_plots import reliability, risk_coverage
 _LONG = 30
 
 
-def write_page(title: str, sections: Mapping[str, str]) -> str:
-    """Return a page of sections, HTML by title."""
+def write_page(
+    title: str, sections: Mapping[str, str], source: Mapping[str, Any] | None = None
+) -> str:
+    """Return a page of sections, HTML by title; the card of what was read is the second one."""
+    if source is not None:
+        first, *others = sections.items()
+        sections = dict([first, ("What was read", show_card(source)), *others])
     body = "".join(
         f"<section>\n<h2>{escape(name)}</h2>\n{content}</section>\n"
         for name, content in sections.items()
@@ -75,6 +80,18 @@ def show_headline(
         note = "0: ranking by visits in the training data; 100: perfect ranking"
         below = show_table(Table(["skill, percent", "value"], rows, [note]))
     return picture + show_table(table) + below
+
+
+def show_values(columns: Models, table: Table, confidence: float) -> str:
+    """Show the values of several models as a picture and as a table."""
+    caption = f"Values with {100 * confidence:g} % confidence intervals"
+    return show_picture(caption, draw_readings, columns, confidence, None) + show_table(table)
+
+
+def show_differences(differences: Models, confidence: float) -> str:
+    """Draw the differences of models from the first one."""
+    caption = "Differences from the first model: dots on the right are better than it"
+    return show_picture(caption, draw_differences, differences, confidence)
 
 
 def show_ceiling(ceiling: Ceiling) -> str:

@@ -72,15 +72,20 @@ class TrajectoryEvaluation:
     def _metrics(self) -> dict[str, Any]:
         return dict(self._by_user.named_members())
 
-    def to_html(self, title: str = "Trajectories") -> str:
+    def to_html(self, title: str = "Trajectories", source: Mapping[str, Any] | None = None) -> str:
         """Return an HTML page: the table, users, errors of slots, and a good, median and bad day.
+
+        Args:
+            title: the title of the page.
+            source: what was read, by name, such as files, date and command; shown as a card.
 
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
         """
         name, metric = next(iter(self._metrics().items()))
         sections = {
-            "Result": page.show_table(self.table),
+            "Result": page.show_table(self.table)
+            + page.show_meanings((name, x.metric) for name, x in self._metrics().items()),
             "Users": page.show_users(metric.metric, metric.user_means(), name),
         }
         if self.errors:
@@ -88,7 +93,7 @@ class TrajectoryEvaluation:
         by_degrees = self.card["units"] == "degrees"
         sections["Days"] = page.show_days(self._days(name, metric.metric), by_degrees)
         sections["Protocol"] = page.show_card(self.card)
-        return page.write_page(title, sections)
+        return page.write_page(title, sections, source)
 
     def _days(self, name: str, metric: Any) -> list[tuple[str, Tensor, Tensor]]:
         """Return the best, the median and the worst day by a metric, with their points."""

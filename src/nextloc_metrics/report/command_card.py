@@ -1,0 +1,71 @@
+"""The card of a page that a command writes: what was read, and the command that repeats it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+_ARGUMENTS = "nextloc_metrics.arguments"
+
+# Parameters that are no options of the evaluation: they name columns, or say what is written.
+_COLUMNS = {"preds", "target", "mask", "exclude", "weights", "cluster", "groups", "key"}
+_COLUMNS |= {"trajectory", "latitude", "longitude", "location", "time", "user"}
+_WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
+
+
+class KeepingGroup(click.Group):
+    """Keeps the arguments, so that a page can say how to repeat it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments and parse them."""
+        ctx.meta[_ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+def describe_read(files: Iterable[str], rows: Any, columns: Iterable[str | None]) -> dict[str, Any]:
+    """Return what the command read and when, and the command that does it again."""
+    context = click.get_current_context()
+    given = {
+        param: context.params.get(param.name or "")
+        for param in context.command.params
+        if isinstance(param, click.Option) and param.name not in _COLUMNS | _WRITING
+    }
+    options = [text for param, value in given.items() if (text := _write(param, value))]
+    return {
+        "files": ", ".join(files),
+        "rows": rows,
+        "columns": ", ".join(dict.fromkeys(x for x in columns if x)) or None,
+        "options": "; ".join(options) or None,
+        "version": f"nextloc-metrics {version('nextloc-metrics')}",
+        "date": datetime.now().astimezone().date().isoformat(),
+        "command": shlex.join(["nextloc-metrics", *context.meta[_ARGUMENTS]]),
+    }
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return paths without the folders that all have in common."""
+    parts = [path.split("/") for path in paths]
+    common = 0
+    while all(len(x) > common + 1 and x[common] == parts[0][common] for x in parts):
+        common += 1
+    return ["/".join(x[common:]) for x in parts]
+
+
+def _write(param: click.Option, value: Any) -> str:
+    """Write an option with the value in use; nothing if it is not used."""
+    if not value and isinstance(param.show_default, str):
+        value = param.show_default
+    if value is None or value is False or value == ():
+        return ""
+    name = max(param.opts, key=len).lstrip("-")
+    if value is True:
+        return name
+    if isinstance(value, list):  # of lines that were read
+        return f"{name} of {len(value):,} lines"
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return f"{name} {text}"
