@@ -7,6 +7,7 @@ import re
 import shlex
 from functools import cache
 from html.parser import HTMLParser
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from nextloc_metrics import report
+from nextloc_metrics.display.lines import draw_differences
 from nextloc_metrics.report.page_style import SCRIPT
 
 EVIL = [
@@ -110,7 +112,7 @@ def test_only_the_script_of_the_page_runs_and_nothing_is_fetched() -> None:
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "section", "figure", "p",
         "figcaption", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "b", "dl",
         "dt", "dd", "details", "summary", "footer", "br", "script", "svg", "g", "defs", "path",
-        "text", "use", "rect", "clippath", "pattern",
+        "text", "use", "rect", "clippath", "pattern", "span",
     }  # fmt: skip
     assert not any(name.startswith("on") for name, _ in read.attributes)
     assert read.tags.count("script") == 1
@@ -163,9 +165,170 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     written = out.read_text()
     (card,) = re.findall(r"<section>\n<h2>What was read</h2>.*?</section>\n", written, re.DOTALL)
     assert written.replace(card, "") == e.to_html("a.csv") + "\n"
-    told = Reader(card).text
+    text = Reader(card).text
+    told = "".join(text)
     assert shlex.join(["nextloc-metrics", *command]) in told
-    assert "preds, target, user" in told
+    assert {"2", "preds, target, user", f"nextloc-metrics {version('nextloc-metrics')}"} <= {*text}
+    assert "k 2; padding -1; on-error raise; confidence 0.95; km 1.0" in text
     refused = runner.invoke(main, command)
     assert refused.exit_code == 1
     assert "--force" in refused.output
+
+
+def compared(names: tuple[str, ...] = ("old", "<b>new", "& third")) -> Any:
+    """A comparison of models, clustered by user."""
+    generator = np.random.default_rng(1)
+    target = generator.integers(0, 9, 60)
+    models = {name: generator.normal(size=(60, 9)) for name in names}
+    models[names[1]] += np.arange(9) == target[:, None]
+    groups = {"user": generator.integers(0, 12, 60)}
+    options: dict[str, Any] = {"k": (1, 3), "groups": groups, "cluster": "user"}
+    alone = [report.evaluate(preds, target, **options) for preds in models.values()]
+    return report.compare(models, target, **options), dict(zip(names, alone, strict=True))
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_the_page_of_a_comparison_has_values_and_differences(number: int) -> None:
+    """Values have the intervals of `evaluate`; each difference, interval and p-value is there."""
+    names = ("old", "<b>new", "& third")[:number]
+    found, alone = compared(names)
+    html = found.to_html("A & B", {"files": "a and b"})
+    assert html == found.to_html("A & B", {"files": "a and b"})
+    values, differences = (
+        [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in re.findall("<tr>.*?</tr>", table)]
+        for table in re.findall("<table>.*?</table>", html)
+    )
+    header, *rows = [["".join(Reader(f"<p>{x}</p>").text) for x in row] for row in values]
+    assert header[1::2] == [*names]
+    for (key, _), row in zip(found.values["old"].items(), rows, strict=True):
+        for name, e in alone.items():
+            at = header.index(name)
+            assert row[0] == key
+            assert row[at] == f"{100 * e.values[key]:.2f}"
+            low, high = e.intervals.get(key, (0, 0))
+            expected = f"{100 * low:.2f} - {100 * high:.2f}" if key in e.intervals else ""
+            assert row[at + 1].split() == expected.split()
+    cells = [["".join(Reader(f"<p>{x}</p>").text) for x in row] for row in differences[1:]]
+    expected_rows = []
+    for row in found.table.rows:
+        title = row[0] if number > 2 else row[0].partition(",")[0]
+        expected_rows.append([title, *row[3:]])
+    assert cells == expected_rows
+    text = Reader(html).text
+    assert "a and b" in text
+    assert "95 %, clustered by user (12 groups)" in text
+    pictures = re.findall("<svg.*?</svg>", html, re.DOTALL)
+    assert len(pictures) == 2
+    drawn = " ".join(Reader(pictures[1]).text)
+    assert "percentage points" in drawn
+    assert all((name in drawn) == (number > 2) for name in names[1:])
+    told = "each model minus old" if number > 2 else "<b>new minus old: right of 0, <b>new is"
+    assert any(x.startswith(told) for x in text)
+
+
+def test_a_difference_is_drawn_at_its_value() -> None:
+    """Dots and whiskers of the picture are the differences and intervals of `compare`."""
+    found, _ = compared(("old", "new"))
+    axes = draw_differences(found._differences(), 0.95)[1]
+    (container,) = axes.containers
+    dots, _, (whiskers,) = container.lines
+    tested = found.comparisons["new"]
+    f1 = found.values["new"]["f1"] - found.values["old"]["f1"]
+    assert list(dots.get_xdata()) == pytest.approx([x.difference for x in tested.values()] + [f1])
+    ends = [[point[0] for point in segment] for segment in whiskers.get_segments()]
+    for (low, high), one in zip(ends, tested.values(), strict=False):
+        assert (low, high) == pytest.approx((one.low, one.high))
+    assert ends[-1][0] == ends[-1][1]  # F1 has no interval
+
+
+def written(folder: Path, *arguments: str) -> tuple[str, dict[str, str]]:
+    """The page that a command writes, and the card on it."""
+    runner = pytest.importorskip("click.testing").CliRunner()
+    from nextloc_metrics.report.command import main
+
+    out = folder / "page.html"
+    shown = runner.invoke(main, [*arguments, "--out", str(out)])
+    assert shown.exit_code == 0, shown.output
+    assert shown.stderr.splitlines()[-1] == f"wrote {out}"
+    assert runner.invoke(main, [*arguments, "--out", str(out)]).exit_code == 1
+    nowhere = runner.invoke(main, [*arguments, "--out", str(folder / "no" / "page.html")])
+    assert nowhere.exit_code == 1
+    assert nowhere.stderr == f"Error: {folder / 'no'} must be an existing folder.\n"
+    html = out.read_text()
+    out.unlink()
+    (card,) = re.findall(r"<h2>What was read</h2>\n(<dl>.*?</dl>)", html)
+    rows = re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", card)
+    found = {name: "".join(Reader(f"<p>{value}</p>").text) for name, value in rows}
+    assert list(found) == ["files", "rows", "columns", "options", "version", "date", "command"]
+    assert found["command"] == shlex.join(["nextloc-metrics", *arguments, "--out", str(out)])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"])
+    assert found["version"] == f"nextloc-metrics {version('nextloc-metrics')}"
+    return html, found
+
+
+def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
+    """Models have the names of their files; in other formats `--out` is a file of text."""
+    rows = 'preds,target,user\n"[1, 2]",{},ann\n"[3, 2]",2,bob\n"[4, 2]",2,eve\n'
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text(rows.format(1).replace("3", "2" if name == "a.csv" else "3"))
+    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    html, card = written(tmp_path, "compare", *files, "--cluster", "user", "--k", "1,2")
+    assert "<h1>a.csv and b.csv</h1>" in html
+    assert "b.csv minus a.csv" in html
+    assert card["files"] == ", ".join(files)
+    assert card["rows"] == "3 of each file"
+    assert card["columns"] == "preds, target, user"
+    assert card["options"] == "k 1,2; padding -1; on-error raise; confidence 0.95"
+    runner = pytest.importorskip("click.testing").CliRunner()
+    from nextloc_metrics.report.command import main
+
+    out = tmp_path / "table.csv"
+    command = ["compare", *files, "--format", "csv"]
+    assert runner.invoke(main, [*command, "--out", str(out)]).exit_code == 0
+    assert out.read_text() == runner.invoke(main, command).output
+
+
+def test_a_comparison_names_files_by_where_they_differ(tmp_path: Path) -> None:
+    """Files of one name have their folders; targets in a file of their own are no column."""
+    np.save(tmp_path / "target.npy", np.array([1, 2, 0]))
+    for name in ("gru", "lstm"):
+        (tmp_path / name).mkdir()
+        np.save(tmp_path / name / "preds.npy", np.eye(3))
+    files = [str(tmp_path / name / "preds.npy") for name in ("gru", "lstm")]
+    target = str(tmp_path / "target.npy")
+    html, card = written(tmp_path, "compare", *files, "--target", target)
+    assert "<h1>gru/preds.npy and lstm/preds.npy</h1>" in html
+    assert card["files"] == ", ".join([*files, target])
+    assert card["columns"] == "-"
+
+
+def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_path: Path) -> None:
+    """Of generated mobility and of predicted days."""
+    generator = np.random.default_rng(2)
+    points = "".join(
+        f"{i // 3},{x},{i // 30}\n" for i, x in enumerate(generator.integers(0, 5, 90))
+    )
+    (tmp_path / "real.csv").write_text(f"day,place,who\n{points}")
+    (tmp_path / "made.csv").write_text(f"day,place,who\n{points}")
+    options = ["--trajectory", "day", "--location", "place", "--user", "who"]
+    files = [str(tmp_path / name) for name in ("real.csv", "made.csv")]
+    html, card = written(tmp_path, "mobility", *files, *options)
+    assert card["files"] == ", ".join(files)
+    assert card["rows"] == "90 real, 90 generated"
+    assert card["columns"] == "day, place, who"
+    assert card["options"] == "time-unit s; units degrees; comparison jsd"
+    text = Reader(html).text
+    assert "real points" in text
+    assert any(x.startswith("Daily locations: the number of different") for x in text)
+    ids = re.findall(r'<\w+ [^>]*\bid="([^"]*)"', html)
+    assert len(ids) == len({*ids})
+
+    rows = "uid,d,t,x,y\n" + "".join(f"1,{60 + i // 4},{i % 4},{i},{i}\n" for i in range(12))
+    for name in ("preds.csv", "true.csv"):
+        (tmp_path / name).write_text(rows)
+    files = [str(tmp_path / name) for name in ("preds.csv", "true.csv")]
+    html, card = written(tmp_path, "trajectories", *files, "--year", "2023")
+    assert card["rows"] == "12 predicted, 12 true"
+    assert card["columns"] == "uid, d, t, x, y"
+    assert card["options"] == "year 2023; units plane; on-missing raise"
+    assert any(x.startswith("GEO-BLEU") for x in Reader(html).text)

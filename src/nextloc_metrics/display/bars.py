@@ -18,6 +18,7 @@ from nextloc_metrics.display.style import (
     errors,
     looks,
     make_axes,
+    number_by_integers,
     points_across,
     style,
     text_width,
@@ -197,6 +198,7 @@ def draw_histogram(models: Mapping[str, Tensor], scale: Scale, group: str, ax: A
     note = scale.fit(axes, "x", from_lowest=True)
     Scale("", 0, None).fit(axes, from_lowest=True)
     axes.set_ylabel(f"number of {plural(group)}")
+    number_by_integers(axes.yaxis)
     scale.label(axes.xaxis)
     add_note(axes, note)
     without = 0 if several else len(models[""]) - len(known[""])

@@ -130,7 +130,7 @@ def draw_readings(models: Models, confidence: float | None, ax: Any, queries: st
                 text = "no data" if one.value != one.value else f"{one.value:.4g} (no fraction)"
                 text = f"{model}: {text}" if model else text
                 at = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7}
-                axes.annotate(text, (0.01, y), color=look.color, **at)
+                axes.annotate(text, (0.01, y), color="0.2", **at)
     interval = "value" if confidence is None else f"value and {100 * confidence:g} % interval"
     absent = "" if confidence is None else _explain_absent(models, names)
     Scale(interval, 0, 1 if fractions else None).finish(axes, "x", queries, absent)
@@ -177,11 +177,11 @@ def draw_differences(models: Models, confidence: float, ax: Any = None) -> Any:
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     figure, axes = _make_rows(names, ax, 1.3 + len(models))
     axes.axvline(0, color="0.3", linewidth=0.9)
-    others = list(looks(["", *models]).values())[1:]
-    for (model, look), other in zip(looks(models).items(), others, strict=True):
+    others = looks([str(number) for number in range(1 + len(models))])
+    for number, (model, look) in enumerate(looks(models).items(), 1):
         found = {row + _APART * look.shift: models[model].get(n) for row, n in enumerate(names)}
         drawn = {y: one for y, one in found.items() if one and one.value == one.value}
-        _draw_intervals(axes, drawn, other, model)
+        _draw_intervals(axes, drawn, others[str(number)], model)
     Scale(f"difference and {100 * confidence:g} % interval, percentage points", None, 1).finish(
         axes, "x", _explain_absent(models, names)
     )

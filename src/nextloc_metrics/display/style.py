@@ -273,27 +273,28 @@ def add_legend(
 ) -> None:
     """Name the lines, inside the axes only where there are few.
 
-    `"above"`, `offset` points above the axes, hides no dot in any picture; on narrow axes
-    `"beside"` is `"above"`. `order` is that of the lines, such as by their heights.
+    `"above"`, `offset` points above the axes, hides no dot in any picture; on narrow axes, and for
+    long names, `"beside"` is `"above"`. `order` is that of the lines, such as by their heights.
     """
     handles, labels = axes.get_legend_handles_labels()
     if not labels:
         return
     if order is not None and len(order) == len(labels):
         handles, labels = ([of[i] for i in order] for of in (handles, labels))
+    across = points_across(axes)
+    labels = [textwrap.fill(label, int(across / _CHARACTER) - 8) for label in labels]
+    has_no_side = across < _NARROW or text_width(labels) > across / 2
     has_lines = any(hasattr(handle, "get_linestyle") for handle in handles)
     options: dict[str, Any] = {"title": title, "handlelength": 3.2 if has_lines else 1.5}
     if where == "inside" and len(labels) <= _INSIDE:
         axes.legend(handles, labels, loc="best", **options)
-    elif where == "above" or points_across(axes) < _NARROW:
+    elif where == "above" or has_no_side:
         from matplotlib.transforms import ScaledTranslation
 
         up = ScaledTranslation(0, offset / _INCH, axes.figure.dpi_scale_trans)
         options |= {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False}
         options |= {"bbox_transform": axes.transAxes + up, "borderaxespad": 0.3}
-        columns = int(
-            points_across(axes) // (text_width(labels) + 8 * options["handlelength"] + 18)
-        )
+        columns = int(across // (text_width(labels) + 8 * options["handlelength"] + 18))
         axes.legend(handles, labels, ncols=max(1, min(columns, len(labels))), **options)
     else:
         options |= {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}

@@ -59,13 +59,6 @@ class Table:
         found = self._records() if callable(self._records) else self._records
         return [dict(record) for record in found]
 
-    def without(self, *columns: int) -> Table:
-        """Return the table without some columns, by their numbers; the records stay."""
-        kept = [i for i in range(len(self.header)) if i not in columns]
-        rows = [[row[i] for i in kept] for row in self.rows]
-        bold = [(row, kept.index(i)) for row, i in self.bold if i in kept]
-        return Table([self.header[i] for i in kept], rows, self.notes, self.records, bold)
-
     def __str__(self) -> str:
         """Return aligned text: the first column left, the others right."""
         lines = [self.header, *self.rows]

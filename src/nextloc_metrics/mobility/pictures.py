@@ -11,6 +11,8 @@ from nextloc_metrics.display.style import COLORS, DASHES, add_legend, make_axes,
 
 # The range of the halves, the largest number of ticks, of ranks that are drawn as steps, of flows.
 _BAND, _TICKS, _FLOWS = "0.82", 8, 5000
+# Ticks stand at every so many edges, so that those of ten to a power of ten are at the powers.
+_STEPS = [x * 10**power for power in range(9) for x in (1, 2, 3, 5)]
 _HALVES = "random halves of real users, 95 %"
 
 
@@ -50,7 +52,7 @@ def draw_cells(generated: Any, real: Any, band: Any, axis: Axis, title: str, ax:
             axes.stairs(shares, ends, color=color, linestyle=dash, label=name, linewidth=1.4)
         axes.set_xlim(0, number)
         axes.set_ylim(bottom=0)
-        every = max(1, -(-len(axis.edges) // _TICKS))
+        every = next(x for x in _STEPS if x * _TICKS >= len(axis.edges))
         shown = range(0, len(axis.edges), every)
         offset = (number + 1 - len(axis.edges)) // 2
         axes.set_xticks([x + offset for x in shown], [axis.edges[x] for x in shown])

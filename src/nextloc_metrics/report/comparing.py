@@ -66,16 +66,23 @@ class Comparisons:
         Raises:
             ModuleNotFoundError: matplotlib is not installed.
         """
-        values = of_readings(self.columns, self._confidence, ["bold: the best value"])
-        differences = self.table.without(1, 2)
+        level = self._confidence
+        values = of_readings(self.columns, level, ["bold: the best value"])
         sections = {
-            "Differences": page.show_differences(self._differences(), self._confidence)
-            + page.show_table(differences),
-            "Values": page.show_values(self.columns, values, self._confidence)
+            "Result": page.show_values(self.columns, values, level)
+            + page.show_differences(next(iter(self.columns)), self._differences(), level)
+            + page.show_table(self._table_of_differences())
             + page.show_meanings(self._members),
             "Protocol": page.show_card(self.card),
         }
         return page.write_page(title, sections, source)
+
+    def _table_of_differences(self) -> Table:
+        """Return the differences of the table; rows of two models need no name of a model."""
+        first, *others = self.columns
+        names = [x[0] for x in self.table.rows] if len(others) > 1 else self.values[first]
+        rows = [[name, *row[3:]] for name, row in zip(names, self.table.rows, strict=True)]
+        return Table(["percentage points", *self.table.header[3:]], rows, self.table.notes)
 
     def _differences(self) -> dict[str, dict[str, Reading]]:
         """Return the differences from the first model with their intervals, by metric."""

@@ -76,7 +76,7 @@ def show_headline(
     picture = show_picture(caption, draw_readings, named, confidence, None)
     below = ""
     if skill:
-        rows = [[name, f"{100 * x:.2f}"] for name, x in skill.items()]
+        rows = [[name, _percent(x)] for name, x in skill.items()]
         note = "0: ranking by visits in the training data; 100: perfect ranking"
         below = show_table(Table(["skill, percent", "value"], rows, [note]))
     return picture + show_table(table) + below
@@ -88,10 +88,14 @@ def show_values(columns: Models, table: Table, confidence: float) -> str:
     return show_picture(caption, draw_readings, columns, confidence, None) + show_table(table)
 
 
-def show_differences(differences: Models, confidence: float) -> str:
-    """Draw the differences of models from the first one."""
-    caption = "Differences from the first model: dots on the right are better than it"
-    return show_picture(caption, draw_differences, differences, confidence)
+def show_differences(first: str, differences: Models, confidence: float) -> str:
+    """Draw the differences of models from the first one; one model needs no legend."""
+    who, it = "each model", "the model"
+    if len(differences) == 1:
+        (who,) = (it,) = differences
+    caption = f"{who} minus {first}: right of 0, {it} is better"
+    named = {"": next(iter(differences.values()))} if len(differences) == 1 else differences
+    return show_picture(caption, draw_differences, named, confidence)
 
 
 def show_ceiling(ceiling: Ceiling) -> str:
@@ -179,22 +183,29 @@ def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float
     """Show the range of values over the orders of tied candidates."""
     if all(low == high or low != low for low, high in ties.values()):
         return "<p>The order of candidates with equal scores changes no value.</p>\n"
-    rows = [
-        [name, *(f"{100 * x:.2f}" for x in (low, values[name], high))]
-        for name, (low, high) in ties.items()
-    ]
+    rows = [[name, *map(_percent, (low, values[name], high))] for name, (low, high) in ties.items()]
     header = ["percent", "relevant last", "expected", "relevant first"]
     note = "relevant last (first): the relevant location after (before) others with the same score"
     return show_table(Table(header, rows, [note]))
 
 
+def _percent(fraction: float) -> str:
+    return "-" if fraction != fraction else f"{100 * fraction:.2f}"
+
+
 def show_card(card: Mapping[str, Any]) -> str:
     """Show the protocol card."""
     rows = "".join(
-        f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{escape(write_cell(value))}</dd>"
+        f"<dt>{escape(name.replace('_', ' '))}</dt><dd>{_write_value(value)}</dd>"
         for name, value in card.items()
     )
     return f"<dl>{rows}</dl>"
+
+
+def _write_value(value: Any) -> str:
+    """Write a value of a card; no line is broken within an option such as `--group`."""
+    text = escape(write_cell(value))
+    return re.sub(r"(?<= )--[\w-]+", lambda x: f"<span>{x[0]}</span>", text)
 
 
 def show_meanings(members: Iterable[tuple[Any, Any]]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 STYLE = """
 :root { color-scheme: light dark; --line: #8886; --shade: #8887; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: auto; padding: 1rem; }
-h1 { line-height: 1.2; overflow-wrap: anywhere; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: auto; padding: 1rem;
+  overflow-wrap: anywhere; }
+h1 { line-height: 1.2; }
 h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
 /* a shade at an edge behind which there is more; the covers move with the content */
 .wide {
@@ -31,10 +32,13 @@ figure { margin: 1rem 0; }
 figcaption { font-size: .9rem; }
 svg { display: block; width: 100%; height: auto; min-width: 30rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.5rem; }
-dd { margin: 0; overflow-wrap: anywhere; }
+dd { margin: 0; }
+dd span { white-space: nowrap; }
 summary { cursor: pointer; padding: .3rem 0; }
 footer { margin-top: 3rem; font-size: .8rem; }
-@media (prefers-color-scheme: dark) { svg { filter: invert(.93) hue-rotate(180deg); } }
+@media (prefers-color-scheme: dark) {
+  svg { filter: invert(.93) hue-rotate(180deg) brightness(1.25); }
+}
 @media (max-width: 30rem) { dl { grid-template-columns: 1fr; } dd { margin-left: 1rem; } }
 @media print { body { max-width: none; } h2, figure, tr { break-inside: avoid; } }
 """
@@ -43,16 +47,21 @@ footer { margin-top: 3rem; font-size: .8rem; }
 SCRIPT = """
 for (const table of document.querySelectorAll("table")) {
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
-  const number = text => parseFloat(text.replace(/[,+%]/g, ""));
+  const number = text =>
+    /^[<+-]?(inf|\\.?\\d[\\d,.]*(e[+-]?\\d+)?)(?![^\\s%†])/.test(text)
+      ? parseFloat(text.replace(/[,+<]/g, "").replace("inf", "Infinity")) : NaN;
+  // numbers, then text, then what is missing
+  const group = text => text === "" || text === "-" ? 2 : isNaN(number(text)) ? 1 : 0;
   const sort = (head, column) => {
     const up = head.getAttribute("aria-sort") !== "ascending", sign = up ? 1 : -1;
     for (const other of heads) other.removeAttribute("aria-sort");
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
     const rows = [...body.rows].map(row => [row.cells[column].textContent.trim(), row]);
     rows.sort(([a], [b]) => {
+      if (group(a) !== group(b)) return group(a) - group(b);
+      if (group(a)) return sign * a.localeCompare(b, undefined, {numeric: true});
       const [x, y] = [number(a), number(b)];
-      if (isNaN(x) !== isNaN(y)) return isNaN(x) ? 1 : -1;
-      return sign * (isNaN(x) ? a.localeCompare(b, undefined, {numeric: true}) : x - y);
+      return x === y ? 0 : sign * (x - y);
     });
     body.append(...rows.map(([, row]) => row));
   };
