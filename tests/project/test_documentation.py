@@ -214,6 +214,7 @@ def test_formulas_are_drawn(site: Path) -> None:
 # Names that have no underscore since other modules of this library use them.
 INNER_NAMES = {
     "nextloc_metrics.backends.Reference",
+    "nextloc_metrics.backends.Weights",
     "nextloc_metrics.backends.choose",
     "nextloc_metrics.backends.choose_for_pairs",
     "nextloc_metrics.backends.must_not_sync",
@@ -230,10 +231,14 @@ MET = {
     "nextloc_metrics.metrics.recommended.RecommendedTally": "has members of `Coverage`",
     "nextloc_metrics.metrics.grouped.Gap": "is returned by `Grouped.gap`",
     "nextloc_metrics.metrics.recommended.FirstRanks": "says how the first candidates are read",
+    "nextloc_metrics.metrics.confidence.ConfidenceTally": "says what metrics of confidence read",
+    "nextloc_metrics.metrics.confidence.Reliability": "is returned by `CalibrationError`",
     "nextloc_metrics.metrics.visits.GroupShare": "is in `exploration_metrics`",
     "nextloc_metrics.metrics.visits.NewDecision": "is in `exploration_metrics`",
     "nextloc_metrics.analysis.chance.chance": "is `analysis.chance`: its module has the same name",
     "nextloc_metrics.arguments.batch.Batch": "is the argument of `Record.read`",
+    "nextloc_metrics.base.distribution_metric.DistributionMetric": "has options of all metrics "
+    "of probabilities",
     "nextloc_metrics.base.mean.RecordMetric": "is the base of metrics that are no mean",
     "nextloc_metrics.base.ranking_metric.RankingTally": "is the same for metrics of ranks",
     "nextloc_metrics.mobility.histograms.Histogram": "has `edges_from` of measures with edges",
@@ -335,8 +340,18 @@ INNER = {
     "how records are made, and what is kept beside them": {
         "cut", "Batch.read", "Needs.keeps_scores", "Needs.only_ranks", "Needs.to_find",
         "Queries.group_of", "Queries.with_groups", "Ranking.of_found", "TopCandidates.cat",
+        "Distribution.weights", "Ranking.has_lengths",
     },
-    "what distances read": {"Locations.check_known"},
+    "what distances read": {"Locations.check_known", "Locations.check_size"},
+    "how metrics of probabilities score a query": {
+        "AnsweredShare.score", "BrierScore.score", "DistributionMean.score", "EmptySets.score",
+        "ExpectedDistance.score", "NegativeLogLikelihood.score", "SetCoverage.score",
+        "SetSize.score",
+    },
+    "how metrics of the rank itself and of lists differ": {
+        "MeanPercentileRank.others", "_AmongOthers.others", "FirstRanks.read_first",
+    },
+    "what a weighted metric takes from its metric": {"Weighted.is_bounded", "Weighted.record"},
     "how decile metrics differ from each other": {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",

@@ -80,7 +80,7 @@ addEventListener("load", () => {
     heads[1].dispatchEvent(key);
     of.by_key = column(1);
     const search = page.querySelector("input[type=search]");
-    of.filtered = ["USER 1", "2012-04", "nobody", ""].map(text => {
+    of.filtered = ["USER 1", "ann", "2012-04", "nobody", ""].map(text => {
       search.value = text;
       search.dispatchEvent(new Event("input"));
       return rows(table).filter(shown).map(row => row.cells[0].textContent);
@@ -179,9 +179,10 @@ def test_numbers_are_sorted_as_numbers_and_missing_values_come_last() -> None:
 
 def test_the_filter_leaves_the_rows_with_the_text() -> None:
     """In any column and any case; an empty field shows all rows."""
-    some, dates, none, every = browse(dark=False)["sorted"]["filtered"]
+    some, ann, dates, none, every = browse(dark=False)["sorted"]["filtered"]
     assert {*some} == {"user 10", "user 1"}
     assert {*dates} == {"user 10", "user 1", "user 3"}
+    assert ann == ["Ann"]
     assert none == []
     assert {*every} == {row[0] for row in ROWS}
 

@@ -25,7 +25,7 @@ from nextloc_metrics.metrics.visits import read_check_ins
 
 
 class MeanLimit(NamedTuple):
-    """A mean over users with its confidence interval."""
+    """A mean over users, `value`, with its confidence interval from `low` to `high`."""
 
     value: float
     low: float

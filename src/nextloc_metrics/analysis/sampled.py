@@ -33,7 +33,7 @@ _ALIKE = 0.8
 
 
 class Estimated(NamedTuple):
-    """The estimate of one method with its standard error."""
+    """The estimate of one method, `value`, with its `standard_error`."""
 
     value: float
     standard_error: float

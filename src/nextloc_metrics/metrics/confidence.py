@@ -28,13 +28,21 @@ Kind = Literal["mean", "trapezoid"]
 
 
 class Reliability(NamedTuple):
-    """What a reliability diagram shows: one number per bin, float64 `[bins]`."""
+    """What a reliability diagram shows: one number per bin, float64 `[bins]`.
 
-    number: Tensor  #: of queries; a fraction for bins of equal mass that split tied queries
-    confidence: Tensor  #: the mean confidence, NaN for an empty bin
-    accuracy: Tensor  #: the share of correct answers, NaN for an empty bin
-    low: Tensor  #: the lowest confidence of the bin, exclusive
-    high: Tensor  #: the highest
+    Attributes:
+        number: of queries; a fraction for bins of equal mass that split tied queries.
+        confidence: the mean confidence, NaN for an empty bin.
+        accuracy: the share of correct answers, NaN for an empty bin.
+        low: the lowest confidence of the bin, exclusive.
+        high: the highest.
+    """
+
+    number: Tensor
+    confidence: Tensor
+    accuracy: Tensor
+    low: Tensor
+    high: Tensor
 
 
 class ConfidenceTally(DistributionMetric):
