@@ -71,7 +71,8 @@ class Histogram(DenseMeasure):
 
     def axis(self) -> Axis:
         """Return the quantity and the edges."""
-        return Axis(f"{self.title}, {self.quantity_unit}", [f"{edge:.4g}" for edge in self.bounds])
+        edges = [f"{float(f'{edge:.4g}'):g}" for edge in self.bounds]  # 10000, not 1e+04
+        return Axis(f"{self.title}, {self.quantity_unit}", edges)
 
     def places(self) -> Numbers:
         """Return the middle of each cell; the lowest and the highest edge for those outside."""

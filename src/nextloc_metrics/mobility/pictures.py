@@ -51,7 +51,7 @@ def draw_cells(generated: Any, real: Any, band: Any, axis: Axis, title: str, ax:
         for name, shares, color, dash in looks:
             axes.stairs(shares, ends, color=color, linestyle=dash, label=name, linewidth=1.4)
         axes.set_xlim(0, number)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.3 * axes.get_ylim()[1])  # room for the legend
         every = next(x for x in _STEPS if x * _TICKS >= len(axis.edges))
         shown = range(0, len(axis.edges), every)
         offset = (number + 1 - len(axis.edges)) // 2
