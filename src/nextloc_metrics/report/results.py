@@ -11,7 +11,14 @@ from nextloc_metrics import analysis
 from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.report.counted import FREQUENCIES, Counted, merge_counted
+from nextloc_metrics.report.ceiling import ceiling_of
+from nextloc_metrics.report.counted import (
+    BASELINE,
+    BASELINE_BY_USER,
+    FREQUENCIES,
+    Counted,
+    merge_counted,
+)
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.groups import titled_records
 
@@ -54,14 +61,14 @@ def evaluation_of(counted: Counted) -> Evaluation:
     values = {name: float(value) for name, value in results.values.items()}
     references = _references(counted)
     columns = {"value": readings}
-    for title in ("chance", "most frequent"):
+    for title in ("chance", BASELINE):
         if title in references:
             columns[title] = _column(readings, references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
         kind: _table_of_kind(counted, kind) for kind in setting.groups if f"by {kind}" in parts
     }
-    baseline = references.get("most frequent", {})
+    baseline = references.get(BASELINE, {})
     return Evaluation(
         values=values,
         intervals={
@@ -80,6 +87,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
         groups=groups,
         deciles=_table_of_groups(counted, "deciles") if "deciles" in parts else None,
         columns=columns,
+        ceiling=ceiling_of(counted),
         _counted=counted,
     )
 
@@ -108,6 +116,7 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
     references = {
         title: {name: float(value) for name, value in collection.compute().items()}
         for title, collection in counted.references.items()
+        if title != BASELINE_BY_USER
     }
     if "chance" in references:  # without the metrics of decisions, which have no chance level
         known = analysis.chance(counted.headline, setting.candidates or 1)
@@ -119,7 +128,7 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
         equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
         references["chance"] |= equal
     if FREQUENCIES in references:
-        references["most frequent"] |= references.pop(FREQUENCIES)
+        references[BASELINE] |= references.pop(FREQUENCIES)
     return references
 
 
