@@ -3,9 +3,9 @@
     python ceiling.py                # simulated check-ins
     python ceiling.py check_ins.npz  # a file as for geography.py
 
-The program prints, as means over users: chance, two baselines, and the limit of predictability with
-that of the same visits in random orders. Then it estimates the entropy rate of random processes
-whose entropy rate is known, by the number of visits.
+The program prints, as means over users: chance, three baselines, a GRU, and the limit of
+predictability with that of the same visits in random orders. Then it estimates the entropy rate of
+random processes whose entropy rate is known, by the number of visits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from check_ins import FIRST_LOCATION, CheckIns, score_test_part
-from geography import read_check_ins
+from geography import LENGTH, read_check_ins, train
 from models import Markov, MostFrequent, MostVisited
 from nextloc_metrics import AccuracyAtK, Grouped, RankingCollection, analysis
 from nextloc_metrics.analysis import MeanLimit, Predictability
@@ -34,15 +34,17 @@ def accuracy_by_user(model: nn.Module, data: CheckIns, counted: torch.Tensor) ->
     """Return the mean over some users of their Acc@1 on the test part, with its interval."""
     metric = Grouped(AccuracyAtK(1), data.num_users, average="groups")
     metrics = RankingCollection({"acc": metric})
-    for _, batch, scores in score_test_part(model, data):
+    for _, batch, scores in score_test_part(model, data, LENGTH):
         user = batch["user"]
         metrics.update(scores, batch["targets"][:, -1], mask=counted[user], groups=user)
     found = metrics.compute_with_intervals()
     return MeanLimit(*(float(found[f"acc{end}"]) for end in ("", "_low", "_high")))
 
 
-def compare_with_ceiling(data: CheckIns) -> tuple[Predictability, dict[str, MeanLimit]]:
-    """Return the limits of all users, and the values of baselines for users with enough visits."""
+def compare_with_ceiling(
+    data: CheckIns, epochs: int = 0
+) -> tuple[Predictability, dict[str, MeanLimit]]:
+    """Return the limits of all users, and the values of models for users with enough visits."""
     limits = analysis.predictability(data.location, data.user)
     counted = torch.zeros(data.num_users, dtype=torch.bool)
     counted[torch.tensor(limits.users)] = ~limits.few_visits
@@ -53,6 +55,8 @@ def compare_with_ceiling(data: CheckIns) -> tuple[Predictability, dict[str, Mean
         "most visited by the user": accuracy_by_user(MostVisited(data), data, counted),
         "Markov chain of the user": accuracy_by_user(Markov(data), data, counted),
     }
+    if epochs:
+        values["GRU"] = accuracy_by_user(train(data, epochs), data, counted)
     means = limits.means()
     values["limit of shares of visits"] = means["uncorrelated"]
     values["limit of shuffled visits"] = means["shuffled"]
@@ -133,11 +137,12 @@ def main(arguments: list[str] | None = None) -> dict[str, MeanLimit]:
     """Print the tables, and return the values of the first."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", nargs="?", type=Path, help=".npz file of check-ins")
+    parser.add_argument("--epochs", type=int, default=5, help="of the GRU; 0 for none")
     parser.add_argument("--repeats", type=int, default=20, help="sequences per estimate")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="visits")
     options = parser.parse_args(arguments)
     data, _ = read_check_ins(options.data)
-    limits, values = compare_with_ceiling(data)
+    limits, values = compare_with_ceiling(data, options.epochs)
     left_out = int(limits.few_visits.sum())
     print(f"Acc@1, mean over {len(limits.users) - left_out} users, percent; {left_out} left out")
     print("\n".join(rows(values)))

@@ -20,6 +20,7 @@ __all__ = [
     "geosan",
     "getnext",
     "graph_flashback",
+    "hmt_grn",
     "hstu",
     "libcity",
     "llm4poi",
@@ -520,6 +521,28 @@ def agentmove() -> Protocol:
         ),
         tuple(replace(one, scale=100.0) for one in (*accuracies, *others)),
         decimals=2,
+    )
+
+
+def hmt_grn(novel: bool = False) -> Protocol:
+    """HMT-GRN: lists of all locations, best first, after its beam search.
+
+    If the best location is one that the user visited, the list is all locations by their scores;
+    otherwise first those that the search over cells of a grid found, and then the others by id.
+    With `novel`, only targets count that are not in `seen`, the user's training locations, which
+    are taken out of the lists; the search is then always done. MAP is 1 / rank without a cut-off.
+    """
+    return Protocol(
+        "hmt_grn_novel" if novel else "hmt_grn",
+        Source(
+            "Lim et al., HMT-GRN, SIGIR 2022",
+            "poi-rec/HMT-GRN",
+            "843a30df915c38fe93fca11ffebcd5606390b92a",
+            "utils/func.py L34-210",
+        ),
+        (*at("Acc@{k}", "hit", CUTS, "list"), Metric("MAP", "reciprocal", None, "list")),
+        queries="targets new to the user" if novel else "all",
+        masks_seen="also the target" if novel else "no",
     )
 
 
