@@ -17,7 +17,7 @@ OnMissing = Literal["raise", "count"]
 
 
 @dataclass(eq=False)
-class Trajectories:
+class TrajectoryPairs:
     """Predicted and true trajectories of one day each, to pass to `update`.
 
     Attributes:
@@ -56,7 +56,7 @@ def from_table(
     x: str = "x",
     y: str = "y",
     on_missing: OnMissing = "raise",
-) -> Trajectories:
+) -> TrajectoryPairs:
     """Join predicted and true rows by user, day and slot; each user's day is one query.
 
     Users and days are sorted, and the points of a day are in the order of slots, whatever the order
@@ -121,7 +121,7 @@ def from_table(
     number = int(query[-1]) + 1
     kept = true["user"][is_first]
     used = np.unique(kept)
-    return Trajectories(
+    return TrajectoryPairs(
         preds=_pad(query[has_prediction], found, number, np.nan),
         target=_pad(query, points, number, np.nan),
         slots=_pad(query, true["slot"], number, -1),
