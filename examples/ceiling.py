@@ -58,8 +58,8 @@ def compare_with_ceiling(
     if epochs:
         values["GRU"] = accuracy_by_user(train(data, epochs), data, counted)
     means = limits.means()
-    values["limit of shares of visits"] = means["uncorrelated"]
-    values["limit of shuffled visits"] = means["shuffled"]
+    values["limit (uncorrelated)"] = means["uncorrelated"]
+    values["limit (shuffled)"] = means["shuffled"]
     values["limit"] = means["limit"]
     return limits, values
 
@@ -108,15 +108,15 @@ def processes() -> dict[str, tuple[Process, float, int]]:
             float(-(zipf * np.log2(zipf)).sum()),
             200,
         ),
-        "Markov, 20 locations, 80 % known": jump(20, 0.8),
-        "Markov, 200 locations, 50 % known": jump(200, 0.5),
+        "Markov, 20 locations, 80 % predictable": jump(20, 0.8),
+        "Markov, 200 locations, 50 % predictable": jump(200, 0.5),
     }
 
 
 def bias_tables(lengths: Sequence[int], repeats: int) -> str:
     """Lay out the mean estimates of bits, and of the limit in percent, by number of visits."""
-    bits_lines = [f"{'bits':34}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
-    limit_lines = [f"{'limit, percent':34}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
+    bits_lines = [f"{'bits':39}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
+    limit_lines = [f"{'limit, percent':39}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
     for name, (draw, bits, size) in processes().items():
         rng = np.random.default_rng(0)
         rates = [
@@ -126,9 +126,9 @@ def bias_tables(lengths: Sequence[int], repeats: int) -> str:
         found = [float(of_length.mean()) for of_length in rates]
         limits = [float(analysis.fano_limit(of_length, size).mean()) for of_length in rates]
         exact = float(analysis.fano_limit(bits, size))
-        bits_lines.append(f"{name:34}{bits:8.2f}" + "".join(f"{one:8.2f}" for one in found))
+        bits_lines.append(f"{name:39}{bits:8.2f}" + "".join(f"{one:8.2f}" for one in found))
         limit_lines.append(
-            f"{name:34}{100 * exact:8.1f}" + "".join(f"{100 * one:8.1f}" for one in limits)
+            f"{name:39}{100 * exact:8.1f}" + "".join(f"{100 * one:8.1f}" for one in limits)
         )
     return "\n".join([*bits_lines, "", *limit_lines])
 

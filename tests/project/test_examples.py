@@ -363,7 +363,7 @@ def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[st
     blocks = printed.split("\n\n")[1:]
     assert [block.split()[:1] for block in blocks] == [["bits"], ["limit,"]]
     for name, (_, bits, _) in ceiling.processes().items():
-        assert f"{name:34}{bits:8.2f}" in blocks[0]
+        assert f"{name:39}{bits:8.2f}" in blocks[0]
         assert name in blocks[1]
 
 
