@@ -255,6 +255,8 @@ class Counted:
         """Return a note on what the intervals of groups take as independent, with clusters."""
         if self.setting.cluster is None:
             return []
+        if kind == self.setting.cluster:
+            return [f"intervals of one {kind}: queries independent"]
         sample = f"clustered by {self.setting.cluster}"
         return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
 

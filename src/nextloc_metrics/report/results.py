@@ -104,8 +104,7 @@ def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
             intervals={**results.intervals, **more.intervals},
         )
     if "cluster" in parts:
-        intervals = parts["cluster"].results(confidence).intervals
-        results = results._replace(intervals={**results.intervals, **intervals})
+        results = results._replace(intervals=parts["cluster"].results(confidence).intervals)
     readings = [read_results(part, results, keep_base=False, by_group=False) for part in read]
     return {name: one for part in readings for name, one in part.items()}, results
 
@@ -151,8 +150,9 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read."""
     table = _table_of_groups(counted, f"by {kind}", kind)
     notes, number = list(table.notes), len(counted.labels[kind])
-    if number > MOST_ROWS:
-        notes.append(f"each of the {number:,} groups: `group_records`, or `--group-table FILE`")
+    if number > MOST_ROWS:  # the rows are medians, without intervals
+        notes = [note for note in notes if note not in counted.note_intervals(kind)]
+        notes.append(f"each of the {number:,} groups: `e.group_records()`, or `--group-table FILE`")
     return Table(table.header, table.rows, notes, partial(titled_records, counted, kind))
 
 

@@ -149,7 +149,8 @@ def _read(name: str, rows: Any, columns: dict[str, str]) -> dict[str, Any]:
             values = rows[:, number] if is_array else rows[column]
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ValueError(
-                f"`{name}` must be a table with a column {column!r}, got {describe(rows)}."
+                f"`{name}` must be a table with a column {column!r}, got {describe(rows)}; name "
+                f"yours by `{what}=`."
             ) from error
         read = as_tensor_or_text if what == "user" else as_tensor
         tensor = read(f"{name}[{column!r}]", values)
