@@ -88,7 +88,7 @@ def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
 def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
     """In the command; Python counts from 0."""
     np.savez(tmp_path / "a.npz", preds=np.array([[1, 2], [3, -9]]), target=np.array([1, 2]))
-    assert refused("score", str(tmp_path / "a.npz")).startswith("row 2 of ")
+    assert refused("score", str(tmp_path / "a.npz")).startswith("row 2 (from 1) of ")
 
 
 def test_errors_name_options_and_similar_columns(path: str) -> None:
@@ -97,7 +97,7 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
     assert "did you mean 'preds', 'user'?" in message
     assert message.endswith("The columns are those of `--preds`, `--group`.")
     broken = refused("score", "-", text="preds,target\n-9,1\n")
-    assert "`--padding`" in broken
+    assert "`--padding -100`" in broken
     assert "`--on-error miss`" in broken
     for options, says in [
         (["--confidence", "2"], "`--confidence` must"),

@@ -116,10 +116,10 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     [
         ('preds,target\n"[1, 2]",1\n1 x 2,2\n', r"row 1 of .*answers.csv must hold ids.*'1 x 2'"),
         ("preds,target\n1 2,1\n", r"row 0 of .*'1 2'; .* `separator=' '`"),
-        ("preds,target\n-100,1\n", r"row 0 of .*'-100'; .* `padding=`"),
+        ("preds,target\n-100,1\n", r"row 0 of .*'-100'; .* `padding=-100`"),
         ("preds,target\n1.5,1\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,\n", "row 0 of .*''"),
-        ("preds,target\n1,1\n2,-100\n", r"row 1 of .*'-100'; .* `padding=`"),
+        ("preds,target\n1,1\n2,-100\n", r"row 1 of .*'-100'; .* `padding=-100`"),
         ("preds,target\n1,1\n2,-1\n", r"row 1 of .* must hold a target in `target`, got .*-1"),
         ("preds,target\n1,1.5\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,1e3x\n,", "row 1 of .*''"),
@@ -561,11 +561,11 @@ def test_compare_needs_the_same_queries(tmp_path: Path) -> None:
 
     rows = frame().assign(target=[3, 1, 1, 1])
     assert "targets" in refused(rows)
-    assert "2 of 4 rows differ, the first is row 2 with 1 instead of 5; join" in refused(rows)
+    assert "2 of 4 rows differ, the first is row 2 (from 1) with 1 instead of 5; join" in refused(rows)
     shuffled = frame().assign(user=["ann", "eve", "ann", "bob"])
     message = refused(shuffled, "--cluster", "user")
     assert "the column 'user' of" in message
-    assert "2 of 4 rows differ, the first is row 2 with 'eve' instead of 'bob'; join" in message
+    assert "2 of 4 rows differ, the first is row 2 (from 1) with 'eve' instead of 'bob'; join" in message
     assert "got the shapes (3,) and (4,)" in refused(frame()[:3])
     shuffled.to_json(second, orient="records", lines=True)
     assert run("compare", str(first), str(second)).exit_code == 0  # users do not matter
@@ -647,10 +647,10 @@ def test_ids_that_are_text_are_compared_as_text(tmp_path: Path) -> None:
 
     shown = compare(["Bar", "Gym", "Zoo"], ["Baq", "Gyl", "Zoo"])
     assert shown.exit_code == 1
-    assert "2 of 3 rows differ, the first is row 1 with 'Baq' instead of 'Bar'" in shown.output
+    assert "2 of 3 rows differ, the first is row 1 (from 1) with 'Baq' instead of 'Bar'" in shown.output
     shown = compare([3, 5, 7], ["3", "5", "7"])
     assert shown.exit_code == 1
-    assert "3 of 3 rows differ, the first is row 1 with '3' instead of 3" in shown.output
+    assert "3 of 3 rows differ, the first is row 1 (from 1) with '3' instead of 3" in shown.output
     assert "instead of 10000000007" in compare([10000000007, 5, 7], [10000000008, 5, 7]).output
     lists = [[["Gym", "Bar"], ["Zoo"]], [["Gym", "Bar"], ["Zop"]]]
     assert "['Zop', None] instead of ['Zoo', None]" in compare(*lists).output

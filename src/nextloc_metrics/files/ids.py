@@ -406,8 +406,8 @@ def remedy(cell: Any, how: Reading) -> str:
         if marks and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
     return (
-        "pass numbers that pad lists as `padding=`, or count unreadable answers as misses with "
-        "`on_error='miss'`"
+        "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
+        "answer as a miss with `on_error='miss'`"
     )
 
 

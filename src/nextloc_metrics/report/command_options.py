@@ -241,7 +241,8 @@ def _for_command(message: str) -> str:
     message = re.sub(r"(?<!in )(?<!column )`(\w+)(=?)([^`]*)`(?! in )", option_of, message)
     message = message.replace("`Evaluation.save`", "`score --save`")
     message = re.sub(r"\b(line [\d,]+), row \d+\b", r"\1", message)
-    message = re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1}", message)
+    message = re.sub(r"(?<!['\"])\brow (\d+)\b", lambda x: f"row {int(x[1]) + 1} (from 1)", message)
+    message = message.replace(", or merge equal shards with `allow_equal=True`", "")
     return message + (_say_columns(context, missing[1]) if missing else "")
 
 
