@@ -561,11 +561,16 @@ def test_compare_needs_the_same_queries(tmp_path: Path) -> None:
 
     rows = frame().assign(target=[3, 1, 1, 1])
     assert "targets" in refused(rows)
-    assert "2 of 4 rows differ, the first is row 2 (from 1) with 1 instead of 5; join" in refused(rows)
+    assert "2 of 4 rows differ, the first is row 2 (from 1) with 1 instead of 5; join" in refused(
+        rows
+    )
     shuffled = frame().assign(user=["ann", "eve", "ann", "bob"])
     message = refused(shuffled, "--cluster", "user")
     assert "the column 'user' of" in message
-    assert "2 of 4 rows differ, the first is row 2 (from 1) with 'eve' instead of 'bob'; join" in message
+    assert (
+        "2 of 4 rows differ, the first is row 2 (from 1) with 'eve' instead of 'bob'; join"
+        in message
+    )
     assert "got the shapes (3,) and (4,)" in refused(frame()[:3])
     shuffled.to_json(second, orient="records", lines=True)
     assert run("compare", str(first), str(second)).exit_code == 0  # users do not matter
@@ -647,7 +652,10 @@ def test_ids_that_are_text_are_compared_as_text(tmp_path: Path) -> None:
 
     shown = compare(["Bar", "Gym", "Zoo"], ["Baq", "Gyl", "Zoo"])
     assert shown.exit_code == 1
-    assert "2 of 3 rows differ, the first is row 1 (from 1) with 'Baq' instead of 'Bar'" in shown.output
+    assert (
+        "2 of 3 rows differ, the first is row 1 (from 1) with 'Baq' instead of 'Bar'"
+        in shown.output
+    )
     shown = compare([3, 5, 7], ["3", "5", "7"])
     assert shown.exit_code == 1
     assert "3 of 3 rows differ, the first is row 1 (from 1) with '3' instead of 3" in shown.output
