@@ -332,3 +332,10 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     assert card["columns"] == "uid, d, t, x, y"
     assert card["options"] == "year 2023; units plane; on-missing raise"
     assert any(x.startswith("GEO-BLEU") for x in Reader(html).text)
+
+
+def test_a_title_that_is_a_file_is_an_error() -> None:
+    """`to_html` returns the page and writes no file."""
+    e = report.evaluate([[3, 5], [4, 2]], [3, 2], k=1)
+    with pytest.raises(ValueError, match=r"`title` must be a title.*write_text\(e\.to_html\(\)\)"):
+        e.to_html("page.html")

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.lines import draw_differences, draw_readings
@@ -37,6 +38,11 @@ def write_page(
     title: str, sections: Mapping[str, str], source: Mapping[str, Any] | None = None
 ) -> str:
     """Return a page of sections, HTML by title; the card of what was read is the second one."""
+    if title.lower().endswith((".html", ".htm")):
+        raise ValueError(
+            f"`title` must be a title, not a file, got {short(title)}; write the page that is "
+            f"returned: `Path({title!r}).write_text(e.to_html())`."
+        )
     if source is not None:
         first, *others = sections.items()
         sections = dict([first, ("What was read", show_card(source)), *others])
