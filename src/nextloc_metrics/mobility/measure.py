@@ -109,6 +109,12 @@ class Measure(SummedMetric):
             parts.append(self.tally(real, 1 + real.bucket))
         self._add(parts)
 
+    def add(self, tally: Tensor) -> None:
+        """Add the `state` of a measure with the same options that counted other trajectories."""
+        self._add([tally])
+        self._computed = None
+        self._update_count = max(1, self._update_count)  # or `compute` warns of no update
+
     @abstractmethod
     def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
         """Return the summand of the state; `part` is 0, or 1 + the bucket, for each trajectory."""
