@@ -24,6 +24,7 @@ from nextloc_metrics.report.command_options import (
     INTERVALS,
     OUT,
     SAMPLE,
+    WORKERS,
     check_new,
     explained,
     name_of,
@@ -234,6 +235,7 @@ def audit(
     default="jsd",
     show_default=True,
 )
+@WORKERS
 @FORMAT
 @OUT
 @FORCE
