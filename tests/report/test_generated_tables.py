@@ -95,6 +95,26 @@ def test_tables_are_counted_as_records() -> None:
     found = report.evaluate_tables(points(1), points(2), **KINDS["coordinates"])
     for name, state in expected.tallies().items():
         assert torch.equal(found.metrics.tallies()[name], state), name
+    assert found.metrics.compute() == expected.compute()  # without a warning of no update
+
+
+def test_tallies_add_up() -> None:
+    """A collection that has computed adds the counts of another one."""
+    rows = [[1, 2, 1], [3, 3, 2**63 - 1], [0, 2, 2], [1, 0, 3]]
+    whole, first, other = (mobility_metrics("ids") for _ in range(3))
+    whole.update(rows[::-1], rows)
+    first.update(rows[:1], rows[:3])
+    first.compute()
+    other.update(rows[1:], rows[3:])
+    first.add(other.tallies())
+    assert first.compute() == whole.compute()
+    assert int(whole.tallies()["flows"][-1, 2]) == 2**63 - 1
+    with pytest.raises(ValueError, match="`tallies` must be of the measures"):
+        first.add({})
+    wrong = {**other.tallies(), "flows": torch.zeros(2, 3, dtype=torch.int64)}
+    with pytest.raises(ValueError, match=r"`tally` must be a state of Flows"):
+        first.add(wrong)
+    assert first.compute() == whole.compute()
 
 
 @pytest.mark.slow  # starts two processes

@@ -67,9 +67,16 @@ class MobilityCollection(MetricCollection):
         return {name: measure.state for name, measure in self.measures().items()}
 
     def add(self, tallies: Mapping[str, Tensor]) -> None:
-        """Add the `tallies` of a collection with the same measures that counted other rows."""
-        for name, measure in self.measures().items():
-            measure.add(tallies[name])
+        """Add the `tallies` of a collection made alike that counted other trajectories."""
+        measures = self.measures()
+        if tallies.keys() != measures.keys():
+            raise ValueError(
+                f"`tallies` must be of the measures {short(list(measures))}, got "
+                f"{short(list(tallies))}."
+            )
+        with unchanged_by_errors(measures.values()):
+            for name, measure in measures.items():
+                measure.add(tallies[name])
 
     def compute(self) -> dict[str, Any]:
         """Return each measure's value, and its floor."""
