@@ -431,8 +431,8 @@ def test_errors_of_generated_mobility(engine: str, request: pytest.FixtureReques
     """Unreadable cells and unknown orders are errors of values with the same text."""
     for change, text in (
         (lambda x: x.assign(time=x["time"] // 40_000), "`time` must order .* trajectory 'day "),
-        (lambda x: x.assign(place=x["place"].where(x["time"] > 900)), "`place` must have no mis"),
-        (lambda x: x.assign(day=x["day"].where(x["time"] > 900)), "`day` must have no missing"),
+        (lambda x: x.assign(place=x["place"].where(x["time"] > 9000)), "`place` must have no mis"),
+        (lambda x: x.assign(day=x["day"].where(x["time"] > 9000)), "`day` must have no missing"),
         (lambda x: x.assign(time="noon"), "`time` must be numbers or dates"),
         (lambda x: x.drop(columns="place"), "must have the columns .*'place'"),
     ):
