@@ -61,7 +61,8 @@ class Counting:
         metrics = self.make()
         together = self.join(metrics)
         for part in source.parts(self.columns.names):
-            together.add(part.file, self.columns.read(part))
+            if len(part.rows):  # without rows, the types of columns mean nothing
+                together.add(part.file, self.columns.read(part))
         return Share(to_bytes(metrics), together.seen.hashes, together.ends)
 
     def merge_shares(
@@ -85,7 +86,8 @@ class Counting:
         together = Together(self.columns, lambda _: None)
         name = self.columns.trajectory
         for part in source.parts([name]):
-            together.add(part.file, {"trajectory": read_names(part, name)})
+            if len(part.rows):
+                together.add(part.file, {"trajectory": read_names(part, name)})
         together.finish()
 
     def count_partition(self, table: Any) -> bytes:

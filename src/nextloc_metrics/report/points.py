@@ -114,9 +114,7 @@ class Together:
         return [end for end in (self._head, self._tail) if end is not None]
 
     def add(self, file: str, rows: Rows) -> None:
-        """Add the next rows, if any; raise if a trajectory comes again after others."""
-        if not len(rows["trajectory"]):
-            return
+        """Add the next rows, at least one; raise if a trajectory comes again after others."""
         if self._tail is not None:
             rows = self._join(self._tail[1], file, rows)
         names = rows["trajectory"]
