@@ -322,7 +322,7 @@ def the_batch() -> str:
         graded = sorted((int(rank[j]), int(grade[j])) for j in grade.nonzero()[:, 0])
         several = ", ".join(f"{p} ({g})" for p, g in graded) or "none"
         rows.append([i + 1, several, int(rank[TARGET[i]])])
-    return table(["query", "ranks (grades) of several", "rank of one"], rows)
+    return table(["query", "several targets: rank (grade)", "one target: rank"], rows)
 
 
 def side_by_side() -> str:
@@ -545,33 +545,6 @@ def clicks() -> str:
     return table(["", "computed by", "value"], rows)
 
 
-def thresholds() -> str:
-    """How far binned curves are from exact ones, on a hundred thousand interactions."""
-    size = 100_000
-    scattered = (torch.arange(size).double() * ((math.sqrt(5) - 1) / 2)).frac()  # as if random
-    rare = (torch.arange(size).double() + 0.5) / size
-    for _ in range(5):  # the 32nd power
-        rare = rare * rare
-    batch = rare.float(), (scattered < rare).long()
-    exact = _areas(None, *batch)
-    rows: Rows = [["every score", f"{12 * size:,}", *exact]]
-    quantiles = batch[0][:: size // 200].clone()
-    for label, chosen in {"200": 200, "2,000": 2000, "200 quantiles": quantiles}.items():
-        off = [
-            f"{area - true:+.5f}" for area, true in zip(_areas(chosen, *batch), exact, strict=True)
-        ]
-        rows.append([label, f"{32 * int(label.split()[0].replace(',', '')):,}", *off])
-    return table(["thresholds", "bytes", "AUC or error", "PR-AUC or error"], rows)
-
-
-def _areas(thresholds: int | Tensor | None, preds: Tensor, target: Tensor) -> list[float]:
-    metrics = click_through_metrics(thresholds=thresholds)
-    for part in zip(preds.split(10_000), target.split(10_000), strict=True):
-        metrics.update(*part)
-    values = metrics.compute()
-    return [values["auc"].item(), values["pr_auc"].item()]
-
-
 TABLES: list[Callable[[], str]] = [
     the_batch,
     side_by_side,
@@ -581,7 +554,6 @@ TABLES: list[Callable[[], str]] = [
     log_probabilities,
     relations,
     clicks,
-    thresholds,
 ]
 
 

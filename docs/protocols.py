@@ -55,6 +55,8 @@ CODES = [
     protocols.sthgcn(),
     protocols.hstu(),
     protocols.llm_mob(),
+    protocols.hmt_grn(),
+    protocols.hmt_grn(novel=True),
     protocols.llm4poi(),
     protocols.agentmove(),
     protocols.massive_steps(),

@@ -3,9 +3,9 @@
     python ceiling.py                # simulated check-ins
     python ceiling.py check_ins.npz  # a file as for geography.py
 
-The program prints, as means over users: chance, two baselines, and the limit of predictability with
-that of the same visits in random orders. Then it estimates the entropy rate of random processes
-whose entropy rate is known, by the number of visits.
+The program prints, as means over users: chance, three baselines, a GRU, and the limit of
+predictability with that of the same visits in random orders. Then it estimates the entropy rate of
+random processes whose entropy rate is known, by the number of visits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from check_ins import FIRST_LOCATION, CheckIns, score_test_part
-from geography import read_check_ins
+from geography import LENGTH, read_check_ins, train
 from models import Markov, MostFrequent, MostVisited
 from nextloc_metrics import AccuracyAtK, Grouped, RankingCollection, analysis
 from nextloc_metrics.analysis import MeanLimit, Predictability
@@ -34,15 +34,17 @@ def accuracy_by_user(model: nn.Module, data: CheckIns, counted: torch.Tensor) ->
     """Return the mean over some users of their Acc@1 on the test part, with its interval."""
     metric = Grouped(AccuracyAtK(1), data.num_users, average="groups")
     metrics = RankingCollection({"acc": metric})
-    for _, batch, scores in score_test_part(model, data):
+    for _, batch, scores in score_test_part(model, data, LENGTH):
         user = batch["user"]
         metrics.update(scores, batch["targets"][:, -1], mask=counted[user], groups=user)
     found = metrics.compute_with_intervals()
     return MeanLimit(*(float(found[f"acc{end}"]) for end in ("", "_low", "_high")))
 
 
-def compare_with_ceiling(data: CheckIns) -> tuple[Predictability, dict[str, MeanLimit]]:
-    """Return the limits of all users, and the values of baselines for users with enough visits."""
+def compare_with_ceiling(
+    data: CheckIns, epochs: int = 0
+) -> tuple[Predictability, dict[str, MeanLimit]]:
+    """Return the limits of all users, and the values of models for users with enough visits."""
     limits = analysis.predictability(data.location, data.user)
     counted = torch.zeros(data.num_users, dtype=torch.bool)
     counted[torch.tensor(limits.users)] = ~limits.few_visits
@@ -53,9 +55,11 @@ def compare_with_ceiling(data: CheckIns) -> tuple[Predictability, dict[str, Mean
         "most visited by the user": accuracy_by_user(MostVisited(data), data, counted),
         "Markov chain of the user": accuracy_by_user(Markov(data), data, counted),
     }
+    if epochs:
+        values["GRU"] = accuracy_by_user(train(data, epochs), data, counted)
     means = limits.means()
-    values["limit of shares of visits"] = means["uncorrelated"]
-    values["limit of shuffled visits"] = means["shuffled"]
+    values["limit (uncorrelated)"] = means["uncorrelated"]
+    values["limit (shuffled)"] = means["shuffled"]
     values["limit"] = means["limit"]
     return limits, values
 
@@ -104,15 +108,15 @@ def processes() -> dict[str, tuple[Process, float, int]]:
             float(-(zipf * np.log2(zipf)).sum()),
             200,
         ),
-        "Markov, 20 locations, 80 % known": jump(20, 0.8),
-        "Markov, 200 locations, 50 % known": jump(200, 0.5),
+        "Markov, 20 locations, 80 % predictable": jump(20, 0.8),
+        "Markov, 200 locations, 50 % predictable": jump(200, 0.5),
     }
 
 
 def bias_tables(lengths: Sequence[int], repeats: int) -> str:
     """Lay out the mean estimates of bits, and of the limit in percent, by number of visits."""
-    bits_lines = [f"{'bits':34}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
-    limit_lines = [f"{'limit, percent':34}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
+    bits_lines = [f"{'bits':39}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
+    limit_lines = [f"{'limit, percent':39}{'true':>8}" + "".join(f"{n:>8}" for n in lengths)]
     for name, (draw, bits, size) in processes().items():
         rng = np.random.default_rng(0)
         rates = [
@@ -122,9 +126,9 @@ def bias_tables(lengths: Sequence[int], repeats: int) -> str:
         found = [float(of_length.mean()) for of_length in rates]
         limits = [float(analysis.fano_limit(of_length, size).mean()) for of_length in rates]
         exact = float(analysis.fano_limit(bits, size))
-        bits_lines.append(f"{name:34}{bits:8.2f}" + "".join(f"{one:8.2f}" for one in found))
+        bits_lines.append(f"{name:39}{bits:8.2f}" + "".join(f"{one:8.2f}" for one in found))
         limit_lines.append(
-            f"{name:34}{100 * exact:8.1f}" + "".join(f"{100 * one:8.1f}" for one in limits)
+            f"{name:39}{100 * exact:8.1f}" + "".join(f"{100 * one:8.1f}" for one in limits)
         )
     return "\n".join([*bits_lines, "", *limit_lines])
 
@@ -133,11 +137,12 @@ def main(arguments: list[str] | None = None) -> dict[str, MeanLimit]:
     """Print the tables, and return the values of the first."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("data", nargs="?", type=Path, help=".npz file of check-ins")
+    parser.add_argument("--epochs", type=int, default=5, help="of the GRU; 0 for none")
     parser.add_argument("--repeats", type=int, default=20, help="sequences per estimate")
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="visits")
     options = parser.parse_args(arguments)
     data, _ = read_check_ins(options.data)
-    limits, values = compare_with_ceiling(data)
+    limits, values = compare_with_ceiling(data, options.epochs)
     left_out = int(limits.few_visits.sum())
     print(f"Acc@1, mean over {len(limits.users) - left_out} users, percent; {left_out} left out")
     print("\n".join(rows(values)))

@@ -45,6 +45,7 @@ from nextloc_metrics.geography import AccuracyWithin, Locations
 
 DISTANCES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 STEPS = 3
+LENGTH = 64  # of histories
 
 
 def read_check_ins(path: Path | None) -> tuple[CheckIns, Locations]:
@@ -107,7 +108,7 @@ def evaluate(model: nn.Module, data: CheckIns, locations: Locations) -> Found:
         0, data.first, torch.arange(len(data.first)), "amax"
     )[data.first]
     scored = []
-    for rows, _, scores in score_test_part(model, data, length=64):
+    for rows, _, scores in score_test_part(model, data, LENGTH):
         target = data.location[rows]
         found.headline.update(scores, target)
         found.by_distance.update(scores, target)
@@ -127,9 +128,13 @@ def evaluate(model: nn.Module, data: CheckIns, locations: Locations) -> Found:
 
 
 def train(data: CheckIns, epochs: int) -> nn.Module:
-    """Train the GRU as next_location.py does."""
+    """Train the GRU as next_location.py does, without a log."""
+    warnings.filterwarnings("ignore", ".*does not have many workers.*")  # the data is in memory
+    warnings.filterwarnings("ignore", ".*LeafSpec.*")  # Lightning is behind torch
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    pl.seed_everything(0, verbose=False)
     training = Training(ReturnOrExploreGRU(data), data, rate=3e-3)
-    loaders = Loaders(data, length=64, batch_size=16, seed=0)
+    loaders = Loaders(data, LENGTH, batch_size=16, seed=0)
     trainer = pl.Trainer(
         max_epochs=epochs,
         accelerator="cpu",
@@ -170,10 +175,6 @@ def main(argv: list[str] | None = None) -> dict[str, Found]:
     parser.add_argument("--output", type=Path, default=Path("runs/geography"))
     options = parser.parse_args(argv)
     options.output.mkdir(parents=True, exist_ok=True)
-    warnings.filterwarnings("ignore", ".*does not have many workers.*")  # the data is in memory
-    warnings.filterwarnings("ignore", ".*LeafSpec.*")  # Lightning is behind torch
-    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
-    pl.seed_everything(0, verbose=False)
     data, locations = read_check_ins(options.data)
     models = {
         "most visited": MostVisited(data),

@@ -52,6 +52,7 @@ COMMITS = {
     "meta-recsys+generative-recommenders": "db1bf8f2",
     "libertyeagle+GeoSAN": "2eb5ef6a",
     "neolifer+LLM4POI": "6145b45e",
+    "poi-rec+HMT-GRN": "843a30df",
     "xlwang233+LLM-Mob": "9ace25f7",
     "tsinghua-fib-lab+AgentMove": "61a3e476",
     "cruiseresearchgroup+Massive-STEPS": "aeb73058",
@@ -362,6 +363,60 @@ def geosan(scores: Any) -> Names:
     hits, gains = names["evaluate"](Model(), None, None, None, None, "cpu", 19, neg_given=True)
     found = {f"HR@{k + 1}": float(one) for k, one in enumerate(hits)}
     return found | {f"NDCG@{k + 1}": float(one) for k, one in enumerate(gains)}
+
+
+def hmt_grn(scores: Any, cells: Any, target: Any, users: Any, seen: Any, novel: bool) -> Names:
+    """`evaluate`, with beams of one: location i is in cell i % 2 of the finest grid.
+
+    Args:
+        scores: probabilities of the locations, which the code numbers from 1.
+        cells: probabilities of the two finest cells, for each query.
+        seen: the training locations of each user.
+    """
+    width = scores.shape[1]
+    names = ["only", "even", "odd"]  # index 0 is padding
+    arg: Names = {"dataFolder": "", "novelEval": novel, "beamSize": 1}
+    arg["beamSearchHashDict"] = {f"{n}_{n + 1}": {"only": ["only"]} for n in (2, 3, 4)}
+    arg["beamSearchHashDict"]["5_6"] = {"only": ["even", "odd"]}
+    locations = range(1, width + 1)
+    for n in range(2, 7):
+        cell_of = {one: names[1 + (one - 1) % 2] if n == 6 else "only" for one in locations}
+        index = {"even": 1, "odd": 2} if n == 6 else {"only": 1}
+        arg[f"poi2geohash_{n}"], arg[f"geohash2Index_{n}"] = cell_of, index
+        arg[f"index2geoHash_{n}"] = {number: name for name, number in index.items()}
+    arg["geohash2poi_6"] = {
+        name: [one for one in locations if arg["poi2geohash_6"][one] == name] for name in names[1:]
+    }
+    rows_of = [np.flatnonzero(users == user) for user in np.unique(users)]
+    queries = iter([row for rows in rows_of for row in rows])
+    if novel:
+        queries = iter([row for row in queries if target[row] not in seen[users[row]]])
+
+    class Model:
+        def train(self, flag: bool) -> None:
+            """There is nothing to do."""
+
+        def __call__(self, *_: Any) -> Any:
+            row = next(queries)
+            one, finest = torch.tensor([0.0, 1.0]), torch.tensor([0.0, *cells[row]])
+            whole = torch.tensor([0.0, *scores[row]])
+            return whole, one[None, None], one, one, one, finest
+
+    tests = [[1, *(target[rows] + 1).tolist()] for rows in rows_of]
+    train = [[int(one) + 1 for one in seen[user]] for user in np.unique(users)]
+    loaded = [(tests, None, None), (train, None, None),
+              (None, [[1 + i] * len(one) for i, one in enumerate(tests)])]  # fmt: skip
+    read = Stub(load=lambda file: loaded.pop(0))
+    names_of: Names = {
+        "t": torch, "np": np, "tqdm": lambda found: found, "pickle": read, "cPickle": read,
+        "open": lambda *_: contextlib.nullcontext(),
+    }  # fmt: skip
+    load(parse("poi-rec+HMT-GRN", "utils/func.py"), ["evaluate"], names_of)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        names_of["evaluate"](Model(), "gowalla", arg)
+    values = next(line for line in printed.getvalue().splitlines() if "," in line).split(",")
+    keys = ["Acc@1", "Acc@5", "Acc@10", "Acc@20", "MAP"]
+    return dict(zip(keys, map(float, values), strict=True))
 
 
 def llm4poi(lists: Any, target: Any, answered: Any) -> Names:

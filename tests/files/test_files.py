@@ -258,7 +258,7 @@ def test_a_table_of_groups_has_all_groups(tmp_path: Path) -> None:
     assert [row[0] for row in table.rows] == [
         f"{name}, median of 120 users" for name in ("acc_at_1", "mrr", "ndcg_at_1")
     ]
-    assert "each of the 120 groups: `group_records`, or `--group-table FILE`" in str(table)
+    assert "each of the 120 groups: `e.group_records()`, or `--group-table FILE`" in str(table)
     assert "group_records" not in str(e.groups["city"])
     rows = map(json.loads, Path(path).read_text().splitlines())
     lines = [x for x in rows if x["user"] == "user, 7"]

@@ -135,6 +135,8 @@ def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
     )
     with pytest.raises(TypeError, match="must be the mean of a score"):
         Grouped(perplexity, 3)
+    record = RankingCollection({"perplexity": perplexity}).table(intervals=True).records[0]
+    assert [record["low"], record["high"]] == [float(x) for x in perplexity.interval()]
 
 
 # What scores are ---------------------------------------------------------------------------------

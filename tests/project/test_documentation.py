@@ -34,9 +34,9 @@ NOT_RUN = {
     "pip install 'nextloc-metrics[cli]'": "needs a release",
     'printf \'preds,target,user\\n"[7, 3]",3,ann\\n"[5, 4]",5,bob\\n"[2, 9]",8,ann\\n\' > '
     "answers.csv": "is run below",
-    "nextloc-metrics score answers.csv --k 1 --k 2": "is run below",
-    "nextloc-metrics score answers.csv --group user --cluster user --k 1,5 --intervals "
-    "--format json": "is run on other files by tests/files/test_files.py",
+    "nextloc-metrics score answers.csv --k 1,2": "is run below",
+    "nextloc-metrics score answers.csv --k 1 --group user --cluster user": "is run on other files "
+    "by tests/files/test_files.py",
     "torchrun --nproc-per-node 2 --max-restarts 3 examples/score_shards.py PARTS OUT": "is run "
     "by tests/ranking/test_shards.py",
     "nextloc-metrics merge OUT/*.npz --out report.html": "is run by tests/files/test_files.py",
@@ -136,7 +136,7 @@ def test_the_contributing_page_names_what_exists() -> None:
     rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*)\|$", page, re.MULTILINE)
     assert {room: re.findall(r"`(\w+)`", below) for room, below in rows} == ROOMS
     files = re.findall(r"`([\w/]+/[\w.]+\.(?:py|md))`", page)
-    assert len(files) > 20
+    assert len(files) >= 10
     for file in files:
         assert (ROOT / file).exists() or (SOURCE / file).exists(), file
 

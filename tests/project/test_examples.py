@@ -356,14 +356,14 @@ def test_uncertainty_prints_a_table_for_every_baseline(capsys: pytest.CaptureFix
 
 def test_ceiling_prints_limits_and_their_errors(capsys: pytest.CaptureFixture[str]) -> None:
     """Every row of values, and for each process a row of bits and one of limits."""
-    found = ceiling.main(["--repeats", "1", "--lengths", "100", "300"])
+    found = ceiling.main(["--epochs", "1", "--repeats", "1", "--lengths", "100", "300"])
     printed = capsys.readouterr().out
     assert all(row in printed for row in ceiling.rows(found))
     assert found["most frequent of all users"].value < found["limit"].value
     blocks = printed.split("\n\n")[1:]
     assert [block.split()[:1] for block in blocks] == [["bits"], ["limit,"]]
     for name, (_, bits, _) in ceiling.processes().items():
-        assert f"{name:34}{bits:8.2f}" in blocks[0]
+        assert f"{name:39}{bits:8.2f}" in blocks[0]
         assert name in blocks[1]
 
 

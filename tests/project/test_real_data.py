@@ -237,7 +237,7 @@ def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
         assert row in table, row
     means = [mean.value for mean in values.values()]
     assert means == sorted(means)
-    assert values["limit"].value - values["limit of shuffled visits"].value < 0.05
+    assert values["limit"].value - values["limit (shuffled)"].value < 0.05
 
 
 def test_corrections_of_the_page_on_sampled_candidates(data: Path) -> None:

@@ -207,6 +207,49 @@ def test_codes_that_read_lists() -> None:
         assert got == pytest.approx(expected, abs=1e-12)
 
 
+def searched() -> tuple[Any, Any, Any, Any, Any]:
+    """Scores, probabilities of two cells, targets, users, and each user's training locations."""
+    scores, target, users = make("random")
+    generator = np.random.default_rng(1)
+    seen = generator.permuted(np.tile(np.arange(40), (7, 1)), axis=1)[:, :9]
+    return np.exp(scores), generator.random((57, 2)), target, users, seen
+
+
+def lists_after_search(novel: bool) -> Any:
+    """The lists of HMT-GRN: location i is in cell i % 2, and beams have one cell."""
+    scores, cells, _, users, seen = searched()
+    lists = []
+    for row, user in enumerate(users):
+        order = sorted(range(40), key=lambda one, row=row: -scores[row, one])  # type: ignore[misc]
+        if novel or order[0] not in seen[user]:
+            found = [one for one in order if one % 2 == cells[row].argmax()]
+            order = found + [one for one in range(40) if one not in found]
+        lists.append(order)
+    return np.array(lists)
+
+
+@pytest.mark.parametrize("novel", [False, True])
+def test_lists_after_a_search_are_those_of_hmt_grn(novel: bool) -> None:
+    """Visited locations are taken out, and only new targets count, if asked."""
+    scores, cells, target, users, seen = searched()
+    found = protocols.hmt_grn(novel).evaluate(lists_after_search(novel), target, seen=seen[users])
+    expected = originals.hmt_grn(scores, cells, target, users, seen, novel)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_new_targets_of_hmt_grn() -> None:
+    """The rank counts what is not seen only; a target 4 that was seen does not count."""
+    lists, seen = torch.tensor([[4, 9, 2], [2, 9, 4]]), torch.tensor([[4, -1], [4, 9]])
+    found = protocols.hmt_grn(novel=True).evaluate(lists, torch.tensor([2, 4]), seen=seen)
+    assert (found["Acc@1"], found["MAP"]) == (0, 0.5)
+    with pytest.raises(ValueError, match="`seen` must lack the target of at least one query"):
+        protocols.hmt_grn(novel=True).evaluate(lists, torch.tensor([4, 4]), seen=seen)
+    with pytest.raises(ValueError, match=r"`seen` must be ids \[N, M\], one row per query"):
+        protocols.hmt_grn(novel=True).evaluate(lists, torch.tensor([2, 4]), seen=seen[:, 0])
+    with pytest.raises(ValueError, match="`seen` must be given for hmt_grn_novel"):
+        protocols.hmt_grn(novel=True).evaluate(lists, torch.tensor([2, 4]))
+
+
 def test_a_prompt_that_is_too_long_is_a_miss_for_llm4poi() -> None:
     """The code reads the first answer only, and divides by all lines."""
     scores, target, _ = make("random")

@@ -104,14 +104,14 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
     """Of one user there are only queries; a note says so, and which intervals are clustered."""
     e, alone = evaluate(train_counts=range(9)), evaluate(cluster=None, train_counts=range(9))
     assert rows_of(e, "user") == rows_of(alone, "user")
-    assert e.groups["user"].notes[-1] == "intervals: queries independent"
+    assert e.groups["user"].notes[-1] == "intervals of one user: queries independent"
     assert e.groups["hour"].notes[-1] == "intervals: clustered by user"
     assert e.deciles is not None
     assert e.deciles.notes[-1] == "intervals: queries independent"
     assert not any("intervals" in note for note in alone.groups["hour"].notes)
     html = e.to_html()
     assert "acc_at_1 by hour; intervals: clustered by user" in html
-    assert "acc_at_1 by user; intervals: queries independent" in html
+    assert "acc_at_1 by user; intervals of one user: queries independent" in html
     assert "by popularity of the target; intervals: queries independent" in html
     assert "intervals:" not in alone.to_html().replace("<dt>intervals", "")
 

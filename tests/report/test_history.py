@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import scipy.stats
 
@@ -134,6 +136,61 @@ def test_users_without_a_history_are_an_empty_mean() -> None:
     found = evaluate(history=(VISITS[:50], OWNERS[:50]))
     assert np.isnan([found.rows["model"].value, found.rows["limit"].value]).all()
     assert bool(found.limits.few_visits.all())
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(80) % 3])
+def test_shards_are_merged_bit_for_bit(tmp_path: Path, weights: Any) -> None:
+    """Of files, of evaluators and of all queries at once; users are in several shards."""
+    whole = evaluate(weights=weights)
+    parts = []
+    for first in range(3):
+        rows = slice(first, None, 3)
+        parts.append(
+            report.evaluate(
+                SCORES[rows],
+                TARGET[rows],
+                k=1,
+                groups={"user": USERS[rows]},
+                mask=MASK[rows],
+                train_counts=COUNTS,
+                history=(VISITS, OWNERS),
+                weights=None if weights is None else weights[rows],
+            )
+        )
+        parts[-1].save(tmp_path / f"{first}.npz")
+    for merged in (report.merge(parts), report.merge(sorted(tmp_path.iterdir()))):
+        assert merged.ceiling is not None
+        assert merged.ceiling.rows == whole.rows
+        assert str(merged.ceiling.table) == str(whole.table)
+        assert merged.ceiling.limits.users == whole.limits.users
+
+
+def test_weights_are_those_within_a_user() -> None:
+    """A user's accuracy is a weighted mean, and the mean over users is not weighted."""
+    best = SCORES.argmax(1) == TARGET
+    unique = (SCORES.max(1, keepdims=True) == SCORES).sum(1) == 1
+    weights = np.where(unique, 1 + np.arange(80) % 3, 0)
+    found = evaluate(weights=weights, train_counts=None)
+    means = [np.average(best[x == USERS], weights=weights[x == USERS]) for x in KEPT]
+    assert found.rows["model"].value == pytest.approx(np.mean(means), abs=1e-9)
+
+
+def test_limits_may_be_given_with_other_options() -> None:
+    """What `predictability` returned, for a table as for arrays; shards must agree on them."""
+    limits = analysis.predictability(VISITS, OWNERS, stays=False, min_visits=50)
+    found = evaluate(history=limits)
+    assert found.rows["limit"].value == pytest.approx(float(limits.limit[:3].mean()), abs=1e-9)
+    table = pa.table(
+        {"preds": SCORES.argsort(1)[:, ::-1].tolist(), "target": TARGET, "user": USERS}
+    )
+    options: dict[str, Any] = {"groups": ["user"], "num_locations": 8, "k": 1}
+    one = report.evaluate_table(table, history=limits, **options)
+    other = report.evaluate_table(table, history=(VISITS, OWNERS), **options)
+    assert one.ceiling is not None
+    assert other.ceiling is not None
+    assert one.ceiling.rows["limit"] != other.ceiling.rows["limit"]
+    with pytest.raises(ValueError, match=r"agree on `history`.*; pass the same `history`"):
+        report.merge([one, other])
 
 
 def test_a_history_needs_users() -> None:

@@ -31,6 +31,7 @@ def evaluation() -> Evaluation:
         locations=Locations.from_metres(range(9), range(9)),
         exclude=[[8]] * 40,
         exempt_target=True,
+        history=([0, 1, 2] * 100, [f"user {x % 5}" for x in range(300)]),
     )
 
 

@@ -159,7 +159,7 @@ class SummedCollection(MetricCollection):
             intervals = {
                 name: member.interval(confidence)
                 for name, member in self.named_members()
-                if member.averages_scores and confidence is not None
+                if member.has_interval and confidence is not None
             }
             counting = self.named_members() if count else []
             numbers = {name: member.numbers() for name, member in counting}

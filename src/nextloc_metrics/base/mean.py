@@ -189,6 +189,11 @@ class RecordMetric(SummedMetric):
         """Whether the value is a mean of scores and so has a confidence interval."""
         return False
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether `interval` returns one: of a mean of scores, or of a function of it."""
+        return self.averages_scores
+
     def estimate(self) -> intervals.Estimate:
         """Return the mean of the scores in the state, with its standard error."""
         raise TypeError(

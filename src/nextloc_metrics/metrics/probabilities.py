@@ -107,6 +107,7 @@ class Perplexity(NegativeLogLikelihood):
 
     counted_as = "NegativeLogLikelihood"
     unit = ""
+    has_interval = True
 
     def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
         super().__init__(base=None, floor=floor, **kwargs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
 from nextloc_metrics.arguments.checks import cut_offs
-from nextloc_metrics.protocols.measures import Kind, Metric
+from nextloc_metrics.protocols.lists import agentmove, hmt_grn, llm4poi, llm_mob, massive_steps
+from nextloc_metrics.protocols.measures import KINDS, Metric, at
 from nextloc_metrics.protocols.operations import Order
 from nextloc_metrics.protocols.protocol import Protocol, Source
 
@@ -20,6 +21,7 @@ __all__ = [
     "geosan",
     "getnext",
     "graph_flashback",
+    "hmt_grn",
     "hstu",
     "libcity",
     "llm4poi",
@@ -35,24 +37,6 @@ __all__ = [
 ]
 
 CUTS = (1, 5, 10, 20)
-
-# What the names of metrics mean in LibCity, RecBole and AgentMove.
-_KINDS: dict[str, Kind] = {
-    "f1": "f1",
-    "hit": "hit",
-    "map": "reciprocal",
-    "mrr": "reciprocal",
-    "ndcg": "ndcg",
-    "precision": "precision",
-    "recall": "hit",
-}
-
-
-def at(
-    keys: str, kind: Kind, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
-) -> tuple[Metric, ...]:
-    """Make one metric per cut-off; `{k}` in the key is the cut-off."""
-    return tuple(Metric(keys.format(k=k), kind, k, order, depth) for k in cuts)
 
 
 def libcity(
@@ -74,7 +58,7 @@ def libcity(
     """
     names = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
     metrics = [
-        Metric(f"{name}@{cut}", _KINDS[name.lower()], cut) for cut in cut_offs(k) for name in names
+        Metric(f"{name}@{cut}", KINDS[name.lower()], cut) for cut in cut_offs(k) for name in names
     ]
     protocol = Protocol(
         "libcity",
@@ -335,7 +319,7 @@ def recbole(
     """
     cuts = cut_offs(k)
     names = ("recall", "mrr", "ndcg", "hit", "precision", "map")
-    metrics = [at(f"{name}@{{k}}", _KINDS[name], cuts, depth=max(cuts)) for name in names]
+    metrics = [at(f"{name}@{{k}}", KINDS[name], cuts, depth=max(cuts)) for name in names]
     protocol = Protocol(
         "recbole",
         Source(
@@ -475,86 +459,6 @@ def hstu(masks_seen: bool = False) -> Protocol:
         queries="last of each user",
         masks_seen="also the target" if masks_seen else "no",
         clipped=True,
-    )
-
-
-def llm_mob() -> Protocol:
-    """LLM-Mob: all rows, lists of ten ids; an answer without an id is a miss."""
-    return Protocol(
-        "llm_mob",
-        Source(
-            "Wang et al., Where would I go next?, 2023",
-            "xlwang233/LLM-Mob",
-            "9ace25f7ca08971bd0b81f6d06f52d557a12aed3",
-            "metrics.ipynb cells 2, 4",
-        ),
-        (
-            Metric("number of samples", "count", order="list", summed=True),
-            *at("Acc@{k}", "hit", (1, 5, 10), "list"),
-            Metric("Weighted F1", "weighted f1", order="list"),
-            Metric("NDCG@10", "ndcg", 10, "list"),
-        ),
-    )
-
-
-def agentmove() -> Protocol:
-    """AgentMove: lists of any length, values in percent, two divisors.
-
-    Accuracies are divided by the number of readable answers (`answered`); MRR, MAP and NDCG by the
-    number of rows. MAP equals MRR, and none of the three has a cut-off.
-    """
-    accuracies = [
-        replace(one, over="answered") for one in at("Top-{k} Accuracy", "hit", (1, 3, 5), "list")
-    ]
-    others = [
-        Metric(f"{name} Accuracy", _KINDS[name.lower()], None, "list")
-        for name in ("MRR", "MAP", "NDCG")
-    ]
-    return Protocol(
-        "agentmove",
-        Source(
-            "Feng et al., AgentMove, NAACL 2025",
-            "tsinghua-fib-lab/AgentMove",
-            "61a3e47667f2862c81478bfa442595b766f2f4d6",
-            "evaluate/evaluations.py L71-83, L149-207",
-        ),
-        tuple(replace(one, scale=100.0) for one in (*accuracies, *others)),
-        decimals=2,
-    )
-
-
-def llm4poi() -> Protocol:
-    """LLM4POI: the first id of each list; a prompt that is too long to be answered is a miss.
-
-    The code samples one text per query at temperature 0.6, so each run gives another value.
-    """
-    return Protocol(
-        "llm4poi",
-        Source(
-            "Li et al., LLM4POI, SIGIR 2024",
-            "neolifer/LLM4POI",
-            "6145b45e444559aedd2643d40c31d411a853e693",
-            "eval_next_poi.py L262-339",
-        ),
-        (Metric("ACC@1", "hit", 1, "list"),),
-    )
-
-
-def massive_steps() -> Protocol:
-    """Massive-STEPS: lists of five ids, for one trajectory of each of 200 users.
-
-    The code draws the users and their trajectories; pass the rows that it draws.
-    """
-    metrics = (*at("acc_{k}", "hit", (1, 5), "list"), Metric("ndcg_5", "ndcg", 5, "list"))
-    return Protocol(
-        "massive_steps",
-        Source(
-            "Wongso et al., Massive-STEPS, 2025",
-            "cruiseresearchgroup/Massive-STEPS",
-            "aeb73058f267a50e28e31f3836820e3b9ba4546d",
-            "src/run_next_poi_llm.py L32-99",
-        ),
-        metrics,
     )
 
 

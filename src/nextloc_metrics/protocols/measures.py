@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,17 @@ from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.weights import Weight
 
 Kind = Literal["hit", "precision", "f1", "reciprocal", "ndcg", "weighted f1", "count"]
+
+#: What the names of metrics mean in LibCity, RecBole and AgentMove.
+KINDS: dict[str, Kind] = {
+    "f1": "f1",
+    "hit": "hit",
+    "map": "reciprocal",
+    "mrr": "reciprocal",
+    "ndcg": "ndcg",
+    "precision": "precision",
+    "recall": "hit",
+}
 
 _WEIGHTS: dict[Kind, Weight] = {"reciprocal": "harmonic", "ndcg": "discount"}
 
@@ -45,6 +57,13 @@ class Metric:
     summed: bool = False
     over: Literal["counted", "answered"] = "counted"
     missed: int | None = None
+
+
+def at(
+    keys: str, kind: Kind, cuts: Iterable[int], order: Order = "topk", depth: int | None = None
+) -> tuple[Metric, ...]:
+    """Make one metric per cut-off; `{k}` in the key is the cut-off."""
+    return tuple(Metric(keys.format(k=k), kind, k, order, depth) for k in cuts)
 
 
 @dataclass

@@ -17,6 +17,9 @@ from nextloc_metrics.protocols.rows import Given
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.scoring.sampled import STEPS, maximise, rank_probabilities
 
+# Above all ids of lists, which have no number of candidates.
+_ANY_ID = 1 << 62
+
 
 @dataclass(frozen=True)
 class Source:
@@ -46,8 +49,8 @@ class Protocol:
         source: the source code that it follows.
         metrics: the metrics that the code reports.
         queries: the queries that count: all; the last of each user; the last of each sequence;
-            the third last of each user, users with most rows first, of which 100 count. Without
-            `users` or `sequences`, every row counts.
+            the third last of each user, users with most rows first, of which 100 count; or those
+            whose target is not in `seen`. Without `users` or `sequences`, every row counts.
         first: the number of queries that count, from the first on; None for all.
         drops_remainder: whether the code shuffles the rows and leaves out the last, partial batch.
         num_negatives: the number of candidates in addition to the target; None for all locations.
@@ -72,7 +75,11 @@ class Protocol:
     source: Source
     metrics: tuple[Metric, ...]
     queries: Literal[
-        "all", "last of each user", "last of each sequence", "third last of each user"
+        "all",
+        "last of each user",
+        "last of each sequence",
+        "third last of each user",
+        "targets new to the user",
     ] = "all"
     first: int | None = None
     drops_remainder: bool = False
@@ -254,7 +261,9 @@ class Protocol:
         metrics = self.metrics
         scores, columns = given.preds, given.target
         if given.is_list:
-            if self.num_negatives is not None or self.never or self.masks_seen != "no":
+            if self.masks_seen != "no" and self.reads_lists:
+                scores = rows.take_out(scores, self._seen(given))
+            elif self.num_negatives is not None or self.never or self.masks_seen != "no":
                 raise ValueError(f"`preds` must be scores for {self.name}, got lists of ids.")
             metrics = tuple(
                 one for one in metrics
@@ -284,6 +293,8 @@ class Protocol:
         number = len(given.target)
         if self.queries == "third last of each user" and given.users is not None:
             return rows.third_last(given.users, given.times)[: self.first]
+        if self.queries == "targets new to the user":
+            return rows.new_targets(self._seen(given), given.target)
         kept = torch.arange(number) if group is None else rows.last_of_each(group, given.times)
         if self.drops_remainder:
             size = self._need(self, "batch_size", "it uses batches")
@@ -309,8 +320,7 @@ class Protocol:
             scores = scores.clone()
             scores[:, list(self.never)] = -torch.inf
         if self.masks_seen != "no":
-            seen = self._need(given, "seen", "it leaves out the locations visited before")
-            rows.check_ids("seen", seen, scores.shape[1])
+            seen = self._seen(given)
             kept = scores.gather(1, given.target[:, None])
             masked = torch.zeros_like(scores, dtype=torch.bool)
             masked.scatter_(1, seen.clamp(min=0), True)
@@ -319,6 +329,11 @@ class Protocol:
             if self.masks_seen == "not the target":
                 scores.scatter_(1, given.target[:, None], kept)
         return scores, given.target
+
+    def _seen(self, given: Given) -> Tensor:
+        found: Tensor = self._need(given, "seen", "it leaves out the locations visited before")
+        rows.check_ids("seen", found, _ANY_ID if given.is_list else given.preds.shape[1])
+        return found
 
     def _negatives(self, given: Given) -> Tensor:
         assert self.num_negatives is not None

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from nextloc_metrics import analysis
 from nextloc_metrics.analysis import Predictability
-from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.rows import ArrayRows, Kind
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.means import intervals
+from nextloc_metrics.report.counted import BASELINE, BASELINE_BY_USER, Counted
 
 
 @dataclass(frozen=True)
@@ -59,62 +55,31 @@ class Ceiling:
         return (self.rows["model"].value - floor_value) / (self.rows[limit].value - floor_value)
 
 
-class CeilingCounts:
-    """The accuracy of a model and of the baseline for each user of the history."""
-
-    def __init__(
-        self,
-        history: tuple[Array, Array],
-        rows: ArrayRows,
-        cluster: str | None,
-        train_counts: Tensor | None,
-        exempt_target: bool,
-    ) -> None:
-        self._kind = cluster or "user"
-        if self._kind not in rows.kinds:
-            raise ValueError(
-                f"`groups` must have the key {self._kind!r} if there is a `history`, got "
-                f"{list(rows.groups)}: limits are those of users."
-            )
-        self._limits = analysis.predictability(*history)
-        self._exempt_target = exempt_target
-        enough = zip(self._limits.users, (~self._limits.few_visits).tolist(), strict=True)
-        number = {str(user): row for row, (user, is_kept) in enumerate(enough) if is_kept}
-        names = rows.kinds[self._kind].labels.names
-        self._number = torch.tensor([number.get(name, -1) for name in names], dtype=torch.int64)
-        self._baseline = None
-        if train_counts is not None:
-            self._baseline = analysis.most_frequent(train_counts, 1)
-        named = ["model"] if train_counts is None else ["most frequent", "model"]
-        size = len(self._limits.users)
-        self._metrics = {name: Grouped(AccuracyAtK(1), size, average="groups") for name in named}
-        plain = rows.exclude is None and not rows.has_several
-        self._candidates = rows.num_candidates if plain else None
-
-    def add(self, batch: Batch) -> None:
-        """Count the queries of the users who are not flagged."""
-        kind: Kind = batch.groups[self._kind]  # type: ignore[index, call-overload, assignment]
-        users = self._number[kind.numbers]
-        mask = users >= 0 if batch.mask is None else (users >= 0) & batch.mask
-        for name, metric in self._metrics.items():
-            preds = batch.preds
-            if name == "most frequent" and self._baseline is not None:
-                preds = self._baseline.expand(len(batch.target), -1)
-            options = {"exclude": batch.exclude, "exempt_target": self._exempt_target}
-            metric.update(preds, batch.target, mask, users.clamp(min=0), **options)
-
-    def result(self, confidence: float) -> Ceiling:
-        """Return the rows; users without a query are flagged."""
-        has_query = self._metrics["model"].numbers()[0] > 0
-        limits = replace(self._limits, few_visits=self._limits.few_visits | ~has_query)
-        rows = {}
-        if self._candidates is not None:
-            rows["chance"] = Reading(1 / self._candidates, None, True)
-        for name, metric in self._metrics.items():
-            low, high = metric.interval(confidence)
-            rows[name] = Reading(float(metric.compute()), (float(low), float(high)), True)
-        means = limits.means(confidence)
-        for name, mean in {"limit of shuffled visits": "shuffled", "limit": "limit"}.items():
-            value, *bounds = means[mean]
-            rows[name] = Reading(value, (bounds[0], bounds[1]), True)
-        return Ceiling(limits, rows, confidence)
+def ceiling_of(counted: Counted) -> Ceiling | None:
+    """Return the rows; None without limits or queries. Users without a query are flagged."""
+    limits, setting = counted.data.limits, counted.setting
+    if limits is None or "ceiling" not in counted.parts:
+        return None
+    parts = {BASELINE: counted.references.get(BASELINE_BY_USER), "model": counted.parts["ceiling"]}
+    by_user: dict[str, Any] = {
+        name: part["acc_at_1"] for name, part in parts.items() if part is not None
+    }
+    names = counted.names_of(setting.by_user)
+    has_query = {name for name, n in zip(names, by_user["model"].numbers()[0], strict=False) if n}
+    users = list(map(str, limits.users))
+    few_visits = limits.few_visits | torch.tensor([user not in has_query for user in users])
+    limits = replace(limits, few_visits=few_visits)
+    kept = {user for user, few in zip(users, few_visits.tolist(), strict=True) if not few}
+    is_kept = torch.tensor([name in kept for name in names])
+    rows = {}
+    if not setting.chance_varies and setting.candidates is not None:
+        rows["chance"] = Reading(1 / setting.candidates, None, True)
+    for name, metric in by_user.items():
+        mean = intervals.of_groups(metric.state[: len(names)] * is_kept[:, None])
+        low, high = mean.interval(setting.confidence)
+        rows[name] = Reading(float(mean.mean), (float(low), float(high)), True)
+    means = limits.means(setting.confidence)
+    for name, of_users in {"limit of shuffled visits": "shuffled", "limit": "limit"}.items():
+        value, *bounds = means[of_users]
+        rows[name] = Reading(value, (bounds[0], bounds[1]), True)
+    return Ceiling(limits, rows, setting.confidence)

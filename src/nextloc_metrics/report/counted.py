@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
 from typing import Any, get_args
@@ -24,10 +23,8 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.at_k import AccuracyAtK
-from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import (
     confidence_metrics,
@@ -39,11 +36,15 @@ from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
-from nextloc_metrics.report.data import make_headline, weigh
+from nextloc_metrics.report.data import Data, make_headline, weigh
 
 # Names of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
 PAIRS = "\0pairs of "
+
+# The references: a ranking by the training visits of all users, and its accuracy for each user.
+BASELINE = "most frequent"
+BASELINE_BY_USER = "most frequent, by user"
 
 # The reference of probabilities: the training visits, plus one for each location.
 FREQUENCIES = "training frequencies"
@@ -71,6 +72,7 @@ class Setting:
             answer; "" for no metrics of probabilities.
         measures: the measures by name; empty for the presets.
         is_weighted: whether queries have weights.
+        history: a digest of the limits of predictability, "" for none.
     """
 
     k: tuple[int, ...]
@@ -89,6 +91,12 @@ class Setting:
     probabilities: str = ""
     measures: tuple[str, ...] = ()
     is_weighted: bool = False
+    history: str = ""
+
+    @property
+    def by_user(self) -> str:
+        """The name of the groups that are users."""
+        return self.cluster or "user"
 
     @property
     def chance_varies(self) -> bool:
@@ -104,9 +112,7 @@ class Counted:
         labels: the labels of the groups, by their name.
         pairs: for each kind of groups but the clusters, its pairs with clusters. Empty without
             clusters.
-        bins: the popularity bin of each location, or None.
-        train_counts: the visits of each location in the training data, or None.
-        locations: the coordinates, or None.
+        data: what is known of locations and users besides the queries.
     """
 
     def __init__(
@@ -114,12 +120,10 @@ class Counted:
         setting: Setting,
         labels: Mapping[str, GroupLabels],
         pairs: Mapping[str, Pairs],
-        bins: PopularityBins | None,
-        train_counts: Tensor | None,
-        locations: Locations | None,
+        data: Data,
     ) -> None:
         self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
-        self.bins, self.train_counts, self.locations = bins, train_counts, locations
+        self.data, locations, train_counts = data, data.locations, data.train_counts
         self.card: Counter[str] = Counter()
         self.longest = 0  # the length of the longest list that was counted
         self.shards: tuple[str, ...] = ()
@@ -135,7 +139,7 @@ class Counted:
         # one row of scores for all queries, by the title of the column of values
         self._rows: dict[str, Tensor] = {}
         if train_counts is not None:
-            self._rows["most frequent"] = analysis.most_frequent(train_counts, 1)
+            self._rows[BASELINE] = analysis.most_frequent(train_counts, 1)
         if setting.chance_varies and setting.candidates is not None:
             self._rows["chance"] = torch.zeros(1, setting.candidates)
         if locations is not None:  # an id without coordinates, such as padding, is no candidate
@@ -143,6 +147,9 @@ class Counted:
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
+        if BASELINE in self._rows and (by_user := _make_by_user(self)):
+            self._rows[BASELINE_BY_USER] = self._rows[BASELINE]
+            self.references[BASELINE_BY_USER] = by_user
         is_likely = setting.probabilities not in ("", "confidence")
         if train_counts is not None and is_likely and not setting.is_weighted:
             smoothed = train_counts.double() + 1
@@ -153,8 +160,10 @@ class Counted:
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
-        if bins is not None and not setting.is_weighted:
-            self.parts["deciles"] = decile_metrics(bins, k=max(setting.k))
+        if data.bins is not None and not setting.is_weighted:
+            self.parts["deciles"] = decile_metrics(data.bins, k=max(setting.k))
+        if by_user := _make_by_user(self):
+            self.parts["ceiling"] = by_user
         self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
 
     def add(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Ranking:
@@ -167,10 +176,14 @@ class Counted:
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
         records = self._plan.read(replace(batch, groups=groups))
         self._plan.update(Batch(records, None), count=True)
-        alike = replace(batch, groups=None, confidence=None)
         for name, row in self._rows.items():
-            scores = row.expand(len(batch.target), -1)
-            self.references[name].update_with(replace(alike, preds=scores))
+            alike = replace(
+                batch,
+                preds=row.expand(len(batch.target), -1),
+                groups=groups if name == BASELINE_BY_USER else None,
+                confidence=None,
+            )
+            self.references[name].update_with(alike)
         ranking: Ranking = records[Ranking]
         self.card.update(self._describe(batch, ranking))
         return ranking
@@ -184,8 +197,7 @@ class Counted:
             "without_target": counted & (ranking.num_relevant == 0),
             "tied": (ranking.tied > 1).any(1) & counted,
         }
-        if self.train_counts is not None:
-            visits = self.train_counts
+        if (visits := self.data.train_counts) is not None:
             known = (target >= 0) & (target < len(visits))
             unseen = known & (visits[target.clamp(0, len(visits) - 1)] == 0)
             unseen = unseen | (target >= len(visits))
@@ -243,6 +255,8 @@ class Counted:
         """Return a note on what the intervals of groups take as independent, with clusters."""
         if self.setting.cluster is None:
             return []
+        if kind == self.setting.cluster:
+            return [f"intervals of one {kind}: queries independent"]
         sample = f"clustered by {self.setting.cluster}"
         return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
 
@@ -254,17 +268,11 @@ class Counted:
             "card": self.card,
             "longest": self.longest,
             "shards": self.shards,
+            "users": self.data.users,
         }
         arrays = {name: member.state for name, member in self._members().items()}
         arrays |= {f"pairs of {kind}": pairs.keys for kind, pairs in self.pairs.items()}
-        if self.bins is not None:
-            arrays["bin_of"] = self.bins.bin_of
-            arrays["num_bins"] = torch.tensor(self.bins.num_bins)
-        if self.train_counts is not None:
-            arrays["train_counts"] = self.train_counts
-        if self.locations is not None:
-            arrays["points"] = self.locations.points
-        saved.write(path, header, arrays)
+        saved.write(path, header, {**arrays, **self.data.arrays()})
 
     @classmethod
     def load(cls, path: Path | BytesIO) -> Counted:
@@ -293,17 +301,15 @@ class Counted:
             raise ValueError("its number of locations does not fit")  # before memory is allocated
         if tuple(labels) != setting.groups:
             raise ValueError("its labels are not those of its groups")
-        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
-        bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
-        locations = None if points is None else Locations.from_points(points)
+        data = Data.pop(arrays, header.get("users", []))
         pairs = {}
         for kind in _paired(setting.cluster, labels):
             keys = arrays.pop(f"pairs of {kind}")
             saved.check_pairs(kind, keys, len(labels[kind]), len(labels[str(setting.cluster)]))
             pairs[kind] = Pairs(keys)
-        if replace(setting, **digest_data(bins, counts, locations)) != setting:
+        if replace(setting, **data.digests()) != setting:
             raise ValueError("its data are not those of its options")
-        counted = cls(setting, labels, pairs, bins, counts, locations)
+        counted = cls(setting, labels, pairs, data)
         members = counted._members()
         if members.keys() != arrays.keys():
             raise ValueError("its counts are not those of its options")
@@ -401,7 +407,7 @@ def add_up(parts: Sequence[Counted]) -> Counted:
         for one, own in zip(parts, rows, strict=True)
     ]
     pairs = {kind: Pairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]}
-    total = Counted(first.setting, labels, pairs, first.bins, first.train_counts, first.locations)
+    total = Counted(first.setting, labels, pairs, first.data)
     for one, own, of_pairs in zip(parts, rows, keys, strict=True):
         numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
         total.add_states(one, {**own, **numbered})
@@ -414,33 +420,14 @@ def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> N
         a, b = getattr(first, field.name), getattr(other, field.name)
         if a != b:
             remedy = ""
-            if field.name == "num_locations":
-                remedy = "; pass the same `num_locations` to all of them"
+            if field.name in ("num_locations", "history"):
+                remedy = f"; pass the same `{field.name}` to all of them"
             if field.name == "vocabulary":
                 remedy = "; read all of them with the same `vocabulary`"
             raise ValueError(
                 f"shards must agree on `{field.name}`, got {short(a)} in {first_name} and "
                 f"{short(b)} in {name}{remedy}."
             )
-
-
-def digest_data(
-    bins: PopularityBins | None, train_counts: Tensor | None, locations: Locations | None
-) -> dict[str, Any]:
-    """Return the digests of the data of an evaluation, by the attribute of `Setting`."""
-    return {
-        "bins": "" if bins is None else digest(bins.state_key()),
-        "train_counts": "" if train_counts is None else digest(train_counts.tolist()),
-        "locations": "" if locations is None else digest(check_locations(locations).state_key()),
-    }
-
-
-def digest(*values: Any) -> str:
-    """Return a short hash of the values."""
-    found = blake2b(digest_size=8)
-    for value in values:
-        found.update(repr(value).encode())
-    return found.hexdigest()
 
 
 def _make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
@@ -485,6 +472,16 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
+
+
+def _make_by_user(counted: Counted) -> RankingCollection | None:
+    """Make the accuracy of each user, if users have limits."""
+    kind, setting = counted.setting.by_user, counted.setting
+    if counted.data.limits is None or not len(counted.labels.get(kind, ())):
+        return None
+    metric: Any = Weighted(AccuracyAtK(1)) if setting.is_weighted else AccuracyAtK(1)
+    by_user = Grouped(metric, average="groups", by=kind, labels=counted.labels[kind])
+    return RankingCollection({"acc_at_1": by_user})
 
 
 def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]:

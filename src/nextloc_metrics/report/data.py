@@ -1,19 +1,99 @@
-"""What `evaluate` and `compare` read of their rows before they count."""
+"""What `evaluate` and `compare` know before they count."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
+from typing import Any
 
+import torch
 from torch import Tensor
 
+from nextloc_metrics.analysis import Predictability
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.geography.locations import check_locations
+from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.metrics.weighted import Weighted
+
+# Before the name of an array of limits.
+_LIMITS = "limits/"
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What an evaluation knows of locations and users besides its queries.
+
+    Attributes:
+        bins: the popularity bin of each location.
+        train_counts: the visits of each location in the training data.
+        locations: the coordinates.
+        limits: the limits of predictability of users.
+    """
+
+    bins: PopularityBins | None = None
+    train_counts: Tensor | None = None
+    locations: Locations | None = None
+    limits: Predictability | None = None
+
+    def digests(self) -> dict[str, Any]:
+        """Return the digests by the attribute of `Setting`; "" for what is not there."""
+        bins, counts, limits = self.bins, self.train_counts, self.limits
+        points = None if self.locations is None else check_locations(self.locations)
+        return {
+            "bins": "" if bins is None else digest(bins.state_key()),
+            "train_counts": "" if counts is None else digest(counts.tolist()),
+            "locations": "" if points is None else digest(points.state_key()),
+            "history": "" if limits is None else digest(*asdict(limits).values()),
+        }
+
+    def arrays(self) -> dict[str, Tensor]:
+        """Return the arrays of a file of counts."""
+        found = {"train_counts": self.train_counts}
+        if self.bins is not None:
+            found |= {"bin_of": self.bins.bin_of, "num_bins": torch.tensor(self.bins.num_bins)}
+        if self.locations is not None:
+            found["points"] = self.locations.points
+        if self.limits is not None:
+            found |= {_LIMITS + name: getattr(self.limits, name) for name in _tensors_of_limits()}
+        return {name: array for name, array in found.items() if array is not None}
+
+    @property
+    def users(self) -> list[Any]:
+        """The users of the limits."""
+        return [] if self.limits is None else self.limits.users
+
+    @classmethod
+    def pop(cls, arrays: dict[str, Tensor], users: list[Any]) -> Data:
+        """Take what `arrays` wrote out of the arrays of a file."""
+        bin_of, counts, points = (arrays.pop(x, None) for x in ("bin_of", "train_counts", "points"))
+        bins = None if bin_of is None else PopularityBins(bin_of, int(arrays.pop("num_bins")))
+        locations = None if points is None else Locations.from_points(points)
+        limits = None
+        if f"{_LIMITS}limit" in arrays:
+            read = {name: arrays.pop(_LIMITS + name) for name in _tensors_of_limits()}
+            limits = Predictability(**read, users=users)
+            if {tuple(array.shape) for array in read.values()} != {(len(users),)}:
+                raise ValueError("its limits are not those of its users")
+        return cls(bins, counts, locations, limits)
+
+
+def _tensors_of_limits() -> list[str]:
+    return [field.name for field in fields(Predictability) if field.name != "users"]
+
+
+def digest(*values: Any) -> str:
+    """Return a short hash of the values; of a tensor by its numbers."""
+    found = blake2b(digest_size=8)
+    for value in values:
+        found.update(repr(value.tolist() if isinstance(value, Tensor) else value).encode())
+    return found.hexdigest()
 
 
 def check_cluster(cluster: str | None, groups: Sequence[str]) -> None:

@@ -38,8 +38,7 @@ class Evaluation:
         card: the protocol card: the options, and the numbers of queries counted and left out.
         table: the headline.
         columns: the numbers of the headline, by column and row.
-        ceiling: Acc@1 between chance and the limit of predictability; None without `history`. It is
-            not in files of `save`.
+        ceiling: Acc@1 between chance and the limit of predictability; None without `history`.
     """
 
     values: dict[str, float]
@@ -138,7 +137,7 @@ class Evaluation:
         }
         if self.ceiling is not None:
             sections["How far from the ceiling"] = page.show_ceiling(self.ceiling)
-        if counted.locations is not None and not counted.setting.is_weighted:
+        if counted.data.locations is not None and not counted.setting.is_weighted:
             sections["Distance"] = page.show_distances(counted)
         if self.deciles is not None:
             content = page.show_deciles(counted) + page.show_table(self.deciles)

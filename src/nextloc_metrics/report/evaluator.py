@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from nextloc_metrics.analysis import Predictability, predictability
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import as_int, check_choice, cut_offs
@@ -26,7 +27,6 @@ from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.ranking import Ranking
-from nextloc_metrics.report.ceiling import CeilingCounts
 from nextloc_metrics.report.clustered import Pairs
 from nextloc_metrics.report.counted import (
     PAIRS,
@@ -34,12 +34,13 @@ from nextloc_metrics.report.counted import (
     Setting,
     add_up,
     check_alike,
-    digest,
-    digest_data,
 )
-from nextloc_metrics.report.data import check_cluster, count_locations
+from nextloc_metrics.report.data import Data, check_cluster, count_locations, digest
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.results import evaluation_of
+
+#: The locations and the users of all visits, or their limits.
+History: TypeAlias = tuple[Array, Array] | Predictability
 
 # How the card names excluded candidates that leave the targets.
 _EXEMPT = "given ids, but not the targets"
@@ -87,6 +88,7 @@ class Evaluator:
         locations: Locations | None = None,
         km: float = 1.0,
         exempt_target: bool = False,
+        history: History | None = None,
         confidence: float = 0.95,
         given: Given | None = None,
         measures: Sequence[Any] = (),
@@ -101,7 +103,9 @@ class Evaluator:
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
         self.known_locations = self.num_locations = as_int(num_locations)
-        self._data = bins, counts, locations
+        if history is not None and not isinstance(history, Predictability):
+            history = predictability(*history)
+        self._data = Data(bins, counts, locations, history)
         self._exempt_target = exempt_target
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(k)),
@@ -111,7 +115,7 @@ class Evaluator:
             "km": km,
             "probabilities": given or "",
             "measures": names,
-            **digest_data(bins, counts, locations),
+            **self._data.digests(),
         }
         self._counted: Counted | None = None
         self._names: dict[str, _Names] = {}
@@ -190,7 +194,7 @@ class Evaluator:
         evaluator = cls()
         if data:
             counted = Counted.load(io.BytesIO(data))
-            evaluator._data = counted.bins, counted.train_counts, counted.locations
+            evaluator._data = counted.data
             evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
         return evaluator
 
@@ -232,7 +236,7 @@ class Evaluator:
         self._names = {kind: _Names(names.names) for kind, names in counted.labels.items()}
 
     def _setting_of(self, batch: Batch) -> Setting:
-        locations = self._data[2]
+        locations = self._data.locations
         several, width = batch.target.ndim == 2, batch.preds.shape[1]
         is_scores = batch.preds.is_floating_point()
         if locations is not None and several:
@@ -247,6 +251,12 @@ class Evaluator:
             )
         groups: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
         check_cluster(self._options["cluster"], tuple(groups))
+        kind = self._options["cluster"] or "user"
+        if self._data.limits is not None and kind not in groups:
+            raise ValueError(
+                f"`groups` must have the key {kind!r} if there is a `history`, got {list(groups)}: "
+                "limits are those of users."
+            )
         excluded = _EXEMPT if self._exempt_target else "given ids"
         options = dict(self._options)
         if batch.confidence is not None:
@@ -303,7 +313,7 @@ class Evaluator:
             size = len(x) if kind not in known else max(len(x), 2 * len(known[kind]))
             kept = x[: len(x) - len(new_pairs[kind])]
             pairs[kind] = Pairs(kept, size)
-        grown = Counted(setting, labels, pairs, *self._data)
+        grown = Counted(setting, labels, pairs, self._data)
         if old is not None:
             rows = {kind: torch.arange(len(of)) for kind, of in old.labels.items()}
             grown.add_states(old, {**rows, **old.rows_of_pairs()})
@@ -423,7 +433,7 @@ def evaluate(
     locations: Locations | None = None,
     km: float = 1.0,
     missed: int | None = None,
-    history: tuple[Array, Array] | None = None,
+    history: History | None = None,
     confidence: float = 0.95,
     given: Given | None = None,
     confidences: Array | None = None,
@@ -460,7 +470,8 @@ def evaluate(
         history: the locations and the users of all visits, each user's in the order of time, for
             `ceiling`: Acc@1 between chance, the most frequent location, and the limit of
             [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
-            shuffled visits. Users are named as in the groups `cluster`, or else `"user"`.
+            shuffled visits; or what that function returned. Users are named as in the groups
+            `cluster`, or else `"user"`.
         confidence: the confidence level of the intervals.
         given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
             metrics of `probability_metrics`, beside chance and the training frequencies (each
@@ -501,18 +512,13 @@ def evaluate(
         locations=locations,
         km=km,
         exempt_target=exempt_target,
+        history=history,
         confidence=confidence,
         given=given,
         measures=measures,
     )
     counts = None if train_counts is None else as_tensor("train_counts", train_counts)
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
-    ceiling = None
-    if history is not None:
-        ceiling = CeilingCounts(history, rows, cluster, counts, exempt_target)
     for batch in rows.chunks():
         evaluator.add(batch)
-        if ceiling is not None:
-            ceiling.add(batch)
-    found = evaluator.result(missed)
-    return found if ceiling is None else replace(found, ceiling=ceiling.result(confidence))
+    return evaluator.result(missed)

@@ -100,7 +100,7 @@ def show_distances(counted: Counted) -> str:
     if not int(by_location.numbers()[0].sum()):
         return ""
     return show_picture(
-        "acc_at_1 by target location", error_map, by_location, counted.locations
+        "acc_at_1 by target location", error_map, by_location, counted.data.locations
     ) + show_picture("Distance from decision to target", distance_errors, counted.headline)
 
 

@@ -11,7 +11,14 @@ from nextloc_metrics import analysis
 from nextloc_metrics.base.readings import MOST_ROWS, Results, read_results
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.report.counted import FREQUENCIES, Counted, merge_counted
+from nextloc_metrics.report.ceiling import ceiling_of
+from nextloc_metrics.report.counted import (
+    BASELINE,
+    BASELINE_BY_USER,
+    FREQUENCIES,
+    Counted,
+    merge_counted,
+)
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.groups import titled_records
 
@@ -54,14 +61,14 @@ def evaluation_of(counted: Counted) -> Evaluation:
     values = {name: float(value) for name, value in results.values.items()}
     references = _references(counted)
     columns = {"value": readings}
-    for title in ("chance", "most frequent"):
+    for title in ("chance", BASELINE):
         if title in references:
             columns[title] = _column(readings, references[title])
     bounds = [parts[ties].compute() for ties in ("pessimistic", "optimistic")]
     groups = {
         kind: _table_of_kind(counted, kind) for kind in setting.groups if f"by {kind}" in parts
     }
-    baseline = references.get("most frequent", {})
+    baseline = references.get(BASELINE, {})
     return Evaluation(
         values=values,
         intervals={
@@ -80,6 +87,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
         groups=groups,
         deciles=_table_of_groups(counted, "deciles") if "deciles" in parts else None,
         columns=columns,
+        ceiling=ceiling_of(counted),
         _counted=counted,
     )
 
@@ -96,8 +104,7 @@ def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
             intervals={**results.intervals, **more.intervals},
         )
     if "cluster" in parts:
-        intervals = parts["cluster"].results(confidence).intervals
-        results = results._replace(intervals={**results.intervals, **intervals})
+        results = results._replace(intervals=parts["cluster"].results(confidence).intervals)
     readings = [read_results(part, results, keep_base=False, by_group=False) for part in read]
     return {name: one for part in readings for name, one in part.items()}, results
 
@@ -108,6 +115,7 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
     references = {
         title: {name: float(value) for name, value in collection.compute().items()}
         for title, collection in counted.references.items()
+        if title != BASELINE_BY_USER
     }
     if "chance" in references:  # without the metrics of decisions, which have no chance level
         known = analysis.chance(counted.headline, setting.candidates or 1)
@@ -119,7 +127,7 @@ def _references(counted: Counted) -> dict[str, dict[str, float]]:
         equal = {"nll": math.log(number), "perplexity": float(number), "brier": 1 - 1 / number}
         references["chance"] |= equal
     if FREQUENCIES in references:
-        references["most frequent"] |= references.pop(FREQUENCIES)
+        references[BASELINE] |= references.pop(FREQUENCIES)
     return references
 
 
@@ -142,8 +150,9 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read."""
     table = _table_of_groups(counted, f"by {kind}", kind)
     notes, number = list(table.notes), len(counted.labels[kind])
-    if number > MOST_ROWS:
-        notes.append(f"each of the {number:,} groups: `group_records`, or `--group-table FILE`")
+    if number > MOST_ROWS:  # the rows are medians, without intervals
+        notes = [note for note in notes if note not in counted.note_intervals(kind)]
+        notes.append(f"each of the {number:,} groups: `e.group_records()`, or `--group-table FILE`")
     return Table(table.header, table.rows, notes, partial(titled_records, counted, kind))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from nextloc_metrics.analysis import predictability
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.files.columns import names_of_groups
@@ -54,7 +55,8 @@ def evaluate_table(
         weights: the column of weights of queries, as for `evaluate`.
         num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
         workers: the number of processes, which share the files; a cluster has its own.
-        options: the other options of `Evaluator`, such as `k`, `measures` and `train_counts`.
+        options: the other options of `Evaluator`, such as `k`, `measures`, `train_counts` and
+            `history`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -92,6 +94,8 @@ def evaluate_table(
             f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
             "None."
         )
+    if isinstance(options.get("history"), tuple):  # once for all processes
+        options["history"] = predictability(*options["history"])
     make = _maker(source, num_locations, vocabulary, {"cluster": cluster, **options})
     if engine is not None:
         evaluator, missed = engines.count(rows, source, make)

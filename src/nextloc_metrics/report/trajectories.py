@@ -25,7 +25,7 @@ from nextloc_metrics.trajectories import (
     Hausdorff,
     MeanPointError,
     PairMetric,
-    Trajectories,
+    TrajectoryPairs,
     from_table,
     trajectory_metrics,
 )
@@ -55,7 +55,7 @@ class TrajectoryEvaluation:
     table: Table
     card: dict[str, Any]
     scores: dict[str, Tensor]
-    rows: Trajectories
+    rows: TrajectoryPairs
     errors: dict[int, float]
     _by_user: RankingCollection
     _unit: str
@@ -213,7 +213,7 @@ def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
     return found | ({"mean_point_error": MeanPointError()} if aligned else {})
 
 
-def _errors_of_slots(rows: Trajectories, pairs: sequences.Sequences) -> dict[int, float]:
+def _errors_of_slots(rows: TrajectoryPairs, pairs: sequences.Sequences) -> dict[int, float]:
     """Return the mean distance of the points of each slot."""
     apart = sequences.distances(pairs.first.numpy(), pairs.second.numpy(), pairs.diameter)
     is_point = (rows.slots >= 0).numpy()

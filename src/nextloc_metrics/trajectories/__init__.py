@@ -9,7 +9,7 @@ from nextloc_metrics.trajectories.geobleu import GeoBLEU
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric
 from nextloc_metrics.trajectories.pairs import Pairs
 from nextloc_metrics.trajectories.presets import trajectory_metrics
-from nextloc_metrics.trajectories.tables import Trajectories, from_table
+from nextloc_metrics.trajectories.tables import TrajectoryPairs, from_table
 from nextloc_metrics.trajectories.warping import DTW, DiscreteFrechet, Hausdorff
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "PairMetric",
     "Pairs",
     "PointErrorAt",
-    "Trajectories",
+    "TrajectoryPairs",
     "from_table",
     "trajectory_metrics",
 ]

@@ -26,7 +26,8 @@ class _PointErrors(DistanceOfPairs):
             raise ValueError(
                 f"`preds` must have as many points as `target` for {short(self)}, got "
                 f"{int(record.predicted[query])} and {int(record.true[query])} in query {query}; "
-                "leave it out with `mask`, or use `DTW`."
+                "leave it out with `mask`, or use `DTW`; `trajectory_metrics(aligned=False)` "
+                "has no such metric."
             )
 
     def _point_errors(self, record: Pairs) -> tuple[Tensor, Tensor]:

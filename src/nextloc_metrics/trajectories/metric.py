@@ -138,9 +138,10 @@ class DistanceOfPairs(PairMetric):
 
     @property
     def unit(self) -> str:
-        """Km if the distances are, unless they are divided by a `scale`; else `units`."""
-        is_km = self.units == "degrees" or self.locations is not None
-        return "km" if is_km and self._options.get("scale", 1.0) == 1.0 else "units"
+        """`km` or `units`, over the `scale` by which distances are divided."""
+        unit = "km" if self.units == "degrees" or self.locations is not None else "units"
+        scale = self._options.get("scale", 1.0)
+        return unit if scale == 1.0 else f"{unit} / {scale:g}"
 
     def check(self, record: Pairs) -> None:
         """Raise if the distances of the points are not known."""

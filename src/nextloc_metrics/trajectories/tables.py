@@ -17,7 +17,7 @@ OnMissing = Literal["raise", "count"]
 
 
 @dataclass(eq=False)
-class Trajectories:
+class TrajectoryPairs:
     """Predicted and true trajectories of one day each, to pass to `update`.
 
     Attributes:
@@ -56,7 +56,7 @@ def from_table(
     x: str = "x",
     y: str = "y",
     on_missing: OnMissing = "raise",
-) -> Trajectories:
+) -> TrajectoryPairs:
     """Join predicted and true rows by user, day and slot; each user's day is one query.
 
     Users and days are sorted, and the points of a day are in the order of slots, whatever the order
@@ -121,7 +121,7 @@ def from_table(
     number = int(query[-1]) + 1
     kept = true["user"][is_first]
     used = np.unique(kept)
-    return Trajectories(
+    return TrajectoryPairs(
         preds=_pad(query[has_prediction], found, number, np.nan),
         target=_pad(query, points, number, np.nan),
         slots=_pad(query, true["slot"], number, -1),
@@ -149,7 +149,8 @@ def _read(name: str, rows: Any, columns: dict[str, str]) -> dict[str, Any]:
             values = rows[:, number] if is_array else rows[column]
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise ValueError(
-                f"`{name}` must be a table with a column {column!r}, got {describe(rows)}."
+                f"`{name}` must be a table with a column {column!r}, got {describe(rows)}; name "
+                f"yours by `{what}=`."
             ) from error
         read = as_tensor_or_text if what == "user" else as_tensor
         tensor = read(f"{name}[{column!r}]", values)
