@@ -339,7 +339,7 @@ def _sort(cells: Integers) -> tuple[Integers, Integers]:
     if not len(cells):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     low, high = cells.min(0), cells.max(0)
-    sizes = [int(x) for x in high - low + 1]
+    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
     if math.prod(sizes) < 1 << 62:  # one number for each row, which sorts faster
         key = np.zeros(len(cells), dtype=np.int64)
         for column, least, size in zip(cells.T, low, sizes, strict=True):

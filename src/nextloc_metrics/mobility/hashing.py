@@ -14,8 +14,9 @@ BUCKETS = 64
 
 Hashes = NDArray[np.uint64]
 
-# Integers of at most 18 digits, written as `str` writes them.
-_INTEGER = re.compile("0|-?[1-9][0-9]{0,17}")
+# Integers as `str` writes them, and those of 64 bits.
+_INTEGER = re.compile("0|-?[1-9][0-9]{0,18}")
+_INT64 = range(-(2**63), 2**63)
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -39,14 +40,22 @@ def bits(values: Any) -> Any:
 
 def hash_text(words: list[str]) -> Hashes:
     """Return a hash of each text; a text that is an integer, as in a CSV file, has its hash."""
-    different, place = np.unique(np.array(words, dtype=object), return_inverse=True)
+    different: dict[str, int] = {}
+    place = [different.setdefault(word, len(different)) for word in words]
     found = np.zeros(len(different), dtype=np.uint64)
-    for i, word in enumerate(different):
-        if _INTEGER.fullmatch(word):
-            found[i] = mix(np.array([int(word)]))[0]
+    numbers: dict[int, int] = {}
+    for word, i in different.items():
+        if _INTEGER.fullmatch(word) and int(word) in _INT64:
+            numbers[i] = int(word)
         else:
             found[i] = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
+    found[list(numbers)] = mix(np.array(list(numbers.values()), dtype=np.int64))
     return found[place]
+
+
+def hash_names(names: Any) -> Hashes:
+    """Return a hash of each integer of an array, or of each text of an array of objects."""
+    return hash_text(names.tolist()) if names.dtype == object else mix(names.astype(np.int64))
 
 
 def hash_rows(starts: NDArray[np.int64], columns: list[Any]) -> Hashes:

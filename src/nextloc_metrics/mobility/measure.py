@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.summed import SummedMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.mobility import comparisons
@@ -108,6 +108,17 @@ class Measure(SummedMetric):
         if real is not None:
             parts.append(self.tally(real, 1 + real.bucket))
         self._add(parts)
+
+    def add(self, tally: Tensor) -> None:
+        """Add the `state` of a measure with the same options that counted other trajectories."""
+        if tally.dtype != torch.int64 or tally.shape[1:] != self.state.shape[1:]:
+            raise ValueError(
+                f"`tally` must be a state of {short(self)}, {describe(self.state)}, got "
+                f"{describe(tally)}."
+            )
+        self._add([tally])
+        self._computed = None
+        self._update_count = max(1, self._update_count)  # or `compute` warns of no update
 
     @abstractmethod
     def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.arguments.arrays import Array
@@ -60,6 +61,22 @@ class MobilityCollection(MetricCollection):
         generated, real = read("preds", preds), read("target", target)
         with unchanged_by_errors(self.measures().values()):
             super().update(generated, real)
+
+    def tallies(self) -> dict[str, Tensor]:
+        """Return the state of each measure: integers, which add up."""
+        return {name: measure.state for name, measure in self.measures().items()}
+
+    def add(self, tallies: Mapping[str, Tensor]) -> None:
+        """Add the `tallies` of a collection made alike that counted other trajectories."""
+        measures = self.measures()
+        if tallies.keys() != measures.keys():
+            raise ValueError(
+                f"`tallies` must be of the measures {short(list(measures))}, got "
+                f"{short(list(tallies))}."
+            )
+        with unchanged_by_errors(measures.values()):
+            for name, measure in measures.items():
+                measure.add(tallies[name])
 
     def compute(self) -> dict[str, Any]:
         """Return each measure's value, and its floor."""

@@ -176,6 +176,18 @@ class Trajectories:
         found: NDArray[np.bool_] = self.row[1:] == self.row[:-1]
         return found
 
+    @property
+    def tied(self) -> NDArray[np.bool_]:
+        """Which points, from the second on, are elsewhere at the time of the point before.
+
+        The order of such points is that of the rows; the order of all others is known from times.
+        """
+        if self._times is None:
+            return self.follows
+        elsewhere = self.places[1:] != self.places[:-1]
+        found: NDArray[np.bool_] = self.follows & elsewhere & (self._times[1:] == self._times[:-1])
+        return found
+
     @cached_property
     def places(self) -> Integers:
         """A number for each point, int64 `[P]`, equal for equal points."""

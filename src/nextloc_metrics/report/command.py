@@ -23,6 +23,7 @@ from nextloc_metrics.report.command_options import (
     INTERVALS,
     OUT,
     SAMPLE,
+    WORKERS,
     check_new,
     explained,
     name_of,
@@ -250,6 +251,7 @@ def audit(
     default="jsd",
     show_default=True,
 )
+@WORKERS
 @FORMAT
 @OUT
 @FORCE

@@ -122,16 +122,17 @@ SAMPLE = options_of(
 )
 READING = options_of(FILES, GROUPS, SAMPLE)
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+WORKERS = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes that share the files.",
+)
 EVALUATING = options_of(
     READING,
     click.option("--mask", help="Column of true or false; false leaves a query out."),
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Processes that share the files of PATH.",
-    ),
+    WORKERS,
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
     click.option(
         "--given",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from typing import Any
 
 from nextloc_metrics.analysis import predictability
@@ -18,6 +16,7 @@ from nextloc_metrics.report import engines
 from nextloc_metrics.report.engines.partition import count_part, count_rows, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.processes import divide, run
 
 
 def evaluate_table(
@@ -101,7 +100,8 @@ def evaluate_table(
     if engine is not None:
         evaluator, missed = engines.count(rows, source, make)
     elif workers > 1 and len(source.files) > 1:
-        evaluator, missed = _count_in_processes(source, make, workers)
+        shares = [source.of_files(share) for share in divide(source.files, workers)]
+        evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers))
     else:
         evaluator, missed = count_rows(source, _track(source), make)
     return evaluator.result(missed if on_error == "miss" else None)
@@ -125,14 +125,6 @@ def _make(known: int | None, inferred: int | None, **options: Any) -> Evaluator:
     evaluator = Evaluator(num_locations=known, **options)
     evaluator.num_locations = inferred
     return evaluator
-
-
-def _count_in_processes(source: TableRows, make: Any, workers: int) -> tuple[Evaluator, int]:
-    """Share the files among processes, which start afresh: threads do not survive a fork."""
-    shares = [source.files[start::workers] for start in range(min(workers, len(source.files)))]
-    parts = [source.of_files(share) for share in shares]
-    with ProcessPoolExecutor(len(parts), mp_context=get_context("spawn")) as pool:
-        return merge_parts(list(pool.map(partial(count_part, make=make), parts)))
 
 
 def _track(source: TableRows) -> Iterator[Batch]:

@@ -2,12 +2,12 @@
 
 Each partition becomes counts where it lies, the workers merge these, and the driver gets the counts
 of all rows. A file per engine has `names` and `fold`; it is imported when rows are of its type. It
-imports `files` and `report.evaluator`. Begin with `count`.
+imports `files`, `mobility.hashing` and `report.evaluator`. Begin with `fold`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -37,6 +37,12 @@ def engine_of(rows: Any) -> ModuleType | None:
     return None
 
 
+def check_names(rows: Any, columns: Sequence[str]) -> None:
+    """Raise if rows of which `engine_of` knows the engine lack a column."""
+    engine: Any = engine_of(rows)
+    check_columns(type(rows).__name__, engine.names(rows), columns)
+
+
 def open_rows_of(rows: Any, **reading: Any) -> TableRows:
     """Open a table without rows that tells how all partitions are read.
 
@@ -49,7 +55,7 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
     """
     engine: Any = engine_of(rows)
     names = Names(**{name: reading[name] for name in Names._fields if name in reading})
-    check_columns(type(rows).__name__, engine.names(rows), names.all)
+    check_names(rows, names.all)
     table = engine.peek(rows, names.all)
     opened = open_rows(table, **reading)
     kind = table.schema.field(names.target).type
@@ -57,7 +63,7 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
     if must_number or is_list(kind) or is_text(kind):
         find = partial(partition.find_targets, name=names.target)
         merge = partial(partition.merge_targets, name=names.target)
-        if targets := _fold(engine, rows, [names.target], find, merge):
+        if targets := fold(rows, [names.target], find, merge):
             opened = open_rows(partition.join(table, targets), **reading)
     empty = partition.source_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
@@ -75,15 +81,36 @@ def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[
         the counts, and the number of unreadable answers, for any partitions.
     """
     each = partial(partition.count_partition, rows=opened, make=make)
-    part = _fold(engine_of(rows), rows, opened.names.all, each, partition.merge_counts)
+    part = fold(rows, opened.names.all, each, partition.merge_counts)
     return partition.merge_parts([part or partition.count_part(opened, make)])
 
 
-def _fold(engine: Any, rows: Any, columns: list[str], count: Any, merge: Any) -> bytes:
+def fold(
+    rows: Any,
+    columns: Sequence[str],
+    count: Callable[[Any], bytes],
+    merge: partition.Merge,
+    by: str | None = None,
+) -> bytes:
+    """Count the partitions on the engine that holds the rows, and merge what was counted.
+
+    Args:
+        rows: rows of which `engine_of` knows the engine.
+        columns: the columns that are read.
+        count: returns what it counts in a `pyarrow.Table` that has rows.
+        merge: makes one of several such counts, in any order.
+        by: the column whose equal values must come to one partition; None for any partitions. The
+            order of rows is lost.
+
+    Returns:
+        the counts of all rows, the same for any partitions; empty if there is no row.
+    """
+    engine: Any = engine_of(rows)
     part = engine.fold(
         rows,
         columns,
         partial(partition.guard_count, count=count),
         partial(partition.guard_merge, merge=merge),
+        by,
     )
     return partition.open_part(part)

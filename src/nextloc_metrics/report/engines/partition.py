@@ -12,10 +12,14 @@ from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream
 from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.files.tables import TableRows
+from nextloc_metrics.mobility import hashing
 from nextloc_metrics.report.evaluator import Evaluator
 
 #: Parts that one task merges.
 FAN_IN = 8
+
+#: The column of numbers by which rows are moved to partitions.
+BUCKET = "nextloc_metrics.bucket"
 
 #: Turns a partition, a `pyarrow.Table` or a data frame of pandas, into a part; empty without rows.
 Count: TypeAlias = Callable[[Any], bytes]
@@ -65,6 +69,19 @@ def as_table(partition: Any) -> Any:
     if isinstance(partition, pa.Table):
         return partition
     return pa.Table.from_pandas(partition, preserve_index=False)
+
+
+def bucket_of(names: Any, number: int) -> Any:
+    """Return the bucket of each integer or text, int64 from 0 to `number` - 1.
+
+    The integer 7 and the text 7 have one bucket. Missing values have one, for `count` to refuse.
+    """
+    pa, column = need_arrow(), plain(names)
+    if pa.types.is_integer(column.type) and not column.null_count:
+        hashes = hashing.mix(column.to_numpy(zero_copy_only=False).astype("int64"))
+    else:
+        hashes = hashing.hash_text(column.cast(pa.string()).fill_null("").to_pylist())
+    return (hashes % hashes.dtype.type(number)).astype("int64")
 
 
 def find_targets(table: Any, name: str) -> bytes:

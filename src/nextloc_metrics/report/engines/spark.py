@@ -23,7 +23,9 @@ def peek(rows: Any, columns: Sequence[str]) -> Any:
     return _select(rows, columns).limit(1000).toArrow()
 
 
-def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes:
+def fold(
+    rows: Any, columns: Sequence[str], count: Count, merge: Merge, by: str | None = None
+) -> bytes:
     """Count each partition and merge the counts, in the session of the data frame."""
 
     def count_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -34,7 +36,10 @@ def fold(rows: Any, columns: Sequence[str], count: Count, merge: Merge) -> bytes
         if parts := [part for batch in batches for part in batch.column(0).to_pylist()]:
             yield _pack(merge(parts))
 
-    counted = _select(rows, columns).mapInArrow(count_partition, "counts binary")
+    selected = _select(rows, columns)
+    if by is not None:
+        selected = selected.repartition(_quote(by))
+    counted = selected.mapInArrow(count_partition, "counts binary")
     for partitions in (_FIRST, 1):
         counted = counted.repartition(partitions).mapInArrow(merge_partition, "counts binary")
     return merge([bytes(row[0]) for row in counted.collect()])
@@ -45,4 +50,8 @@ def _pack(part: bytes) -> pa.RecordBatch:
 
 
 def _select(rows: Any, columns: Sequence[str]) -> Any:
-    return rows.select(*("`" + name.replace("`", "``") + "`" for name in columns))
+    return rows.select(*map(_quote, columns))
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,374 @@
+"""Generated mobility in files that processes share, and on Dask: the bits of one table."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from click.testing import CliRunner
+from points_of_users import COLUMNS, mixed, points, shown
+
+from nextloc_metrics import report
+from nextloc_metrics.files import sources
+from nextloc_metrics.geography import Locations
+from nextloc_metrics.mobility import Trajectories, mobility_metrics
+from nextloc_metrics.report import processes
+from nextloc_metrics.report.command import main
+from nextloc_metrics.report.engines.partition import bucket_of
+from nextloc_metrics.report.points import Seen
+
+KINDS: dict[str, Any] = {
+    "ids": COLUMNS,
+    "coordinates": {**COLUMNS, "location": None},
+    "without users": {**COLUMNS, "location": None, "user": None},
+    "without times": {**COLUMNS, "time": None},
+}
+
+
+@cache
+def expected_of(kind: str = "ids") -> dict[str, Any]:
+    """All numbers of two frames."""
+    return shown(report.evaluate_tables(points(1), points(2), **KINDS[kind]))
+
+
+def cut(frame: pd.DataFrame, folder: Path, suffix: str, seed: int) -> Path:
+    """Write rows to files that end anywhere, also within a trajectory or without a row."""
+    folder.mkdir()
+    bounds = np.sort(np.random.RandomState(seed).randint(0, len(frame), 5))
+    bounds = [0, 0, *bounds.tolist(), len(frame)]
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        rows, path = frame[start:end], folder / f"{number}.{suffix}"
+        if suffix == "parquet":
+            rows.to_parquet(path)
+        elif suffix == "csv":
+            rows.to_csv(path, index=False)
+        else:
+            rows.to_json(path, orient="records", lines=True, double_precision=15)
+    if suffix == "parquet":  # no row, and no types of rows
+        frame[:0].astype(float).to_parquet(folder / "00.parquet")
+    else:
+        (folder / f"00.{suffix}").touch()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Share the files among threads, which start sooner than processes."""
+    monkeypatch.setattr(processes, "_start", ThreadPoolExecutor)
+
+
+@pytest.mark.parametrize(
+    ("kind", "suffix"),
+    list(zip(KINDS, ["csv", "parquet", "jsonl", "csv"], strict=True)),
+)
+def test_files_and_workers_do_not_change_a_bit(
+    kind: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values, floors and counts of frames are those of files cut anywhere, for any workers."""
+    expected = expected_of(kind)
+    monkeypatch.setattr(sources, "_BLOCK", 2000)
+    monkeypatch.setattr(sources, "_VALUES", 50)
+    real = cut(points(1), tmp_path / "real", suffix, 5)
+    made = cut(points(2), tmp_path / "made", suffix, 6)
+    for workers in (1, 3):
+        found = report.evaluate_tables(real, made, workers=workers, **KINDS[kind])
+        assert shown(found) == expected, workers
+    assert shown(report.evaluate_tables(real, points(2), workers=2, **KINDS[kind])) == expected
+
+
+def test_tables_are_counted_as_records() -> None:
+    """The counts of coordinates are those of records that hold all points at once."""
+    records = []
+    for seed in (2, 1):
+        frame = points(seed)
+        own = frame["user"].to_numpy() if seed == 1 else None
+        columns = (frame[name].to_numpy() for name in ("day", "time"))
+        day, time = columns
+        where = frame[["latitude", "longitude"]].to_numpy()
+        records.append(Trajectories.from_columns(day, where, time, own))
+    expected = mobility_metrics("coordinates", times=True)
+    expected.update(*records)
+    found = report.evaluate_tables(points(1), points(2), **KINDS["coordinates"])
+    for name, state in expected.tallies().items():
+        assert torch.equal(found.metrics.tallies()[name], state), name
+
+
+def test_tallies_add_up() -> None:
+    """A collection that has computed adds the counts of another one."""
+    rows = [[1, 2, 1], [3, 3, 2**63 - 1], [0, 2, 2], [1, 0, 3]]
+    whole, first, other = (mobility_metrics("ids") for _ in range(3))
+    whole.update(rows[::-1], rows)
+    first.update(rows[:1], rows[:3])
+    first.compute()
+    other.update(rows[1:], rows[3:])
+    first.add(other.tallies())
+    empty = mobility_metrics("ids")
+    empty.add(whole.tallies())
+    assert empty.compute() == whole.compute()  # without a warning of no update
+    assert first.compute() == whole.compute()
+    assert int(whole.tallies()["flows"][-1, 2]) == 2**63 - 1
+    with pytest.raises(ValueError, match="`tallies` must be of the measures"):
+        first.add({})
+    wrong = {**other.tallies(), "flows": torch.zeros(2, 3, dtype=torch.int64)}
+    with pytest.raises(ValueError, match=r"`tally` must be a state of Flows"):
+        first.add(wrong)
+    assert first.compute() == whole.compute()
+
+
+@pytest.mark.slow  # starts two processes
+def test_processes_share_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes give the bits of one, and their errors are the same."""
+    monkeypatch.undo()
+    real = cut(points(1), tmp_path / "real", "csv", 5)
+    made = cut(points(2), tmp_path / "made", "csv", 6)
+    expected = expected_of()
+    assert shown(report.evaluate_tables(real, made, workers=2, **COLUMNS)) == expected
+    with pytest.raises(ValueError, match=r"must stand together in .*6\.csv"):
+        report.evaluate_tables([real, real / "6.csv"], made, workers=2, **COLUMNS)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("files", "again"),
+    [
+        ("ab bc cd da", "a"),  # the end of one share, and of all
+        ("ab c b d", "b"),
+        ("a b c a", "a"),
+        ("abcd efg hbi j", "b"),  # within two shares
+        ("ab c dca e", "c"),
+        ("aba c d e", "a"),
+        ("abac d e f", "a"),
+    ],
+)
+def test_a_trajectory_in_two_files(files: str, again: str, workers: int, tmp_path: Path) -> None:
+    """Rows with others between them are an error that names trajectory and file."""
+    for number, names in enumerate(files.split()):
+        rows = pd.DataFrame({"trajectory": list(names), "place": 1})
+        rows.to_csv(tmp_path / f"{number}.csv", index=False)
+    text = rf"must stand together in .*\.csv, got trajectory '{again}' again after others"
+    with pytest.raises(ValueError, match=text):
+        report.evaluate_tables(tmp_path, tmp_path, location="place", workers=workers)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_trajectory_goes_on_in_the_next_file(workers: int, tmp_path: Path) -> None:
+    """Three files of one trajectory, with an empty one between, are one trajectory."""
+    for number, places in enumerate(["home,work", "gym", "", "work"]):
+        rows = "".join(f"7,{place}\n" for place in places.split(",") if place)
+        (tmp_path / f"{number}.csv").write_text(f"trajectory,place\n{rows}")
+    found = report.evaluate_tables(tmp_path, tmp_path, location="place", workers=workers)
+    flows = found.metrics.tallies()["flows"]
+    assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
+    assert len(flows[flows[:, 1] >= 0]) == 2 * 3
+
+
+def test_locations_do_not_depend_on_the_order_of_rows() -> None:
+    """Trajectories in another order, and so other first locations, give the same bits."""
+    options = {"trajectory": "day", "location": "place"}
+    expected = shown(report.evaluate_tables(points(1), points(2), **options))
+    frames = []
+    for seed in (1, 2):
+        days = [rows for _, rows in points(seed).groupby("day")]
+        frames.append(pd.concat(days[::-1]))
+    assert shown(report.evaluate_tables(*frames, **options)) == expected
+
+
+def test_integers_are_the_same_names_as_text(tmp_path: Path) -> None:
+    """Users and locations of 19 digits have one floor in CSV, Parquet and as text."""
+    frames = [points(1), points(2)]
+    for seed, frame in enumerate(frames):
+        frame["place"] = 9_100_000_000_000_000_000 + frame["time"] % 7
+        frame.to_csv(tmp_path / f"{seed}.csv", index=False)
+    expected = shown(report.evaluate_tables(*frames, **COLUMNS))
+    files = [tmp_path / "0.csv", tmp_path / "1.csv"]
+    assert shown(report.evaluate_tables(*files, **COLUMNS)) == expected
+    for seed, frame in enumerate(frames):  # above 64 bits with a sign
+        frame["place"] = frame["place"].astype("uint64") + np.uint64(10**18)
+        frame.to_csv(tmp_path / f"{seed}.csv", index=False)
+    expected = shown(report.evaluate_tables(*frames, **COLUMNS))
+    assert shown(report.evaluate_tables(*files, **COLUMNS)) == expected
+
+
+def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
+    """A column of integers and text is text, and 7 and "7" are one name, in any block."""
+    path = tmp_path / "a.jsonl"
+    lines = ['{"trajectory": 7, "place": "home"}', '{"trajectory": "7", "place": 3}']
+    path.write_text("\n".join(lines))
+    found = report.evaluate_tables(path, path, location="place")
+    assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
+    path.write_text("\n".join([*lines, '{"trajectory": "b", "place": "x"}', lines[0]]))
+    with pytest.raises(ValueError, match=r"must stand together in .*'7'"):
+        report.evaluate_tables(path, path, location="place")
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ("day 1,,5\n", "column `place` must have no missing value, got one in line 2"),
+        (",home,5\n", "column `day` must have no missing value"),
+        ("day 1,home,\n", "column `time` must be numbers or dates"),
+        ("day 1,home,noon\n", "column `time` must be numbers or dates"),
+        ("day 1,home,nan\n", "column `time` must have no missing value"),
+        ("day 1,home\n", "must have 3 cells"),
+    ],
+)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_cells_that_cannot_be_read(rows: str, text: str, workers: int, tmp_path: Path) -> None:
+    """A missing or unreadable cell of the second file is an error that names the file."""
+    for name, written in (("a", "day 0,home,4\n"), ("b", rows)):
+        (tmp_path / f"{name}.csv").write_text(f"day,place,time\n{written}")
+    options = {**COLUMNS, "user": None, "workers": workers}
+    with pytest.raises(ValueError, match=rf"(?s){text}.*b\.csv|b\.csv {text}"):
+        report.evaluate_tables(tmp_path, points(2), **options)
+
+
+def test_missing_coordinates_and_ids() -> None:
+    """NaN, which is padding of arrays, and ids below 0 are errors in a table."""
+    pa = pytest.importorskip("pyarrow")
+    rows = {"trajectory": [1, 1], "latitude": [1.0, np.nan], "longitude": [1.0, np.nan]}
+    with pytest.raises(ValueError, match=r"column `latitude` must have no missing .* row 1 of"):
+        report.evaluate_tables(pa.table(rows), pa.table(rows))
+    below = pa.table({"trajectory": [1, 1], "place": [0, -1]})
+    options: Any = {"location": "place", "locations": Locations([1.0], [2.0])}
+    with pytest.raises(ValueError, match=r"`place` must be integers from 0 on .*, got -1 in row 1"):
+        report.evaluate_tables(below, below, **options)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_times_of_two_kinds(workers: int, tmp_path: Path) -> None:
+    """Dates in one file and numbers in the next are an error."""
+    for name, time in (("a", [7]), ("b", pd.to_datetime(["2020-01-01"]))):
+        frame = pd.DataFrame({"trajectory": name, "place": 1, "time": time})
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    options: Any = {"location": "place", "time": "time", "workers": workers}
+    with pytest.raises(ValueError, match=r"`time` must be numbers .* or dates .*, got both in .*b"):
+        report.evaluate_tables(tmp_path, tmp_path, **options)
+
+
+def test_seen_names_are_those_of_a_set() -> None:
+    """Names that come again are found, however they are added."""
+    draw = np.random.RandomState(0)
+    seen, expected = Seen(), set()
+    for length in (0, 1, 5, 5, 3, 40, 2, 2, 2, 100):
+        added = draw.randint(0, 400, length).astype(np.uint64)
+        again = []
+        for one in added.tolist():
+            again.append(one in expected)
+            expected.add(one)
+        assert seen.add(added).tolist() == again
+    assert sorted(seen.hashes.tolist()) == sorted(expected)
+
+
+def test_the_command_line_shares_files(tmp_path: Path) -> None:
+    """`--workers` does not change what is printed, and fewer than one are refused."""
+    real = cut(points(1), tmp_path / "real", "csv", 5)
+    made = cut(points(2), tmp_path / "made", "csv", 6)
+    command = ["mobility", str(real), str(made), "--trajectory", "day", "--location", "place"]
+    printed = CliRunner().invoke(main, [*command, "--workers", "2"])
+    assert printed.exit_code == 0, printed.output
+    expected = report.evaluate_tables(points(1), points(2), trajectory="day", location="place")
+    assert printed.output.strip() == str(expected)
+    assert CliRunner().invoke(main, [*command, "--workers", "0"]).exit_code == 2
+    with pytest.raises(ValueError, match="`workers` must be a positive integer, got 0"):
+        report.evaluate_tables(real, made, workers=0)
+
+
+def on_dask(frame: pd.DataFrame, partitions: int) -> Any:
+    """Return a data frame of Dask with columns of objects as they are."""
+    dask = pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_pandas(frame, npartitions=partitions, sort=False)
+
+
+@pytest.fixture
+def synchronous() -> Any:
+    """Dask's scheduler without threads."""
+    with pytest.importorskip("dask").config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.mark.usefixtures("synchronous")
+@pytest.mark.parametrize("kind", ["ids", "without users"])
+def test_dask(kind: str) -> None:
+    """Rows in any order, in any partitions, give the bits of one sorted table."""
+    expected = expected_of(kind)
+    for real, made in (
+        (on_dask(mixed(1), 4), on_dask(mixed(2), 1)),
+        (points(1), on_dask(mixed(2), 3)),
+    ):
+        assert shown(report.evaluate_tables(real, made, **KINDS[kind])) == expected
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_dask_without_rows() -> None:
+    """Empty partitions change nothing, and no row in any is a value of NaN."""
+    dd = pytest.importorskip("dask.dataframe")
+    frame = on_dask(mixed(1), 4)
+    with_empty = dd.concat([frame, frame[frame["time"] < 0]], interleave_partitions=True)
+    expected = expected_of()
+    assert shown(report.evaluate_tables(with_empty, points(2), **COLUMNS)) == expected
+    found = report.evaluate_tables(frame[frame["time"] < 0], points(2), **COLUMNS)
+    assert np.isnan(list(found.values.values())).all()
+    assert "there is no real value" in str(found)
+
+
+def test_buckets_of_names() -> None:
+    """Integers have the buckets of their text, which are all in use; missing names have one."""
+    pa = pytest.importorskip("pyarrow")
+    names = range(-20, 100)
+    found = bucket_of(pa.array(names), 7)
+    assert found.tolist() == bucket_of(pa.array(map(str, names)), 7).tolist()
+    assert set(found.tolist()) == set(range(7))
+    assert len(bucket_of(pa.array([1, None]), 7)) == 2
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_numbers_and_text_on_dask() -> None:
+    """The integer 7 in one partition and the text 7 in another are one trajectory."""
+    for day in range(4):
+        rows = pd.DataFrame({"day": [day, str(day)], "place": "a", "time": [1, 2]})
+        with pytest.raises(TypeError, match="Expected bytes, got a 'int' object"):
+            report.evaluate_tables(on_dask(rows, 2), points(2), **{**COLUMNS, "user": None})
+
+
+@pytest.mark.usefixtures("synchronous")
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda x: x.drop(columns="place"), r"must have the columns \['place'\]"),
+        (lambda x: x.assign(time=x["time"] // 40_000), "`time` must order .* trajectory 'day "),
+        (lambda x: x.assign(time=x["time"].where(x["time"] > 9000)), "`time` must have no missing"),
+        (lambda x: x.assign(day=x["day"].where(x["time"] > 9000)), "`day` must have no missing"),
+        (lambda x: x.assign(day=0.5), "`day` must be integers or text"),
+        (lambda x: x.assign(time="noon"), "`time` must be numbers or dates"),
+    ],
+)
+def test_errors_of_dask(change: Any, text: str) -> None:
+    """A cell that cannot be read, and an order that no time tells, are errors."""
+    with pytest.raises(ValueError, match=text):
+        report.evaluate_tables(on_dask(change(mixed(1)), 4), points(2), **COLUMNS)
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_dask_needs_times() -> None:
+    """Without times the order of rows would be lost, so it is an error before any work."""
+    with pytest.raises(ValueError, match="`time` must name a column if `generated` is a table of"):
+        report.evaluate_tables(points(1), on_dask(mixed(2), 2), **KINDS["without times"])
+
+
+@pytest.mark.usefixtures("synchronous")
+def test_a_point_twice_is_no_tie() -> None:
+    """Rows that are equal have one order, so they are counted."""
+    frames = [pd.concat([points(seed), points(seed)[::5]]) for seed in (1, 2)]
+    frames = [x.sort_values(["day", "time"], ignore_index=True) for x in frames]
+    expected = shown(report.evaluate_tables(*frames, **COLUMNS))
+    frame = on_dask(frames[0].sample(frac=1, random_state=1, ignore_index=True), 4)
+    assert shown(report.evaluate_tables(frame, frames[1], **COLUMNS)) == expected
