@@ -405,7 +405,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: mobility.JumpLength().update([[[1.0, NAN]]]), ValueError, "both coordinates"),
     (lambda: mobility.JumpLength().update([[[91.0, 0.0]]]), ValueError, "latitude must be degrees"),
     (lambda: mobility.JumpLength().update([[1, 2]]), TypeError, "`locations` must be given"),
-    (lambda: mobility.JumpLength(locations=PLACES).update([[8]]), ValueError, "below the 8"),
+    (lambda: mobility.JumpLength(locations=PLACES).update([[8]]), ValueError, "from 0 to 7"),
     (lambda: mobility.JumpLength(locations=PLACES).update([[[1.0, 1.0]]]), TypeError, "leave out"),
     (lambda: mobility.Flows().update([[[1.0, 1.0]]]), TypeError, "must be ids of locations"),
     (lambda: mobility.StayDuration().update([[1, 2]]), ValueError, "times must be given"),

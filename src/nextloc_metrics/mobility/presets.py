@@ -112,7 +112,7 @@ class MobilityCollection(MetricCollection):
             if reason := found.reason or found.floor.reason:
                 notes[f"{key}: {reason}"] = None
             if measure.higher_is_better:
-                notes[f"{key}: higher is better, and the floor is a ceiling"] = None
+                notes[f"{key}: higher is better; a perfect generator reaches the floor"] = None
         header = ["measure", "comparison", "value", "floor", "95 % of halves", "times"]
         return Table(header, rows, list(notes), records)
 
@@ -219,7 +219,7 @@ def mobility_metrics(
         flows                        CPC       -     0.6685        0.6673 - 0.6696      -
         100 generated and 100 real trajectories
         flows: there is no generated value
-        flows: higher is better, and the floor is a ceiling
+        flows: higher is better; a perfect generator reaches the floor
     """
     check_choice("points", points, Literal["coordinates", "ids"])
     check_bool("times", times)

@@ -277,8 +277,8 @@ class Trajectories:
         if wrong.any():
             at = int(wrong.nonzero()[0][0])
             raise ValueError(
-                f"points must be below the {len(points)} locations, got {self.ids[at]} in "
-                f"trajectory {self._original[self.row[at]]}."
+                f"points must be from 0 to {len(points) - 1}, rows of `locations`, got "
+                f"{self.ids[at]} in trajectory {self._original[self.row[at]]}."
             )
         found = points[self.ids]
         if (missing := np.isnan(found[:, 0])).any():

@@ -147,8 +147,8 @@ class Together:
         if (again := self.seen.add(hashing.hash_names(names))).any():
             raise ValueError(
                 f"the rows of a trajectory must stand together in {file}, got trajectory "
-                f"{short(names[again.argmax()])} again after others; sort the rows by "
-                f"`{self._columns.trajectory}`."
+                f"{short(names[again.argmax()])} again after others; make "
+                f"`{self._columns.trajectory}` differ for each user, and sort the rows by it."
             )
         self._use(rows)
 
