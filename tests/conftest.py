@@ -32,6 +32,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
+#: what runs without a choice, and `backends.use(None)` chooses again
+USUAL = list(backends._chosen)
+
 #: of `each_backend`, what reads values on the CPU
 ON_THE_CPU = pytest.mark.parametrize("each_backend", ["cpu"], indirect=True)
 
@@ -55,9 +58,11 @@ def threads_allowed(number: int) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _backend(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run every test on the backend that `--backend` names, whatever the one before it used."""
-    backends.use(request.config.getoption("--backend"))
+    if name := request.config.getoption("--backend"):
+        backends.use(name)
     yield
-    backends.use(None)
+    if name or backends._chosen != USUAL:
+        backends.use(None)
 
 
 @pytest.fixture(params=["cpu", "reference"])
@@ -70,10 +75,17 @@ def each_backend(request: pytest.FixtureRequest, _backend: None) -> None:
 
 @pytest.fixture(autouse=True)
 def _seeded() -> Iterator[None]:
-    """Give every test the same random numbers, whichever tests ran before it."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(20)
-        yield
+    """Give every test the same random numbers, whichever tests ran before it.
+
+    `torch.manual_seed` also notes the seed and a stack trace for each kind of device, which takes
+    longer than most tests.
+    """
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(20)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(20)
+    yield
+    torch.set_rng_state(before)
 
 
 @pytest.fixture(scope="session")

@@ -243,7 +243,7 @@ def batch(n: int = 8, locations: int = LOCATIONS, levels: int = 4) -> tuple[Tens
 
 # Hypothesis --------------------------------------------------------------------------------------
 
-EXAMPLES = 30  # of a law, where neither the law nor the profile asks for another number
+EXAMPLES = 20  # of a law, where neither the law nor the profile asks for another number
 
 
 def examples(number: int) -> settings:

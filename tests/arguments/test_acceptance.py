@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -69,8 +70,10 @@ EXCLUDED: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def members(one: bool, labels: GroupLabels | None) -> RankingCollection:
-    """Metrics of ranks, of the first candidates, of decisions, and by group."""
+@cache
+def members(one: bool, is_text: bool, number: int) -> RankingCollection:
+    """Metrics of ranks, of the first candidates, of decisions, and by group: several of them."""
+    labels = GroupLabels(NAMES) if is_text else None
     metrics: dict[str, Any] = {
         "hit": AccuracyAtK(1),
         "ndcg": NDCGAtK(3, empty_target_action="neg"),
@@ -78,6 +81,15 @@ def members(one: bool, labels: GroupLabels | None) -> RankingCollection:
         "by group": Grouped(MRR(), num_groups=GROUPS, labels=labels),
     }
     return RankingCollection(metrics | ({"f1": LocationF1(LOCATIONS)} if one else {}))
+
+
+def two_members(target: str, arguments: dict[str, Any]) -> list[RankingCollection]:
+    """Two collections of them without data, for a kind of target and the groups of a batch."""
+    is_text = isinstance(arguments["groups"], list)
+    both = [members(target == "one id", is_text, number) for number in range(2)]
+    for collection in both:
+        collection.reset()
+    return both
 
 
 def is_accepted(update: Callable[[], Any]) -> bool:
@@ -125,8 +137,7 @@ def test_a_batch_is_accepted_exactly_if_all_its_parts_are(
     arguments = drawn(data, preds, target, exclude)
     number = len(arguments["preds"])
     edges = [0, *sorted(data.draw(st.sets(st.integers(1, 5)))), number]
-    labels = GroupLabels(NAMES) if isinstance(arguments["groups"], list) else None
-    whole, parts = (members(target == "one id", labels) for _ in range(2))
+    whole, parts = two_members(target, arguments)
     accepted = [
         is_accepted(lambda here=slice(*ends): parts.update(**part_of(arguments, here)))
         for ends in itertools.pairwise(edges)
@@ -146,8 +157,7 @@ def test_a_masked_query_is_not_looked_at(preds: str, data: st.DataObject) -> Non
     arguments = drawn(data, preds, target, data.draw(st.sampled_from([None, *EXCLUDED])))
     number = len(arguments["preds"])
     mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=number, max_size=number)))
-    labels = GroupLabels(NAMES) if isinstance(arguments["groups"], list) else None
-    masked, without = (members(target == "one id", labels) for _ in range(2))
+    masked, without = two_members(target, arguments)
     kept = {
         name: [one for one, is_kept in zip(value, mask.tolist(), strict=True) if is_kept]
         if isinstance(value, list)

@@ -77,8 +77,13 @@ METRICS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", ["update", "forward", "compute"])
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        *((name, "update") for name in METRICS),
+        *((name, way) for name in ("grouped", "preset") for way in ("forward", "compute")),
+    ],
+)
 def test_a_compiled_module_may_update_a_metric(name: str, way: str, logged: list[str]) -> None:
     """Without a warning and without tracing the update, and with the bits of eager execution."""
     more = {"grouped": {"groups": torch.arange(6)}, "per query": {"query_ids": torch.arange(6)}}

@@ -660,9 +660,17 @@ def alone(name: str, first: int) -> list[Tensor]:
     return [updated(metric, *data).compute() for data in batches_after(first)]
 
 
-@pytest.mark.parametrize("first", range(len(FIRST_BATCHES)), ids=["misses", "hits", "nothing"])
-@pytest.mark.parametrize("path", ["update", "forward", "clone", "compute", "reset", "values"])
-def test_all_metrics_in_one_plain_collection(first: int, path: str) -> None:
+WAYS = [("update", 0), ("update", 1), ("update", 2), ("forward", 0), ("forward", 1), ("forward", 2)]
+# what is called between updates: the groups that share a state were found in the first of them
+WAYS += [("clone", 0), ("compute", 1), ("reset", 2), ("values", 0), ("values", 2)]
+
+
+@pytest.mark.parametrize(
+    ("path", "first"),
+    WAYS,
+    ids=lambda x: x if x in dict(WAYS) else ("misses", "hits", "nothing")[x],
+)
+def test_all_metrics_in_one_plain_collection(path: str, first: int) -> None:
     """Every pair at once: whatever the first batch and the way through torchmetrics."""
     together = MetricCollection({name: case.make() for name, case in ALL.items()})
     if path == "reset":

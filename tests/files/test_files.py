@@ -439,6 +439,8 @@ def test_the_command_takes_the_options_of_evaluate(kind: str, tmp_path: Path) ->
     assert e.baseline
     shown = run("score", str(path), *options)
     assert shown.output == f"{e}\n\nby user\n{e.groups['user']}\n"
+    if kind != ".csv":
+        return  # what follows does not depend on the file of answers
     np.save(tmp_path / "counts.npy", np.arange(12))
     np.save(tmp_path / "places.npy", places)
     options[-3], options[-1] = str(tmp_path / "counts.npy"), str(tmp_path / "places.npy")

@@ -81,7 +81,7 @@ every_class = pytest.mark.parametrize(
 every_judgement = pytest.mark.parametrize(
     ("name", "options"), JUDGED, ids=[i for i in IDS if "Share" not in i]
 )
-ten_examples = examples(10)
+few_examples = examples(6)
 
 
 def make(name: str, bins: PopularityBins, options: Options, **more: Any) -> Metric:
@@ -270,7 +270,7 @@ def compare(name: str, options: Options, problem: Any) -> None:
 
 
 @every_case
-@ten_examples
+@few_examples
 @given(data=st.data())
 def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.DataObject) -> None:
     """Scores with ties and infinities give the value over all orders of the tied ones."""
@@ -280,7 +280,7 @@ def test_scores_agree_with_the_oracle(name: str, options: Options, data: st.Data
 
 
 @every_case
-@ten_examples
+@few_examples
 @given(problem=problems("lists"))
 def test_lists_agree_with_the_oracle(name: str, options: Options, problem: Any) -> None:
     """Lists of ids with repeats and padding give the values of the definitions."""
@@ -493,7 +493,7 @@ def test_replacing_a_score_by_nan_improves_nothing(
 
 
 @every_class
-@ten_examples
+@few_examples
 @given(problem=problems("scores"), data=st.data())
 def test_permuting_ids_permutes_nothing(
     name: str, options: Options, problem: Any, data: st.DataObject
@@ -530,7 +530,7 @@ def test_shares_of_rows_of_nan_do_not_depend_on_ids_or_on_the_ranks_kept(kept: i
 
 
 @every_class
-@ten_examples
+@few_examples
 @given(sizes=st.lists(st.integers(1, 5), max_size=6), seed=st.integers(0, 2**16))
 def test_any_split_into_batches_gives_the_same_bits(
     name: str, options: Options, sizes: list[int], seed: int
@@ -609,7 +609,7 @@ every_mean = pytest.mark.parametrize(
 
 
 @every_mean
-@ten_examples
+@few_examples
 @given(data=st.data(), confidence=st.sampled_from([0.5, 0.9, 0.95, 0.999]))
 def test_intervals_agree_with_the_oracle(
     name: str, options: Options, data: st.DataObject, confidence: float

@@ -478,11 +478,9 @@ def test_prediction_sets_in_plain_loops(batch: tuple[Tensor, Tensor], mass: floa
         order = sorted(p, reverse=True)
         size = next((j for j in range(1, len(p) + 1) if sum(order[:j]) >= mass - 1e-9), len(p))
         sizes.append(size)
-        edge = order[size - 1]
-        sure = [x for x in p if x > edge + 1e-12]
-        tied = [x for x in p if abs(x - edge) <= 1e-12]
-        part = (size - len(sure)) / len(tied)
-        covered.append(1.0 if p[t] > edge + 1e-12 else part if abs(p[t] - edge) <= 1e-12 else 0.0)
+        edge = sorted(row, reverse=True)[size - 1]  # logits may differ by less than probabilities
+        part = (size - sum(x > edge for x in row)) / row.count(edge)
+        covered.append(1.0 if row[t] > edge else part if row[t] == edge else 0.0)
         covered[-1] *= p[t] > 0
         above.append(p[t] >= mass)
         large.append(sum(x >= mass for x in p))

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import AccuracyAtK, Grouped, report
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report import page
 from nextloc_metrics.report.evaluation import Evaluation
+from strategies import examples
 
 NUMBER = 240
 
@@ -146,7 +147,7 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
     assert lowest == pytest.approx(sorted(x for x in lows if not math.isnan(x)), abs=1e-6)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(5)
 @given(st.permutations(range(NUMBER)), st.lists(st.integers(0, NUMBER), max_size=3))
 def test_parts_add_up(order: list[int], cuts: list[int]) -> None:
     """Any split of the queries gives equal tables, with users and hours in some parts only."""

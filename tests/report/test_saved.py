@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from nextloc_metrics.report.evaluation import Evaluation
 REFUSED = "counts.npz must be a file that `Evaluation.save` wrote"
 
 
+@cache
 def evaluation() -> Evaluation:
     """An evaluation with a state of every kind."""
     generator = np.random.default_rng(0)
@@ -37,7 +39,7 @@ def evaluation() -> Evaluation:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The file of counts of the evaluation."""
+    """The file of counts of the evaluation, which is computed once."""
     path = tmp_path / "counts.npz"
     evaluation().save(path)
     return path

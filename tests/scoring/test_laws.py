@@ -53,8 +53,8 @@ KS = (1, 2, 3, 5, 8)
 LAW_CASES = [*RANKING_CASES, *BLOCK_CASES]
 # Laws that go through the whole table of metrics need fewer examples, and those that are
 # parametrised over it need only a few each.
-over_all_metrics = examples(12)
-for_each_metric = examples(4)
+over_all_metrics = examples(8)
+for_each_metric = examples(3)
 
 
 made: dict[str, Metric] = {}
