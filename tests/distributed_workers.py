@@ -516,7 +516,7 @@ def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:
     return {
         name: [*member.interval(0.9), member.standard_error()]
         for name, member in metrics.items(copy_state=False)
-        if member.averages_scores
+        if member.has_interval
     }
 
 

@@ -124,7 +124,7 @@ def test_intervals_of_processes_equal_those_of_one():
             for stretch in _real(shares[name]):
                 work.add(metrics, work.rows(*stretch))
             expected = metrics.compute_with_intervals(0.9)
-            assert len(expected) == len(metrics.compute()) + 2 * 42
+            assert len(expected) == len(metrics.compute()) + 2 * 43
             same(found[f"{name}, first"], expected)
             same(found[f"{name}, cached"], expected)
             same(found[f"{name}, alone"], work.intervals_one_by_one(metrics))

@@ -282,7 +282,7 @@ def calibration_error(
             i
             for i, c in enumerate(confidences)
             if (low < c <= high if edges == "right" else low <= c < high)
-            or (edges == "left" and b == bins - 1 and c == 1)
+            or (edges == "left" and b == bins - 1 and c >= high)
         ]
         if inside:
             accuracy = sum(correct[i] for i in inside) / len(inside)
