@@ -501,6 +501,7 @@ def test_few_candidates_take_little_memory(columns: int) -> None:
     assert peak <= 16 * 8 * len(scores) + (8 << 20)
 
 
+@pytest.mark.slow  # traces memory
 @pytest.mark.parametrize("uncut", [False, True])
 @pytest.mark.parametrize("relevant", [10, 100])  # few, and more than `FEW_RELEVANT`
 @pytest.mark.usefixtures("each_backend")
@@ -587,6 +588,7 @@ def test_a_batch_without_queries_is_one_of_any_layout() -> None:
     assert metric.num_queries == 0
 
 
+@pytest.mark.slow  # traces memory
 @pytest.mark.parametrize("relevant", [1, 10, 100])
 @pytest.mark.parametrize("options", [{}, {"best": True}])
 @pytest.mark.usefixtures("each_backend")

@@ -218,6 +218,7 @@ def test_compiled_graphs_give_the_same_bits(backend: str, width: int) -> None:
     check_compiled(backend, "cpu", width)
 
 
+@pytest.mark.slow  # compiles
 @compiles
 def test_one_graph_serves_any_number_of_candidates() -> None:
     """The first ranks included."""

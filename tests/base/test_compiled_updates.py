@@ -77,6 +77,7 @@ METRICS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow  # compiles
 @pytest.mark.parametrize(
     ("name", "way"),
     [

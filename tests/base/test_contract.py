@@ -116,6 +116,7 @@ def types_of_attributes(metric: Metric) -> tuple[Any, ...]:
     return type(metric), len(metric._defaults), *held
 
 
+@pytest.mark.slow  # compiles
 @pytest.mark.parametrize(
     "case", {types_of_attributes(case.make()): case for case in CASES}.values(), ids=str
 )
@@ -125,6 +126,7 @@ def test_a_metric_can_be_scripted(case: Case) -> None:
     torch.jit.script(case.make())
 
 
+@pytest.mark.slow  # compiles
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's and TorchMetrics' own
 def test_a_metric_of_ones_own_can_be_scripted() -> None:
     """Its properties and options are kept out, and so are those of grouped metrics."""
@@ -965,6 +967,7 @@ def test_a_hundred_thousand_locations() -> None:
     assert size <= 4 * locations + 100
 
 
+@pytest.mark.slow  # starts processes
 def test_memory_of_a_hundred_thousand_locations() -> None:
     """Scoring 64 rows of 100,000 locations takes little more than the scores themselves."""
     pytest.importorskip("resource", reason="peak memory is read from the POSIX resource module")

@@ -95,7 +95,9 @@ def test_every_public_metric_is_evaluated():
     assert public - tested_below == {type(metric) for metric in work.single_metrics().values()}
 
 
-@pytest.mark.parametrize("num_processes", SHARED)
+@pytest.mark.parametrize(
+    "num_processes", [pytest.param(n, marks=[pytest.mark.slow] * (n > 2)) for n in SHARED]
+)
 def test_processes_equal_one(num_processes: int):
     """However the rows are shared, every process returns the bits that one process computes."""
     shares = {name: _shares(sizes) for name, sizes in SHARED[num_processes].items()}
@@ -175,6 +177,7 @@ def test_most_collectives_are_one():
         assert "more than thirty" in counts
 
 
+@pytest.mark.slow  # starts processes
 def test_large_states_are_not_copied():
     """A state over two megabytes has a collective of its own; the other states share one."""
     for counts in work.run(work.count_collectives_of_large_states, 2):
@@ -252,6 +255,7 @@ def test_a_process_that_dies_leaves_an_error():
 # Sharded candidates -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # starts processes
 @pytest.mark.parametrize(
     "widths", [pytest.param(x, id="+".join(map(str, x))) for y in work.SLICES.values() for x in y]
 )

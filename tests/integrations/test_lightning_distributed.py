@@ -22,7 +22,10 @@ from nextloc_metrics import MRR, Grouped, Ranking, decile_metrics, next_location
 from nextloc_metrics.distributed import PaddedDataset
 from nextloc_metrics.integrations.lightning import CheckEachRowOnce
 
-pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}") for text in work.LIGHTNINGS_OWN]
+pytestmark = [
+    pytest.mark.slow,  # starts processes
+    *(pytest.mark.filterwarnings(f"ignore:{text}") for text in work.LIGHTNINGS_OWN),
+]
 
 
 def _trainer(num_processes: int = 1, **kwargs: Any) -> pl.Trainer:

@@ -111,6 +111,7 @@ def test_links_lead_somewhere_in_the_repository(page: Path) -> None:
             assert (page.parent / link.split("#")[0]).exists(), link
 
 
+@pytest.mark.slow  # starts processes
 def test_the_commands_of_the_tasks_print_what_stands_below(tmp_path: Path) -> None:
     """A reader who pastes the lines of a file of predictions sees the first lines of the table."""
     pytest.importorskip("click", reason="needs click, of the extra `cli`")

@@ -40,6 +40,8 @@ from nextloc_metrics import (
 )
 from strategies import updated
 
+pytestmark = pytest.mark.slow  # reads real data
+
 LOCATIONS = 3818
 UNKNOWN = 1
 

@@ -68,6 +68,7 @@ def peak_bytes(work: Callable[[], object]) -> int:
     return peak
 
 
+@pytest.mark.slow  # traces memory
 @pytest.mark.parametrize("relevant", [2, 300, 2100])  # 256 x 2100 float64 are 4.3 MB
 @BY_SCORE
 def test_a_long_block_takes_little_memory(name: str, relevant: int) -> None:

@@ -25,9 +25,12 @@ from nextloc_metrics.display.table import Table
 from nextloc_metrics.report import page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs chromium, which .ci/extra installs by `apt-get`"
-)
+pytestmark = [
+    pytest.mark.slow,  # starts a browser
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs chromium, which .ci/extra installs by `apt-get`"
+    ),
+]
 
 # A column each of numbers, dates, names with numbers, p-values and texts; "-" and "" are missing.
 ROWS = [

@@ -83,6 +83,7 @@ def expect(kind: str = "lists") -> dict[str, Any]:
     return show(report.evaluate_table(table(kind), **OPTIONS))
 
 
+@pytest.mark.slow  # starts the threads of a cluster
 @pytest.mark.parametrize(
     ("kind", "partitions"), [*((kind, 5) for kind in KINDS), ("lists", 1), ("lists", 40)]
 )
