@@ -91,6 +91,15 @@ def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
     assert refused("score", str(tmp_path / "a.npz")).startswith("row 2 (from 1) of ")
 
 
+def test_a_part_that_is_merged_twice_has_no_advice_of_python(path: str, tmp_path: Path) -> None:
+    """The command has no option to allow equal parts."""
+    part = str(tmp_path / "part.npz")
+    CliRunner().invoke(main, ["score", path, "--save", part], catch_exceptions=False)
+    message = refused("merge", part, part)
+    assert message.endswith("leave one of them out.")
+    assert "allow_equal" not in message
+
+
 def test_errors_name_options_and_similar_columns(path: str) -> None:
     """No message has the arguments of Python."""
     message = refused("score", path, "--preds", "pred", "--group", "usr")

@@ -147,14 +147,16 @@ class Counted:
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
-        if BASELINE in self._rows and (by_user := _make_by_user(self)):
-            self._rows[BASELINE_BY_USER] = self._rows[BASELINE]
-            self.references[BASELINE_BY_USER] = by_user
         is_likely = setting.probabilities not in ("", "confidence")
         if train_counts is not None and is_likely and not setting.is_weighted:
             smoothed = train_counts.double() + 1
             self._rows[FREQUENCIES] = (smoothed / smoothed.sum())[None]
             self.references[FREQUENCIES] = likelihood_metrics(given="probabilities")
+        members = {name: _metrics_of(part) for name, part in self.references.items()}
+        if BASELINE in self._rows and (by_user := _make_by_user(self)):
+            self.references[BASELINE_BY_USER] = by_user
+            members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
+        self._plans = {name: Plan(metrics) for name, metrics in members.items()}
         self.parts = {"": self.headline, "probabilities": _make_probabilities(setting, locations)}
         self.parts |= _make_parts(self)
         if locations is not None and setting.num_locations is not None and not setting.is_weighted:
@@ -164,7 +166,7 @@ class Counted:
             self.parts["deciles"] = decile_metrics(data.bins, k=max(setting.k))
         if by_user := _make_by_user(self):
             self.parts["ceiling"] = by_user
-        self._plan = Plan([x for part in self.parts.values() for _, x in part.named_members()])
+        self._plan = Plan([x for part in self.parts.values() for x in _metrics_of(part)])
 
     def add(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Ranking:
         """Count the queries of one batch; all metrics share the scores of the queries.
@@ -177,13 +179,10 @@ class Counted:
         records = self._plan.read(replace(batch, groups=groups))
         self._plan.update(Batch(records, None), count=True)
         for name, row in self._rows.items():
-            alike = replace(
-                batch,
-                preds=row.expand(len(batch.target), -1),
-                groups=groups if name == BASELINE_BY_USER else None,
-                confidence=None,
-            )
-            self.references[name].update_with(alike)
+            scores = row.expand(len(batch.target), -1)
+            own = groups if name == BASELINE and BASELINE_BY_USER in self.references else None
+            alike = replace(batch, preds=scores, groups=own, confidence=None)
+            self._plans[name].update(alike, count=True)
         ranking: Ranking = records[Ranking]
         self.card.update(self._describe(batch, ranking))
         return ranking
@@ -472,6 +471,10 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
+
+
+def _metrics_of(part: RankingCollection) -> list[Any]:
+    return [metric for _, metric in part.named_members()]
 
 
 def _make_by_user(counted: Counted) -> RankingCollection | None:

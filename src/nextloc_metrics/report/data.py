@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis import Predictability
+from nextloc_metrics.analysis import Predictability, predictability
+from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows
 from nextloc_metrics.base.collection import RankingCollection
@@ -21,6 +22,9 @@ from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.metrics.weighted import Weighted
+
+#: The locations and the users of all visits, or their limits.
+History: TypeAlias = tuple[Array, Array] | Predictability
 
 # Before the name of an array of limits.
 _LIMITS = "limits/"
@@ -48,9 +52,9 @@ class Data:
         points = None if self.locations is None else check_locations(self.locations)
         return {
             "bins": "" if bins is None else digest(bins.state_key()),
-            "train_counts": "" if counts is None else digest(counts.tolist()),
+            "train_counts": "" if counts is None else digest(counts),
             "locations": "" if points is None else digest(points.state_key()),
-            "history": "" if limits is None else digest(*asdict(limits).values()),
+            "history": "" if limits is None else digest(*vars(limits).values()),
         }
 
     def arrays(self) -> dict[str, Tensor]:
@@ -82,6 +86,13 @@ class Data:
             if {tuple(array.shape) for array in read.values()} != {(len(users),)}:
                 raise ValueError("its limits are not those of its users")
         return cls(bins, counts, locations, limits)
+
+
+def limits_of(history: History | None) -> Predictability | None:
+    """Return the limits of users; of visits they are computed, which takes seconds."""
+    if history is None or isinstance(history, Predictability):
+        return history
+    return predictability(*history)
 
 
 def _tensors_of_limits() -> list[str]:

@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from nextloc_metrics.analysis import Predictability, predictability
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import as_int, check_choice, cut_offs
@@ -35,12 +34,16 @@ from nextloc_metrics.report.counted import (
     add_up,
     check_alike,
 )
-from nextloc_metrics.report.data import Data, check_cluster, count_locations, digest
+from nextloc_metrics.report.data import (
+    Data,
+    History,
+    check_cluster,
+    count_locations,
+    digest,
+    limits_of,
+)
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.results import evaluation_of
-
-#: The locations and the users of all visits, or their limits.
-History: TypeAlias = tuple[Array, Array] | Predictability
 
 # How the card names excluded candidates that leave the targets.
 _EXEMPT = "given ids, but not the targets"
@@ -103,9 +106,7 @@ class Evaluator:
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
         self.known_locations = self.num_locations = as_int(num_locations)
-        if history is not None and not isinstance(history, Predictability):
-            history = predictability(*history)
-        self._data = Data(bins, counts, locations, history)
+        self._data = Data(bins, counts, locations, limits_of(history))
         self._exempt_target = exempt_target
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(k)),
@@ -251,12 +252,6 @@ class Evaluator:
             )
         groups: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
         check_cluster(self._options["cluster"], tuple(groups))
-        kind = self._options["cluster"] or "user"
-        if self._data.limits is not None and kind not in groups:
-            raise ValueError(
-                f"`groups` must have the key {kind!r} if there is a `history`, got {list(groups)}: "
-                "limits are those of users."
-            )
         excluded = _EXEMPT if self._exempt_target else "given ids"
         options = dict(self._options)
         if batch.confidence is not None:
@@ -267,7 +262,7 @@ class Evaluator:
                 "or `confidences` for lists of ids, got "
                 f"{describe(batch.preds)} and {describe(batch.target)}."
             )
-        return Setting(
+        setting = Setting(
             **options,
             num_locations=None if several else number,
             known_locations=self.known_locations,
@@ -276,6 +271,12 @@ class Evaluator:
             exclude="none" if batch.exclude is None else excluded,
             is_weighted=batch.weights is not None,
         )
+        if self._data.limits is not None and setting.by_user not in groups:
+            raise ValueError(
+                f"`groups` must have the key {setting.by_user!r} if there is a `history`, got "
+                f"{list(groups)}: limits are those of users."
+            )
+        return setting
 
     def _missing_pairs(self, distinct: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the keys of pairs that are new, by kind of groups."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -85,7 +85,9 @@ def evaluation_of(counted: Counted) -> Evaluation:
         },
         ties={name: (float(bounds[0][name]), float(bounds[1][name])) for name in bounds[0]},
         groups=groups,
-        deciles=_table_of_groups(counted, "deciles") if "deciles" in parts else None,
+        deciles=_table_of_groups(counted, "deciles", counted.note_intervals())
+        if "deciles" in parts
+        else None,
         columns=columns,
         ceiling=ceiling_of(counted),
         _counted=counted,
@@ -148,17 +150,16 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
 
 def _table_of_kind(counted: Counted, kind: str) -> Table:
     """Make the table of one kind of groups; it computes its records when they are read."""
-    table = _table_of_groups(counted, f"by {kind}", kind)
-    notes, number = list(table.notes), len(counted.labels[kind])
-    if number > MOST_ROWS:  # the rows are medians, without intervals
-        notes = [note for note in notes if note not in counted.note_intervals(kind)]
-        notes.append(f"each of the {number:,} groups: `e.group_records()`, or `--group-table FILE`")
-    return Table(table.header, table.rows, notes, partial(titled_records, counted, kind))
+    notes, number = counted.note_intervals(kind), len(counted.labels[kind])
+    if number > MOST_ROWS:  # the rows are medians, which have no interval
+        notes = [f"each of the {number:,} groups: `e.group_records()`, or `--group-table FILE`"]
+    table = _table_of_groups(counted, f"by {kind}", notes)
+    return Table(table.header, table.rows, table.notes, partial(titled_records, counted, kind))
 
 
-def _table_of_groups(counted: Counted, part: str, kind: str = "") -> Table:
-    """Make the table of a part of the counts, with a note on its intervals."""
-    notes = [*counted.note_lists(), *counted.note_intervals(kind)]
+def _table_of_groups(counted: Counted, part: str, notes: Sequence[str]) -> Table:
+    """Make the table of a part of the counts, with notes."""
+    notes = [*counted.note_lists(), *notes]
     confidence = counted.setting.confidence
     return counted.parts[part].table(intervals=True, confidence=confidence, notes=notes)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from nextloc_metrics.analysis import predictability
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
 from nextloc_metrics.report import engines
+from nextloc_metrics.report.data import limits_of
 from nextloc_metrics.report.engines.partition import count_part, count_rows, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
@@ -94,8 +94,7 @@ def evaluate_table(
             f"`vocabulary` must list the ids if they are text, in the order of `{by_id[0]}`, got "
             "None."
         )
-    if isinstance(options.get("history"), tuple):  # once for all processes
-        options["history"] = predictability(*options["history"])
+    options["history"] = limits_of(options.get("history"))  # once for all processes
     make = _maker(source, num_locations, vocabulary, {"cluster": cluster, **options})
     if engine is not None:
         evaluator, missed = engines.count(rows, source, make)
