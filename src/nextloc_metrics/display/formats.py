@@ -33,6 +33,11 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def in_percent(fraction: float, sign: str = "") -> str:
+    """Write a fraction in percent, or with the sign `"+"` a difference in percentage points."""
+    return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
+
+
 def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
     """Return a Markdown table, with the notes below it."""
 

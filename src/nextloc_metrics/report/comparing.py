@@ -21,6 +21,7 @@ from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.base.readings import read_results
+from nextloc_metrics.display.formats import in_percent
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.metrics.grouped import Grouped
@@ -224,16 +225,13 @@ def _tabulate(
                 tested = [one.low, one.high, one.p_value, corrected[name][key]]
             low, high, *p_values = tested
             title = f"{key}, {name}"
-            ends = "-" if math.isnan(low) else f"{_points(low)} to {_points(high)}"
-            texts = [_points(base, ""), _points(value, ""), _points(change), ends]
+            ends = "-"
+            if not math.isnan(low):
+                ends = f"{in_percent(low, '+')} to {in_percent(high, '+')}"
+            texts = [in_percent(base), in_percent(value), in_percent(change, "+"), ends]
             rows.append([title, *texts, *map(_p_value, p_values)])
             records.append(dict(zip(names, [title, base, value, change, *tested], strict=True)))
     return Table(header, rows, notes, records)
-
-
-def _points(fraction: float, sign: str = "+") -> str:
-    """Write a fraction in percent, or a difference in percentage points."""
-    return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"
 
 
 def _p_value(p: float) -> str:

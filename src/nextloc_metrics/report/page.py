@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
-from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.formats import in_percent, one_line
 from nextloc_metrics.display.lines import draw_differences, draw_readings
 from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.style import Scale, import_pyplot
@@ -75,17 +75,15 @@ def show_headline(
     skill: Mapping[str, float],
     confidence: float,
 ) -> str:
-    """Show the values as a picture and as a table."""
+    """Show the values as a picture and as a table, and below them the skill."""
     named = {"model": columns["value"], **columns}
     del named["value"]
-    caption = f"Values with {100 * confidence:g} % confidence intervals"
-    picture = show_picture(caption, draw_readings, named, confidence, None)
-    below = ""
+    shown = show_values(named, table, confidence)
     if skill:
-        rows = [[name, _percent(x)] for name, x in skill.items()]
+        rows = [[name, in_percent(x)] for name, x in skill.items()]
         note = "0: ranking by visits in the training data; 100: perfect ranking"
-        below = show_table(Table(["skill, percent", "value"], rows, [note]))
-    return picture + show_table(table) + below
+        shown += show_table(Table(["skill, percent", "value"], rows, [note]))
+    return shown
 
 
 def show_values(columns: Models, table: Table, confidence: float) -> str:
@@ -189,14 +187,12 @@ def show_ties(values: Mapping[str, float], ties: Mapping[str, tuple[float, float
     """Show the range of values over the orders of tied candidates."""
     if all(low == high or low != low for low, high in ties.values()):
         return "<p>The order of candidates with equal scores changes no value.</p>\n"
-    rows = [[name, *map(_percent, (low, values[name], high))] for name, (low, high) in ties.items()]
+    rows = [
+        [name, *map(in_percent, (low, values[name], high))] for name, (low, high) in ties.items()
+    ]
     header = ["percent", "relevant last", "expected", "relevant first"]
     note = "relevant last (first): the relevant location after (before) others with the same score"
     return show_table(Table(header, rows, [note]))
-
-
-def _percent(fraction: float) -> str:
-    return "-" if fraction != fraction else f"{100 * fraction:.2f}"
 
 
 def show_card(card: Mapping[str, Any]) -> str:
