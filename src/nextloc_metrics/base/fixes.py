@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -26,6 +27,28 @@ def outside_graphs(function: Callable[Given, Value]) -> Callable[Given, Value]:
     return run
 
 
+_UNROUNDED: ContextVar[bool] = ContextVar("unrounded", default=False)
+
+
+@contextmanager
+def unrounded() -> Iterator[None]:
+    """Let `compute` and `interval` return float64, as tables and files write it."""
+    token = _UNROUNDED.set(True)
+    try:
+        yield
+    finally:
+        _UNROUNDED.reset(token)
+
+
+def rounded(value: Any, device: torch.device) -> Any:
+    """Return float64 as float32 on the device, also of a dict, unless within `unrounded`."""
+    if isinstance(value, dict):
+        return {key: rounded(one, device) for key, one in value.items()}
+    if not isinstance(value, Tensor) or value.dtype != torch.float64 or _UNROUNDED.get():
+        return value
+    return value.float().to(device)
+
+
 class _Unsqueezed:
     """A wrapped value: TorchMetrics squeezes a bare tensor with one element."""
 
@@ -38,7 +61,8 @@ class BaseMetric(Metric):
 
     - An error in `forward` or `compute` leaves the state unchanged.
     - An update that raises is not counted as an update.
-    - A value keeps the shape that `compute` returned, also with one element.
+    - A value keeps the shape that `compute` returned, also with one element. `compute` may return
+      float64: it is rounded once, to float32 on the metric's device.
     - The metric can be scripted.
     """
 
@@ -95,7 +119,7 @@ class BaseMetric(Metric):
         @outside_graphs
         @wraps(compute)
         def shaped(*args: Any, **kwargs: Any) -> Any:
-            return wrapped(*args, **kwargs).value
+            return rounded(wrapped(*args, **kwargs).value, self.device)
 
         return shaped
 

@@ -153,7 +153,7 @@ class Measure(SummedMetric):
         value, reason = self._difference()
         if self._update_count and reason:
             warnings.warn(f"{short(self)} is NaN: {reason}.", stacklevel=2)
-        return torch.tensor(value, device=self.device)
+        return torch.tensor(value, dtype=torch.float64)
 
     def _difference(self) -> tuple[float, str]:
         generated, real = self._both()
