@@ -329,9 +329,11 @@ def test_line_breaks_in_names_of_groups_are_escaped() -> None:
     """In headings, tables and the card."""
     scores, target, users, _ = batch()
     e = report.evaluate(scores, target, k=1, groups={"us\ner": users}, cluster="us\ner")
+    tag = report.evaluate(scores, target, k=1, groups={"<b>": users})
+    assert r"By \<b\>:" in tag.to_markdown().splitlines()
     assert e.card["intervals"] == "95 %, clustered by us\ner"
     assert r"intervals: 95 %, clustered by us\ner" in str(e).splitlines()
-    assert r"By us\ner:" in e.to_markdown().splitlines()
+    assert r"By us\\ner:" in e.to_markdown().splitlines()  # Markdown reads `us\ner`
 
 
 def test_p_values_of_all_comparisons_are_corrected() -> None:
