@@ -25,7 +25,7 @@ from nextloc_metrics.trajectories import (
     PointErrorAt,
 )
 from trajectories import oracle
-from trajectories.oracle import Points, padded, walks
+from trajectories.trajectory_oracle import Points, padded, walks
 
 PAIRS = walks(60, 14, seed=1)
 ALIGNED = walks(40, 14, seed=2, equal=True)
