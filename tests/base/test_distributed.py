@@ -522,7 +522,7 @@ def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[
         [*torchrun, "--nproc-per-node", "2", ddp_evaluation.__file__],
         env={**os.environ, **work.LOOPBACK},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=100,
     )
     assert together.stdout == alone, together.stderr
@@ -575,7 +575,7 @@ def test_a_fork_of_a_process_with_threads_evaluates_on_one():
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
         env={**os.environ, "OMP_NUM_THREADS": "2"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=False,
     )

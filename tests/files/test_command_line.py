@@ -26,7 +26,7 @@ def run(*arguments: str, text: str | None = None) -> Any:
 
 def refused(*arguments: str, text: str | None = None) -> str:
     """The message of a command that ends with status 1."""
-    shown = run(*arguments, text=text)
+    shown = run(*arguments, encoding="utf-8")
     assert shown.exit_code == 1, shown.output
     assert isinstance(shown.exception, SystemExit)
     message = shown.output.splitlines()[-1]
@@ -38,7 +38,7 @@ def refused(*arguments: str, text: str | None = None) -> str:
 def path(tmp_path: Path) -> str:
     """A file of two queries."""
     file = tmp_path / "answers.csv"
-    file.write_text(CSV)
+    file.write_text(CSV, encoding="utf-8")
     return str(file)
 
 
@@ -59,11 +59,13 @@ def test_cut_offs_are_separated_by_commas_or_repeated(path: str) -> None:
 def test_a_dash_is_standard_input(path: str, text: str) -> None:
     """CSV and JSON give what the file gives, and messages do not name a hidden file."""
     options = ["--k", "1", "--format", "json"]
-    assert run("score", "-", *options, text=text).stdout == run("score", path, *options).stdout
-    compared = run("compare", "-", path, "--k", "1", text=text)
+    assert (
+        run("score", "-", *options, encoding="utf-8").stdout == run("score", path, *options).stdout
+    )
+    compared = run("compare", "-", path, "--k", "1", encoding="utf-8")
     assert compared.exit_code == 0
     assert compared.stdout.split()[:2] == ["percent", "-"]
-    twice = run("compare", "-", "-", text=text)
+    twice = run("compare", "-", "-", encoding="utf-8")
     assert (twice.exit_code, "`-` can be given only once" in twice.output) == (2, True)
     says = "standard input must have the columns ['none'], got"
     assert refused("score", "-", "--preds", "none", text=text).startswith(says)
@@ -125,7 +127,7 @@ def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
     np.save(tmp_path / "objects.npy", objects)
     for name in ("text.npz", "text.npy", "text.csv"):
         (tmp_path / name).write_bytes(b'"a\xff')
-    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "empty.csv").write_text("", encoding="utf-8")
     of = {x.name: str(x) for x in tmp_path.iterdir()}
     for command in [
         ["score", of["objects.npz"]],
@@ -152,8 +154,11 @@ def test_a_page_is_written_where_the_name_ends_with_html(path: str, tmp_path: Pa
     reported = run("report", path, "--k", "1", "--out", str(two))
     assert (scored.stdout, scored.stderr) == ("", f"wrote {one}\n")
     assert (reported.stdout, reported.stderr) == ("", f"wrote {two}\n")
-    assert one.read_text().startswith("<!DOCTYPE html>")
-    pages = [re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text()) for x in (one, two)]
+    assert one.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    pages = [
+        re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text(encoding="utf-8"))
+        for x in (one, two)
+    ]
     assert pages[0] == pages[1]
 
 

@@ -360,7 +360,7 @@ def test_ranx() -> None:
         input=json.dumps([qrels, run, list(expected)]),
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     theirs = json.loads(ran.stdout.splitlines()[-1])
@@ -408,7 +408,7 @@ def test_the_readme_has_what_the_example_prints(data: Path) -> None:
         pytest.importorskip(package, reason="the comparison needs it")
     import same_model
 
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     values = same_model.main([str(data / "foursquare_nyc")])
     for library, *numbers in zip(same_model.LIBRARIES, *values.values(), strict=True):
         row = next(line for line in readme.splitlines() if line.startswith(f"| {library} "))

@@ -50,7 +50,7 @@ def _namespace() -> list[str]:
     for options in ([], ["--user", "--map-root-user"]):
         command = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", *options]
         made = subprocess.run(
-            [*command, "bash", "-c", HOSTS, "hosts", "probe"], capture_output=True, text=True
+            [*command, "bash", "-c", HOSTS, "hosts", "probe"], capture_output=True, encoding="utf-8"
         )
         if made.returncode == 0:
             return command
@@ -83,7 +83,7 @@ def test_two_hosts_equal_one_process(tmp_path: Path, capsys: pytest.CaptureFixtu
     finally:
         if hosts.poll() is None:
             os.killpg(hosts.pid, signal.SIGKILL)
-    logs = "\n".join(path.read_text() for path in sorted(tmp_path.glob("*.log")))
+    logs = "\n".join(path.read_text(encoding="utf-8") for path in sorted(tmp_path.glob("*.log")))
     assert returned == 0, logs
-    assert (tmp_path / "0.txt").read_text() == alone
-    assert (tmp_path / "1.txt").read_text() == ""  # the first process alone prints
+    assert (tmp_path / "0.txt").read_text(encoding="utf-8") == alone
+    assert (tmp_path / "1.txt").read_text(encoding="utf-8") == ""  # the first process alone prints

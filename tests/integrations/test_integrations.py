@@ -56,7 +56,7 @@ C = 12  # locations
 def defined_on(page: str) -> dict[str, Any]:
     """The names that the examples of a page import and define."""
     names: dict[str, Any] = {}
-    for example in doctest.DocTestParser().get_examples((PAGES / page).read_text()):
+    for example in doctest.DocTestParser().get_examples((PAGES / page).read_text(encoding="utf-8")):
         if example.source.startswith(("def ", "from ", "import ")):
             exec(example.source, names)
     return names
@@ -264,7 +264,7 @@ class Model(torch.nn.Module):
     def forward(self, scores, labels):
         return {"loss": scores.sum(), "logits": scores * self.scale}
 
-folder, rows = sys.argv[1], json.load(open(sys.argv[2]))
+folder, rows = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
 rows = [{name: torch.tensor(value) for name, value in row.items()} for row in rows]
 for in_batches in (False, True):
     trainer = transformers.Trainer(
@@ -278,7 +278,7 @@ for in_batches in (False, True):
     )
     values = trainer.evaluate()
     rank = torch.distributed.get_rank()
-    with open(f"{folder}/{rank}-{in_batches}.json", "w") as file:
+    with open(f"{folder}/{rank}-{in_batches}.json", "w", encoding="utf-8") as file:
         json.dump(values, file)
 torch.distributed.destroy_process_group()
 """
@@ -291,8 +291,8 @@ def test_trainer_on_two_processes(transformers: ModuleType, tmp_path: Path) -> N
         {"scores": row, "labels": label}
         for row, label in zip(scores.tolist(), labels.tolist(), strict=True)
     ]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    (tmp_path / "script.py").write_text(TWO_PROCESSES)
+    (tmp_path / "rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    (tmp_path / "script.py").write_text(TWO_PROCESSES, encoding="utf-8")
     script = [str(tmp_path / name) for name in ("script.py", "", "rows.json")]
     subprocess.run(
         [
@@ -311,7 +311,7 @@ def test_trainer_on_two_processes(transformers: ModuleType, tmp_path: Path) -> N
     files = sorted(tmp_path.glob("[01]-*.json"))
     assert len(files) == 4
     for file in files:
-        assert metrics_of(json.loads(file.read_text()), expected) == expected
+        assert metrics_of(json.loads(file.read_text(encoding="utf-8")), expected) == expected
 
 
 def test_trainer_metrics_after_an_error() -> None:
@@ -560,7 +560,7 @@ def test_libcity_evaluator_of_scores_without_ties(
         written = {}
         for evaluator in (theirs, ours):
             evaluator.save_result(str(tmp_path), "result")
-            written[evaluator] = json.loads((tmp_path / "result.json").read_text())
+            written[evaluator] = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
         assert written[ours] == ours.evaluate()
         assert written[theirs] == expected
         for evaluator in (theirs, ours):
@@ -612,7 +612,7 @@ def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
     assert evaluator.evaluate() == floats(libcity_metrics((1, 5, 10)), preds, torch.tensor(target))
     evaluator.save_result(str(tmp_path / "a" / "b"))
     (path,) = (tmp_path / "a" / "b").glob("*.json")
-    assert json.loads(path.read_text()) == evaluator.evaluate()
+    assert json.loads(path.read_text(encoding="utf-8")) == evaluator.evaluate()
 
 
 def test_libcity_evaluator_leaves_out_the_padding_of_sampled_targets() -> None:
@@ -738,7 +738,7 @@ def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> 
         input=json.dumps([qrels, run, list(convention)]),
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     assert ours == pytest.approx(json.loads(ran.stdout.splitlines()[-1]), abs=1e-6)

@@ -806,7 +806,7 @@ def test_the_pages_have_the_tables_that_the_script_computes() -> None:
         [sys.executable, str(Path(__file__).parents[2] / "docs" / "protocols.py"), "--check"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

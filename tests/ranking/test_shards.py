@@ -218,14 +218,15 @@ def test_a_worker_that_dies_is_run_again(tmp_path: Path) -> None:
 
         Evaluation.save = dying
         score_shards.main(sys.argv[1:])
-        """)
+        """),
+        encoding="utf-8",
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
         [*torchrun, "--nproc-per-node", "2", "--max-restarts", "1", str(worker),
          str(tmp_path / "parts"), str(tmp_path / "out")],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=120,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
