@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,6 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 from torchmetrics import Metric
 
-import ddp_evaluation
 import distributed_workers as work
 import nextloc_metrics
 from distributed_workers import Share, same
@@ -507,11 +507,15 @@ def test_loaders_without_a_distributed_sampler():
 
 
 @pytest.mark.slow
-def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[str]):
+def test_the_example_says_the_same_under_torchrun(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`torchrun --nproc-per-node 2` prints what one process prints, to the last digit.
 
     Starting Python three times takes most of it.
     """
+    import ddp_evaluation
+
     ddp_evaluation.main()
     alone = capsys.readouterr().out
     assert [line.split()[0] for line in alone.splitlines()] == [

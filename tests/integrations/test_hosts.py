@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import ddp_evaluation
-
 # Run inside a first namespace: makes a second one, joins them, and runs torchrun in both.
 HOSTS = """
 set -e
@@ -58,12 +56,16 @@ def _namespace() -> list[str]:
     pytest.skip(f"needs the right to make network namespaces: {'; '.join(reasons)}")
 
 
-def test_two_hosts_equal_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_two_hosts_equal_one_process(
+    tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`torchrun --nnodes 2` between two addresses prints what one process prints.
 
     Starting Python five times takes most of it.
     """
     namespace = _namespace()
+    import ddp_evaluation
+
     ddp_evaluation.main()
     alone = capsys.readouterr().out
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]

@@ -49,14 +49,13 @@ from nextloc_metrics.integrations.libcity import ExactEvaluator
 from nextloc_metrics.integrations.scikit_learn import RankingScorer, score
 from strategies import updated
 
-PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 C = 12  # locations
 
 
-def defined_on(page: str) -> dict[str, Any]:
+def defined_on(page: Path) -> dict[str, Any]:
     """The names that the examples of a page import and define."""
     names: dict[str, Any] = {}
-    for example in doctest.DocTestParser().get_examples((PAGES / page).read_text(encoding="utf-8")):
+    for example in doctest.DocTestParser().get_examples(page.read_text(encoding="utf-8")):
         if example.source.startswith(("def ", "from ", "import ")):
             exec(example.source, names)
     return names
@@ -240,9 +239,9 @@ def test_trainer_of_batches_in_lists(transformers: ModuleType, tmp_path: Path) -
     assert trainer.evaluate()["eval_MRR"] == float(metrics(logits, labels, mask=labels >= 0))
 
 
-def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path) -> None:
+def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path, repository: Path) -> None:
     """The function that the page shows gives the same in both modes."""
-    evaluate = defined_on("hugging-face.md")["evaluate"]
+    evaluate = defined_on(repository / "docs/integrations/hugging-face.md")["evaluate"]
     rows, model = users(23), Model()
     labels = torch.stack([row["labels"] for row in rows])
     logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
@@ -635,12 +634,12 @@ def test_libcity_evaluator_of_a_wrong_configuration() -> None:
         ExactEvaluator(config_of(metrics=["Recall", "AUC"]))
 
 
-def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType) -> None:
+def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType, repository: Path) -> None:
     """After `install`, the look-up by name finds it."""
     utilities = importlib.import_module("libcity.utils.utils")
     config = config_of(evaluator="TrajLocPredEvaluator")
     assert type(utilities.get_evaluator(config)) is city.TrajLocPredEvaluator
-    defined_on("libcity.md")["install"]()
+    defined_on(repository / "docs/integrations/libcity.md")["install"]()
     assert type(utilities.get_evaluator(config)) is ExactEvaluator
 
 
@@ -648,9 +647,9 @@ def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType) -> None:
 
 
 @pytest.fixture(scope="module")
-def recipes() -> dict[str, Callable[..., tuple[Any, Any]]]:
+def recipes(repository: Path) -> dict[str, Callable[..., tuple[Any, Any]]]:
     """The functions that the page shows."""
-    return defined_on("recipes.md")
+    return defined_on(repository / "docs/integrations/recipes.md")
 
 
 def in_each(convention: dict[str, Any], preds: Any, target: Any) -> dict[str, float]:

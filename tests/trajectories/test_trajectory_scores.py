@@ -24,7 +24,7 @@ from nextloc_metrics.trajectories import (
     PairMetric,
     PointErrorAt,
 )
-from trajectories import oracle
+from trajectories import trajectory_oracle as oracle
 from trajectories.trajectory_oracle import Points, padded, walks
 
 PAIRS = walks(60, 14, seed=1)
