@@ -27,11 +27,9 @@ NOTEBOOK = ROOT / "examples" / "next_location.ipynb"
 BLOCK = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 # Shell lines that neither .ci/run nor .ci/extra runs as they stand, and why.
 NOT_RUN = {
-    "pip install nextloc-metrics": "needs a release",
     "pip install -e .": "is part of `pip install -e '.[test]'`",
     "pip install -e '.[cli]'": "is part of the extra `test`",
     "pip install -e '.[plot,analysis]'": "is part of the extra `test`",
-    "pip install 'nextloc-metrics[cli]'": "needs a release",
     'printf \'preds,target,user\\n"[7, 3]",3,ann\\n"[5, 4]",5,bob\\n"[2, 9]",8,ann\\n\' > '
     "answers.csv": "is run below",
     "nextloc-metrics score answers.csv --k 1,2": "is run below",
