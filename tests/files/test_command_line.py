@@ -26,7 +26,7 @@ def run(*arguments: str, text: str | None = None) -> Any:
 
 def refused(*arguments: str, text: str | None = None) -> str:
     """The message of a command that ends with status 1."""
-    shown = run(*arguments, encoding="utf-8")
+    shown = run(*arguments, text=text)
     assert shown.exit_code == 1, shown.output
     assert isinstance(shown.exception, SystemExit)
     message = shown.output.splitlines()[-1]
@@ -59,13 +59,11 @@ def test_cut_offs_are_separated_by_commas_or_repeated(path: str) -> None:
 def test_a_dash_is_standard_input(path: str, text: str) -> None:
     """CSV and JSON give what the file gives, and messages do not name a hidden file."""
     options = ["--k", "1", "--format", "json"]
-    assert (
-        run("score", "-", *options, encoding="utf-8").stdout == run("score", path, *options).stdout
-    )
-    compared = run("compare", "-", path, "--k", "1", encoding="utf-8")
+    assert run("score", "-", *options, text=text).stdout == run("score", path, *options).stdout
+    compared = run("compare", "-", path, "--k", "1", text=text)
     assert compared.exit_code == 0
     assert compared.stdout.split()[:2] == ["percent", "-"]
-    twice = run("compare", "-", "-", encoding="utf-8")
+    twice = run("compare", "-", "-", text=text)
     assert (twice.exit_code, "`-` can be given only once" in twice.output) == (2, True)
     says = "standard input must have the columns ['none'], got"
     assert refused("score", "-", "--preds", "none", text=text).startswith(says)
