@@ -162,7 +162,7 @@ def test_a_trajectory_goes_on_in_the_next_file(workers: int, tmp_path: Path) -> 
     """Three files of one trajectory, with an empty one between, are one trajectory."""
     for number, places in enumerate(["home,work", "gym", "", "work"]):
         rows = "".join(f"7,{place}\n" for place in places.split(",") if place)
-        (tmp_path / f"{number}.csv").write_text(f"trajectory,place\n{rows}")
+        (tmp_path / f"{number}.csv").write_text(f"trajectory,place\n{rows}", encoding="utf-8")
     found = report.evaluate_tables(tmp_path, tmp_path, location="place", workers=workers)
     flows = found.metrics.tallies()["flows"]
     assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
@@ -200,10 +200,12 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
     """A column of integers and text is text, and 7 and "7" are one name, in any block."""
     path = tmp_path / "a.jsonl"
     lines = ['{"trajectory": 7, "place": "home"}', '{"trajectory": "7", "place": 3}']
-    path.write_text("\n".join(lines))
+    path.write_text("\n".join(lines), encoding="utf-8")
     found = report.evaluate_tables(path, path, location="place")
     assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
-    path.write_text("\n".join([*lines, '{"trajectory": "b", "place": "x"}', lines[0]]))
+    path.write_text(
+        "\n".join([*lines, '{"trajectory": "b", "place": "x"}', lines[0]]), encoding="utf-8"
+    )
     with pytest.raises(ValueError, match=r"must stand together in .*'7'"):
         report.evaluate_tables(path, path, location="place")
 
@@ -223,7 +225,7 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
 def test_cells_that_cannot_be_read(rows: str, text: str, workers: int, tmp_path: Path) -> None:
     """A missing or unreadable cell of the second file is an error that names the file."""
     for name, written in (("a", "day 0,home,4\n"), ("b", rows)):
-        (tmp_path / f"{name}.csv").write_text(f"day,place,time\n{written}")
+        (tmp_path / f"{name}.csv").write_text(f"day,place,time\n{written}", encoding="utf-8")
     options = {**COLUMNS, "user": None, "workers": workers}
     with pytest.raises(ValueError, match=rf"(?s){text}.*b\.csv|b\.csv {text}"):
         report.evaluate_tables(tmp_path, points(2), **options)

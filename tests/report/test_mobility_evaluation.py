@@ -135,6 +135,6 @@ def test_the_command_line(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     made = CliRunner().invoke(main, ["mobility", *files, "--out", str(page)])
     assert made.exit_code == 0, made.output
-    html = page.read_text()
+    html = page.read_text(encoding="utf-8")
     assert html.count("<svg") == len(found)
     assert "95 % of random halves" in html

@@ -17,8 +17,8 @@ from click.testing import CliRunner
 from nextloc_metrics import report
 from nextloc_metrics.report.command import main
 from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU
-from trajectories.oracle import distance, geo_bleu, path
 from trajectories.test_trajectory_tables import by_loops, make
+from trajectories.trajectory_oracle import distance, geo_bleu, path
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
@@ -138,7 +138,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(found.output)["geo_bleu"]["value"] == values["geo_bleu"]
     page = tmp_path / "page.html"
     assert run.invoke(main, ["trajectories", *files, "--out", str(page)]).exit_code == 0
-    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert run.invoke(main, ["trajectories", *files, "--out", str(page)]).exit_code == 1
     pd.concat([preds, preds[:1]]).to_csv(files[0], index=False)
     failed = run.invoke(main, ["trajectories", *files])

@@ -1,4 +1,4 @@
-"""The base class of all metrics here: TorchMetrics' `Metric` with four fixes."""
+"""The base class of all metrics here: TorchMetrics' `Metric` with three fixes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -57,25 +57,14 @@ class _Unsqueezed:
 
 
 class BaseMetric(Metric):
-    """TorchMetrics' `Metric`, with four fixes.
+    """TorchMetrics' `Metric`, with three fixes.
 
     - An error in `forward` or `compute` leaves the state unchanged.
     - An update that raises is not counted as an update.
     - A value keeps the shape that `compute` returned, also with one element. `compute` may return
       float64: it is rounded once, to float32 on the metric's device.
-    - The metric can be scripted.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Exclude properties and options from TorchScript, also those of subclasses."""
-        super().__init_subclass__(**kwargs)
-        members = {name: x for kind in reversed(cls.__mro__) for name, x in vars(kind).items()}
-        options = {name for kind in cls.__mro__ for name in vars(kind).get("__annotations__", ())}
-        options -= vars(Metric)["__annotations__"].keys()
-        cls.__jit_unused_properties__ = [n for n, x in members.items() if isinstance(x, property)]
-        cls.__jit_ignored_attributes__ = [*Metric.__jit_ignored_attributes__, *sorted(options)]
-
-    @torch.jit.unused
     @outside_graphs
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return the value of this batch alone."""
