@@ -199,6 +199,11 @@ IDS = tensor([[0, 1], [2, -1]])
         (PointErrorAt(1), FINE, HALF[:, :1], "as many points .* got 2 and 1 in query 0"),
         (DTW(units="degrees"), FINE * 91, FINE, "a latitude from -90 to 90 .* got 91 in query 0"),
         (DTW(units="degrees"), FINE, FINE * 90 - tensor([0, 300.0]), "a longitude from -180 to"),
+        (DTW(units="degrees"), FINE, FINE * tensor([1, 360.5]), "to 360 .* got 360.5 in query 0"),
+        *(
+            (metric, FINE, FINE + tensor([[[0.0]], [[3e9]]]), "apart by .*, got .* in query 1")
+            for metric in (DTW(), DiscreteFrechet(), Hausdorff(), PointErrorAt(1))
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(
