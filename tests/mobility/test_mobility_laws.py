@@ -107,16 +107,19 @@ def test_states_add_up_over_processes(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_processes_equal_one() -> None:
-    """Two processes of a gloo group have the values and floors of one, also without real rows."""
+@pytest.mark.parametrize("without", ["real rows", "an update"])
+def test_processes_equal_one(without: str) -> None:
+    """Two processes of a gloo group have the values and floors of one, whatever the other lacks."""
     coordinates = np.linspace(40, 41, 8).tolist(), np.linspace(-74, -73, 8).tolist()
     users = list(range(30))
     generated, real = rows_of_ids(1), rows_of_ids(2)
     whole = [[(generated, users), (real, users)]]
-    parts = [
+    parts: list[Any] = [
         [(generated[:11], users[:11]), (real, users)],
         [(generated[11:], users[11:]), ([], [])],
     ]
+    if without == "an update":
+        parts = [*whole, []]
     expected = evaluate(0, whole, coordinates)
     for found in work.run(evaluate, 2, parts, coordinates):
         assert found == expected
