@@ -16,9 +16,7 @@ def evaluate(rank: int, shares: list[list[Any]], coordinates: Any) -> dict[str, 
     """
     metrics = mobility_metrics("ids", times=True, locations=Locations(*coordinates), ranks=4)
     if shares[rank]:
-        metrics.update(
-            *(Trajectories(rows, step=7.0, users=users) for rows, users in shares[rank])
-        )
+        metrics.update(*(Trajectories(rows, step=7.0, users=users) for rows, users in shares[rank]))
     found = {}
     for name, measure in metrics.measures().items():
         one = measure.result()

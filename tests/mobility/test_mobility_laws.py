@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import pickle
 import re
 from pathlib import Path
@@ -268,6 +269,52 @@ def commuters(seed: int, users: int, chosen: Any = slice(None)) -> Trajectories:
     """Ten places of each user, rare ones by Zipf's law."""
     places = np.minimum(np.random.RandomState(seed).zipf(1.5, (users, 10)), 300)
     return Trajectories(places[chosen], users=np.arange(users)[chosen])
+
+
+@pytest.mark.filterwarnings("ignore:.*is NaN.*:UserWarning")
+@pytest.mark.parametrize("comparison", ["jsd", "ks", "wasserstein"])
+def test_a_floor_is_no_larger_than_any_value(comparison: Any) -> None:
+    """Few trajectories, whose halves differ more: ln 2 nats, 1, or the width of what is real."""
+    for seed in range(25):
+        metrics = mobility_metrics(
+            "ids", times=True, locations=PLACES, ranks=4, comparison=comparison, base="e"
+        )
+        draw = np.random.RandomState(seed)
+        rows = [draw.randint(0, 8, draw.randint(1, 6)).tolist() for _ in range(7)]
+        metrics.update(part(rows[:1], [0]), part(rows[2:], draw.randint(0, 2, 5).tolist()))
+        for name, measure in metrics.measures().items():
+            most = {"jsd": math.log(2), "ks": 1.0, "cpc": 1.0, "wasserstein": 12.0}[
+                measure.comparison
+            ]
+            if measure.comparison == "wasserstein" and name != "hour_of_day":
+                real = measure.distributions()[1]
+                if not np.isnan(real).any():
+                    most = float(np.ptp(measure.places()[real > 0]))
+            floor = measure.floor()
+            assert not max(floor[:3]) > most, (seed, name, floor, most)
+
+
+def test_the_largest_distance_on_the_circle() -> None:
+    """The floor of two hours that are real is no larger than the shorter way between them."""
+    metric = mobility.HourOfDay("wasserstein")
+    real = Trajectories([[1]] * 5, [[1], [1], [22], [22], [22]], [0, 0, 1, 1, 1], time_unit="h")
+    metric.update(Trajectories([[1]], [[5]], time_unit="h"), real)
+    assert metric.floor()[:3] == (3, 3, 3)
+
+
+def test_a_sum_of_shares_that_may_overflow_is_an_error() -> None:
+    """2^31 trajectories are counted exactly, as means count as many scores, and no more."""
+    metric = mobility.UserVisitFrequency(2, "ks")
+    metric.update([[1, 2]], [[3, 3]])
+    tally = metric.state * 2**31
+    metric.reset()
+    metric.add(tally)
+    assert metric.compute() == 0.5
+    assert metric.distributions()[1].tolist() == [1, 0, 0]
+    metric.update([[1, 2]])
+    for call in (metric.compute, metric.floor, metric.result, metric.distributions, metric.band):
+        with pytest.raises(OverflowError, match="at most 2.31 = 2147483648 scores exactly"):
+            call()
 
 
 def test_names_of_locations_change_nothing() -> None:
