@@ -280,8 +280,9 @@ def test_a_floor_is_no_larger_than_any_value(comparison: Any) -> None:
             "ids", times=True, locations=PLACES, ranks=4, comparison=comparison, base="e"
         )
         draw = np.random.RandomState(seed)
-        rows = [draw.randint(0, 8, draw.randint(1, 6)).tolist() for _ in range(7)]
-        metrics.update(part(rows[:1], [0]), part(rows[2:], draw.randint(0, 2, 5).tolist()))
+        habits = [draw.randint(0, 8, draw.randint(1, 6)).tolist() for _ in range(2)]
+        users = draw.randint(0, 2, 5).tolist()
+        metrics.update(part(habits[:1], [0]), part([habits[user] for user in users], users))
         for name, measure in metrics.measures().items():
             most = {"jsd": math.log(2), "ks": 1.0, "cpc": 1.0, "wasserstein": 12.0}[
                 measure.comparison
