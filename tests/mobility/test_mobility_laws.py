@@ -353,8 +353,10 @@ def test_the_floor_of_real_data_falls_as_one_over_n(data: Path) -> None:
         for _ in range(8):
             own = np.isin(user, draw.permutation(np.unique(user))[:number])
             one, at, when = user[own], location[own], hours[own]
-            days = Trajectories.from_columns(one * 10_000 + when // 24, at, when, one)
-            whole = Trajectories.from_columns(one, at, when, one)
+            days = Trajectories.from_columns(
+                one * 10_000 + when // 24, at, when, one, time_unit="h"
+            )
+            whole = Trajectories.from_columns(one, at, when, one, time_unit="h")
             floors.append(
                 [
                     floor_of(mobility.JumpLength(edges, locations=locations), days),
@@ -440,6 +442,12 @@ def test_pictures_are_drawn() -> None:
 
 NAN = float("nan")
 
+
+def hours(times: Any, **options: Any) -> Trajectories:
+    """Two points at these hours."""
+    return Trajectories([[1, 2]], times, time_unit="h", **options)
+
+
 WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: mobility.JumpLength([1]), ValueError, "`edges` must be at least two numbers"),
     (lambda: mobility.JumpLength([2, 1]), ValueError, "`edges` must be finite and rise"),
@@ -460,10 +468,15 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: mobility.JumpLength(locations=PLACES).update([[[1.0, 1.0]]]), TypeError, "leave out"),
     (lambda: mobility.Flows().update([[[1.0, 1.0]]]), TypeError, "must be ids of locations"),
     (lambda: mobility.StayDuration().update([[1, 2]]), ValueError, "times must be given"),
-    (lambda: Trajectories([[1, 2]], [[2, 1]]), ValueError, "must not decrease"),
-    (lambda: Trajectories([[1, 2]], [[2.0, NAN]]), ValueError, "must be finite"),
-    (lambda: Trajectories([[1, 2]], [[2]]), ValueError, "one for each point"),
-    (lambda: Trajectories([[1, 2]], [[2, 3]], step=1), ValueError, "`step` must be None"),
+    (lambda: hours([[2, 1]]), ValueError, "must not decrease"),
+    (lambda: hours([[2.0, NAN]]), ValueError, "must be finite"),
+    (lambda: hours(np.array([["2020-01-01", "NaT"]], "M8[s]")), ValueError, "must be finite"),
+    (lambda: hours([[2]]), ValueError, "one for each point"),
+    (lambda: hours([[2, 3]], step=1), ValueError, "`step` must be None"),
+    (lambda: Trajectories([[1]], step=1, time_unit="h"), ValueError, "`time_unit` must be None"),
+    (lambda: Trajectories([[1]], [[2]], time_unit="d"), ValueError, "`time_unit` must be one of"),
+    (lambda: Trajectories([[1]], [[2]]), ValueError, "one of ('s', 'min', 'h') for times that are"),
+    (lambda: Trajectories.from_columns([1], [1], [2]), ValueError, "for times that are numbers"),
     (lambda: Trajectories([[1, 2]], users=[1.5]), ValueError, "`users` must be 1 integers"),
     (lambda: Trajectories([[1, 2]], users=[1, 2]), ValueError, "`users` must be 1 integers"),
     (
