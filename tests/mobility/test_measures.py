@@ -329,6 +329,13 @@ def test_hours_are_those_of_plain_loops() -> None:
     assert DailyLocations().values(given)[0].tolist() == [2, 2, 2]
 
 
+def test_the_highest_edge_is_not_passed_by_rounding() -> None:
+    """`high` is an edge if it is a whole number of cells from `low`, up to rounding."""
+    for low, per_decade in ((1.0, 5), (0.1, 2), (2.0, 10)):
+        assert len(log_edges(low, low * 10 ** (1 / per_decade), per_decade)) == 2
+    assert len(log_edges(1, 10**0.21, 5)) == 3
+
+
 def test_the_base_of_the_logarithm() -> None:
     """Nats are bits times ln 2."""
     generated, real = rows_of_ids(1), rows_of_ids(2)

@@ -22,6 +22,7 @@ from mobility.test_measures import padded, rows_of_ids, rows_of_points
 from nextloc_metrics import mobility
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility import Measure, Trajectories, mobility_metrics
+from nextloc_metrics.mobility.floors import find_floor
 
 PLACES = Locations(np.linspace(40, 41, 8), np.linspace(-74, -73, 8) ** 1)
 
@@ -215,6 +216,58 @@ def test_the_same_users_without_names() -> None:
         assert counts.max() < 4 * 400 / 64
 
 
+def test_equal_content_stands_in_one_bucket() -> None:
+    """Without users, times tell equal places apart, and -0.0 is 0.0."""
+    moments = np.arange(1000)[:, None]
+    times = Trajectories([[1]] * 1000, moments, time_unit="s")
+    assert len(set(times.bucket)) == 64
+    buckets = []
+    for zero in (0.0, -0.0):
+        points = np.full((1000, 1, 2), zero)
+        points[:, 0, 1] = moments[:, 0]
+        given = Trajectories(points, np.full((1000, 1), zero), time_unit="s")
+        buckets.append(given.bucket)
+    assert len(set(buckets[0])) == 64
+    assert (buckets[0] == buckets[1]).all()
+    both = Trajectories([[[0.0, 1.0], [-0.0, 1.0]]])
+    assert mobility.DailyLocations().values(both)[0].tolist() == [1]
+
+
+def test_locations_are_told_apart() -> None:
+    """One `Trajectories` has the jumps of the locations that each measure has."""
+    given = Trajectories([[0, 1]])
+    for degrees in (1.0, 2.0):
+        metric = mobility.JumpLength(locations=Locations([0.0, 0.0], [0.0, degrees]))
+        fresh = metric.values(Trajectories([[0, 1]]))[0]
+        assert metric.values(given)[0] == fresh == pytest.approx(111.195 * degrees, rel=1e-4)
+
+
+def test_longitudes_have_two_ways_to_be_written() -> None:
+    """Up to 360 degrees east, the same places as west of Greenwich; no more."""
+    east, west = (mobility.JumpLength() for _ in range(2))
+    east.update([[[10.0, 181.0], [20.0, 350.0], [30.0, 360.0]]])
+    west.update([[[10.0, -179.0], [20.0, -10.0], [30.0, 0.0]]])
+    assert torch.equal(east.state, west.state)
+    with pytest.raises(ValueError, match="longitude must be degrees from -180 to 360, got"):
+        east.update([[[10.0, 360.5]]])
+
+
+def test_halves_are_as_large_as_the_generated_set() -> None:
+    """With 30 generated trajectories and 960 real ones, about 30 are compared with the others."""
+    seen = []
+
+    def halves(mask: Any) -> Any:
+        seen.append((mask @ sizes).mean())
+        return np.ones((len(mask), 2))
+
+    sizes = np.full(64, 1000 // 64)
+    find_floor(sizes, 30, halves, lambda first, _: np.ones(len(first)), 1.0)
+    assert seen == pytest.approx([30, sizes.sum() - 30])
+    seen.clear()
+    find_floor(sizes, 3000, halves, lambda first, _: np.ones(len(first)), 1.0)
+    assert seen == pytest.approx([sizes.sum() / 2] * 2)
+
+
 def test_one_user_stands_in_one_bucket() -> None:
     """All trajectories of a user go to the same half."""
     given = Trajectories(rows_of_ids(1, 400), users=[i % 20 for i in range(400)])
@@ -314,7 +367,7 @@ def test_a_sum_of_shares_that_may_overflow_is_an_error() -> None:
     assert metric.distributions()[1].tolist() == [1, 0, 0]
     metric.update([[1, 2]])
     for call in (metric.compute, metric.floor, metric.result, metric.distributions, metric.band):
-        with pytest.raises(OverflowError, match="at most 2.31 = 2147483648 scores exactly"):
+        with pytest.raises(OverflowError, match="= 2147483648 scores exactly"):
             call()
 
 
@@ -392,6 +445,11 @@ def test_the_table_shows_every_floor() -> None:
         assert record["low"] <= record["floor"] <= record["high"]
     assert any("flows: there is no generated value" in note for note in table.notes)
     assert "30 generated and 30 real trajectories" in table.notes
+    metrics.update(part([[1, 2, 3]] * 30, users))
+    flows = metrics.table().records[-1]
+    assert flows["measure"] == "val/flows"
+    assert not np.isnan([flows["value"], flows["floor"]]).any()
+    assert np.isnan(flows["times"])  # higher is better
 
 
 @pytest.mark.filterwarnings("ignore:.*is NaN.*:UserWarning")

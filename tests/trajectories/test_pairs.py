@@ -290,6 +290,11 @@ def test_ids_have_the_distances_of_their_locations() -> None:
     assert DTW(locations=places).plot_label == "DTW (km)"
     plane = Locations.from_metres([0, 3000, 0], [0, 4000, 1000])
     assert updated(DTW(locations=plane), tensor([[0, 1]]), tensor([[2, 0]])).compute() == 1 + 5
+    east = coordinates(target) + tensor([0.0, 360.0])  # longitudes from 181 to 360
+    by_degree = updated(DTW(units="degrees"), coordinates(preds), east)
+    assert float(by_degree.compute()) == pytest.approx(
+        float(updated(DTW(locations=places), preds, target).compute()), rel=1e-6
+    )
     metrics = trajectory_metrics(locations=places, within=2.0)
     metrics.update(preds, target)
     assert metrics.compute()["edit_distance"] == 2  # of each
