@@ -92,7 +92,7 @@ def test_tables_are_counted_as_records() -> None:
         columns = (frame[name].to_numpy() for name in ("day", "time"))
         day, time = columns
         where = frame[["latitude", "longitude"]].to_numpy()
-        records.append(Trajectories.from_columns(day, where, time, own))
+        records.append(Trajectories.from_columns(day, where, time, own, time_unit="s"))
     expected = mobility_metrics("coordinates", times=True)
     expected.update(*records)
     found = report.evaluate_tables(points(1), points(2), **KINDS["coordinates"])
@@ -249,7 +249,7 @@ def test_times_of_two_kinds(workers: int, tmp_path: Path) -> None:
     for name, time in (("a", [7]), ("b", pd.to_datetime(["2020-01-01"]))):
         frame = pd.DataFrame({"trajectory": name, "place": 1, "time": time})
         frame.to_parquet(tmp_path / f"{name}.parquet")
-    options: Any = {"location": "place", "time": "time", "workers": workers}
+    options: Any = {"location": "place", "time": "time", "time_unit": "s", "workers": workers}
     with pytest.raises(ValueError, match=r"`time` must be numbers .* or dates .*, got both in .*b"):
         report.evaluate_tables(tmp_path, tmp_path, **options)
 

@@ -318,7 +318,7 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     assert card["files"] == ", ".join(files)
     assert card["rows"] == "90 real, 90 generated"
     assert card["columns"] == "day, place, who"
-    assert card["options"] == "time-unit s; units degrees; comparison jsd"
+    assert card["options"] == "units degrees; comparison jsd"
     text = Reader(html).text
     assert "real points" in text
     assert any(x.startswith("Daily locations: the number of different") for x in text)
