@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -20,8 +21,9 @@ from nextloc_metrics.distribution.needs import DistributionNeeds, Given
 from nextloc_metrics.ranking.exclude import leave_out, read_exclude
 from nextloc_metrics.ranking.target import Relevant, read_target
 
-# How far a sum of probabilities may be from 1: of declared ones, and of scores that look like them.
-_DECLARED, _SIMILAR, _OF_HALF = 1e-3, 1e-4, 1e-2
+# How far a sum of exact probabilities may be from 1: of declared ones, and of scores that look like
+# them.
+_DECLARED, _SIMILAR = 1e-3, 1e-4
 
 # Scores that are converted at once.
 _AT_ONCE = 1 << 16
@@ -203,8 +205,7 @@ def _check_given(scores: Tensor, counted: Tensor, highest: Tensor, given: Given 
     """Raise if rows that count are not what `given` says, or if it must say what they are."""
     if given == "logits":
         return
-    half = scores.dtype in (torch.float16, torch.bfloat16)
-    slack = _OF_HALF if half else _SIMILAR if given is None else _DECLARED
+    slack = (_SIMILAR if given is None else _DECLARED) + _rounding(scores)
     checked = counted & ~highest.isnan()
     if given is None:
         checked &= (highest > 0) & (highest <= 1)
@@ -217,6 +218,16 @@ def _check_given(scores: Tensor, counted: Tensor, highest: Tensor, given: Given 
         wrong = are_probabilities if given is None else ~are_probabilities
         if wrong.any():
             _refuse(int(rows[wrong][0]), float(total[wrong][0]), given)
+
+
+def _rounding(scores: Tensor) -> float:
+    """Return how far rounding to the dtype moves the sum of C probabilities, or of exp of logs.
+
+    Rounding changes each p by the share u, or log p by u |log p|, and the mean of |log p| is the
+    entropy, at most log C; a p that is not normal is off by up to half of the smallest number.
+    """
+    number, of_dtype = scores.shape[1], torch.finfo(scores.dtype)
+    return of_dtype.eps / 2 * (1 + math.log(number) + number * of_dtype.tiny)
 
 
 def _refuse(row: int, total: float, given: Given | None) -> NoReturn:
