@@ -19,6 +19,7 @@ class BuildKernels(build_ext):
         else:
             options = ["-O3", "-g0", "-std=c11", "-ffp-contract=off", "-fvisibility=hidden"]
             options.append("-fno-math-errno")  # or `sqrt` is a call
+            options.append("-fno-trapping-math")  # or `exp_of` is a loop of single numbers
             extension.extra_compile_args = [*options, *extension.extra_compile_args]
         super().build_extension(extension)
 
