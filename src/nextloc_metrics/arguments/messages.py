@@ -53,6 +53,11 @@ def _shape(value: object) -> str | None:
     return short(shape) if isinstance(shape, tuple) else None
 
 
+def install(extra: str) -> str:
+    """Return the end of a message about a package that an extra brings."""
+    return f"install the extra `{extra}` (`pip install -e '.[{extra}]'` in a clone)."
+
+
 def got(name: str, value: object, otherwise: str = "") -> str:
     """Return the end of a message about an argument that must be a tensor: value and remedy.
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from nextloc_metrics.arguments.messages import clip, short
+from nextloc_metrics.arguments.messages import clip, install, short
 
 RUNS = (".run", ".trec")
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -28,9 +28,7 @@ def need_arrow() -> Any:
     try:
         import pyarrow
     except ModuleNotFoundError as error:
-        raise ImportError(
-            "Tables and files need pyarrow: pip install 'nextloc-metrics[cli]'."
-        ) from error
+        raise ImportError(f"Tables and files need pyarrow; {install('cli')}") from error
     return pyarrow
 
 
