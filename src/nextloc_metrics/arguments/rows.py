@@ -89,16 +89,19 @@ class ArrayRows:
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
         step = max(1, _CHUNK // max(1, self.preds.shape[1]))
+        for start in _track(range(0, max(1, len(self.target)), step)):
+            yield self.chunk(slice(start, start + step))
+
+    def chunk(self, rows: slice) -> Batch:
+        """Return some of the rows."""
         options = ("mask", "exclude", "confidence", "weights", "grades")
         given = {x: found for x in options if (found := getattr(self, x)) is not None}
-        for start in _track(range(0, max(1, len(self.target)), step)):
-            rows = slice(start, start + step)
-            yield Batch(
-                as_tensor("preds", self.preds[rows]),
-                self.target[rows],
-                groups={x: Kind(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
-                **{name: values[rows] for name, values in given.items()},
-            )
+        return Batch(
+            as_tensor("preds", self.preds[rows]),
+            self.target[rows],
+            groups={x: Kind(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
+            **{name: values[rows] for name, values in given.items()},
+        )
 
 
 def _track(starts: range) -> Iterable[int]:
@@ -113,7 +116,7 @@ def _track(starts: range) -> Iterable[int]:
 def read_rows(
     preds: Array,
     target: Array,
-    groups: Mapping[str, Array] | None,
+    groups: Mapping[str, Array | Kind] | None,
     mask: Array | None = None,
     exclude: Array | None = None,
     confidence: Array | None = None,
@@ -152,20 +155,24 @@ def read_rows(
     return ArrayRows(rows, target, kinds, **read)
 
 
-def _read_kind(name: str, values: Array, number: int) -> Kind:
+def _read_kind(name: str, values: Array | Kind, number: int) -> Kind:
+    """Return values that have numbers, or number them."""
+    kind = values if isinstance(values, Kind) else _number(name, values)
+    if kind.numbers.shape != (number,):
+        raise ValueError(
+            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
+            f"{describe(kind.numbers)}."
+        )
+    return kind
+
+
+def _number(name: str, values: Array) -> Kind:
     """Number the distinct values of groups, text or integers, in rising order."""
     found = as_tensor_or_text("groups", values)
     if not isinstance(found, Tensor):
         labels = GroupLabels.sorted(found)
-        numbers = labels.number(found)
-    elif is_integer(found) or found.dtype == torch.bool:
+        return Kind(labels.number(found), labels)
+    if is_integer(found) or found.dtype == torch.bool:
         distinct, numbers = torch.unique(found, return_inverse=True)
-        labels = GroupLabels([str(value) for value in distinct.long().tolist()])
-    else:
-        raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
-    if numbers.shape != (number,):
-        raise ValueError(
-            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
-            f"{describe(numbers)}."
-        )
-    return Kind(numbers, labels)
+        return Kind(numbers, GroupLabels([str(value) for value in distinct.long().tolist()]))
+    raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
