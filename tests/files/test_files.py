@@ -618,7 +618,10 @@ def test_rows_in_any_order_are_joined_by_their_keys(tmp_path: Path) -> None:
         (["q1", None, "q3", "q4"], "must hold a key in each row, got none in 1 rows, the first is"),
         (["q1", "q2", "q3", "q4\0"], "1 missing (the first is 'q4'), 1 extra (the first is 'q4"),
         (["q1", ["q2"], "q3", "q4"], "must hold text or numbers, got ['q2'] in row 2 (from 1)."),
-        ([["q1"], ["q2"], ["q3"], ["q4"]], "must hold text or numbers, got ['q1'] in row 1 (from 1)."),
+        (
+            [["q1"], ["q2"], ["q3"], ["q4"]],
+            "must hold text or numbers, got ['q1'] in row 1 (from 1).",
+        ),
     ],
 )
 def test_keys_must_be_the_same_and_occur_once(keys: list[Any], says: str, tmp_path: Path) -> None:
