@@ -9,7 +9,10 @@ from torch import Tensor
 
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.means import exact, intervals
-from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.deciles import Decile, DecileMetric, DecileScore
+from nextloc_metrics.metrics.grouped import Grouped, of_metric
+from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
 _BITS = 32
@@ -151,3 +154,66 @@ class ClusteredGroups(Grouped):
         bounds = torch.stack(estimate.interval(confidence))
         low, high = (bounds * self.factor).float()
         return low, high
+
+
+class ClusteredDecile(DecileScore):
+    """The mean of a score for one decile, with a clustered interval, such as clustered by user.
+
+    The state has the sums of scores, of squares and the numbers of queries `[clusters, bins, 3]`.
+
+    Args:
+        metric: the metric of the decile; its own state is not updated.
+        num_groups: the number of clusters.
+        by: the key of the clusters in `groups`.
+    """
+
+    computed_options = frozenset()
+    metric: DecileScore
+    num_groups: int
+    by: str
+
+    def __init__(self, metric: DecileScore, num_groups: int, by: str) -> None:
+        options: dict[str, Any] = {
+            "ignore_index": metric.ignore_index,
+            "validate_args": metric.validate_args,
+        }
+        super(DecileMetric, self).__init__(metric=metric, num_groups=num_groups, by=by, **options)
+
+    bins: PopularityBins = of_metric("bins")
+    candidates: int = of_metric("candidates")
+    decile: Decile = of_metric("decile")
+    ties: Ties = of_metric("ties")
+    name: str = of_metric("name")
+    cut: int = of_metric("cut")
+    _has_means = True
+
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+        """Return the scores of `metric`."""
+        return self.metric.score(ranking, predictions)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for each cluster and bin."""
+        return self.metric.empty_tally().repeat(self.num_groups, 1, 1)
+
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
+        """Return the exact sums of the scores per cluster and bin."""
+        scores = self.score(within.break_ties(self.ties), predictions)
+        bins = self.bins.num_bins + 1
+        row = torch.arange(len(within), device=within.device) % bins
+        row += within.group_of(self.by) * bins
+        sums = exact.tally_by(row, self.num_groups * bins, scores, within.answerable)
+        return sums.view(self.num_groups, bins, -1)
+
+    @property
+    def num_queries(self) -> Tensor:
+        """How many queries have been counted per bin, int64, in the order of `compute`."""
+        return self.state[..., 2].sum(0).roll(-1)
+
+    def values(self) -> Tensor:
+        """Return the mean score of every bin."""
+        return exact.mean(self.state.sum(0)).roll(-1)
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean of the decile, with its clustered standard error."""
+        bin_of = self.deciles(self.bins).index(self.decile)
+        return intervals.of_clusters(self.state.roll(-1, 1)[:, bin_of])

@@ -25,6 +25,8 @@ from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.deciles import DecileScore
 from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import (
     confidence_metrics,
@@ -35,7 +37,7 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
+from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, Pairs
 from nextloc_metrics.report.data import Data, make_headline, weigh
 
 # Names of groups that are made here, of which users' names are none.
@@ -205,7 +207,7 @@ class Counted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if data.bins is not None and not setting.is_weighted:
-            self.parts["deciles"] = decile_metrics(data.bins, k=max(setting.k))
+            self.parts["deciles"] = _make_deciles(self, data.bins)
         if by_user := _make_by_user(self):
             self.parts["ceiling"] = by_user
         self._plan = Plan([x for part in self.parts.values() for x in _metrics_of(part)])
@@ -299,13 +301,12 @@ class Counted:
         return notes
 
     def note_intervals(self, kind: str = "") -> list[str]:
-        """Return a note on what the intervals of groups take as independent, with clusters."""
+        """Return a note on what intervals of groups or deciles take as independent."""
         if self.setting.cluster is None:
             return []
         if kind == self.setting.cluster:
             return [f"intervals of one {kind}: queries independent"]
-        sample = f"clustered by {self.setting.cluster}"
-        return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
+        return [f"intervals: clustered by {self.setting.cluster}"]
 
     def save(self, path: Path | BytesIO) -> None:
         """Write the counts to a file; see `saved`."""
@@ -387,7 +388,8 @@ class Counted:
             if name not in members:  # there was no group
                 continue
             state = members[name].state
-            if isinstance(member, Grouped) and (at := rows.get(str(member.by))) is not None:
+            grouped = isinstance(member, Grouped | ClusteredDecile)
+            if grouped and (at := rows.get(str(member.by))) is not None:
                 state = member.empty_tally().index_copy(0, at, state[: len(at)])
             _add(member, state)
 
@@ -520,6 +522,21 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
+
+
+def _make_deciles(counted: Counted, bins: PopularityBins) -> RankingCollection:
+    """Make the decile metrics; those that average scores have clustered intervals, if asked."""
+    made, cluster = decile_metrics(bins, k=max(counted.setting.k)), counted.setting.cluster
+    number = len(counted.labels[cluster]) if cluster is not None else 0
+    if cluster is None or not number:
+        return made
+    members = made.named_members()
+    return RankingCollection(
+        {
+            name: ClusteredDecile(x, number, cluster) if isinstance(x, DecileScore) else x
+            for name, x in members
+        }
+    )
 
 
 def _metrics_of(part: RankingCollection) -> list[Any]:

@@ -534,7 +534,7 @@ def evaluate(
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
         cluster: the name of the groups whose queries are not independent, such as `"user"`; all
-            intervals but those of each user and of the deciles then take users as independent.
+            intervals but those of each user then take users as independent.
         bins: the popularity bin of each location, for the decile metrics; None makes ten from
             `train_counts`, if given: integer `[C]`, each location's visits in the training data.
         exclude: as for `RankingMetric.update`, like `exempt_target`.
