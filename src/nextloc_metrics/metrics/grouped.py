@@ -78,6 +78,7 @@ class Grouped(RecordMetric):
 
     plot_legend_name = "group"
     computed_options = frozenset({"group", "average", "labels"})
+    reads_groups = True
 
     def __init__(
         self,

@@ -168,6 +168,7 @@ class ClusteredDecile(DecileScore):
     """
 
     computed_options = frozenset()
+    reads_groups = True
     metric: DecileScore
     num_groups: int
     by: str
