@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_named, is_integer
 from nextloc_metrics.arguments.labels import GroupLabels
-from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.arguments.messages import describe, short
 
 # Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20
@@ -126,6 +126,8 @@ def read_rows(
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
     if groups is not None:
         check_named("groups", groups, '{"user": users}')
+        if wrong := [name for name in groups if "\0" in str(name)]:
+            raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
     rows: Any = preds
     if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
         rows = as_tensor("preds", preds)

@@ -527,16 +527,11 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
 def _make_deciles(counted: Counted, bins: PopularityBins) -> RankingCollection:
     """Make the decile metrics; those that average scores have clustered intervals, if asked."""
     made, cluster = decile_metrics(bins, k=max(counted.setting.k)), counted.setting.cluster
-    number = len(counted.labels[cluster]) if cluster is not None else 0
-    if cluster is None or not number:
+    if cluster is None:
         return made
-    members = made.named_members()
-    return RankingCollection(
-        {
-            name: ClusteredDecile(x, number, cluster) if isinstance(x, DecileScore) else x
-            for name, x in members
-        }
-    )
+    make = partial(ClusteredDecile, num_groups=max(1, len(counted.labels[cluster])), by=cluster)
+    members = {x: make(y) if isinstance(y, DecileScore) else y for x, y in made.named_members()}
+    return RankingCollection(members)
 
 
 def _metrics_of(part: RankingCollection) -> list[Any]:
