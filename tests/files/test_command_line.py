@@ -38,7 +38,7 @@ def refused(*arguments: str, text: str | None = None) -> str:
 def path(tmp_path: Path) -> str:
     """A file of two queries."""
     file = tmp_path / "answers.csv"
-    file.write_text(CSV)
+    file.write_text(CSV, encoding="utf-8")
     return str(file)
 
 
@@ -125,7 +125,7 @@ def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
     np.save(tmp_path / "objects.npy", objects)
     for name in ("text.npz", "text.npy", "text.csv"):
         (tmp_path / name).write_bytes(b'"a\xff')
-    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "empty.csv").write_text("", encoding="utf-8")
     of = {x.name: str(x) for x in tmp_path.iterdir()}
     for command in [
         ["score", of["objects.npz"]],
@@ -152,8 +152,11 @@ def test_a_page_is_written_where_the_name_ends_with_html(path: str, tmp_path: Pa
     reported = run("report", path, "--k", "1", "--out", str(two))
     assert (scored.stdout, scored.stderr) == ("", f"wrote {one}\n")
     assert (reported.stdout, reported.stderr) == ("", f"wrote {two}\n")
-    assert one.read_text().startswith("<!DOCTYPE html>")
-    pages = [re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text()) for x in (one, two)]
+    assert one.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    pages = [
+        re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text(encoding="utf-8"))
+        for x in (one, two)
+    ]
     assert pages[0] == pages[1]
 
 

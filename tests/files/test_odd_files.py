@@ -34,7 +34,7 @@ def words_of(found: report.Predictions, ids: Any) -> Any:
 def test_ids_that_python_would_take_for_numbers_are_text(tmp_path: Path) -> None:
     """Cells of a grid such as 12_3, and words such as nan and inf."""
     path = tmp_path / "a.csv"
-    path.write_text('preds,target\n"12_3",1_23\n"1_0",10\n"nan,inf",nan\n')
+    path.write_text('preds,target\n"12_3",1_23\n"1_0",10\n"nan,inf",nan\n', encoding="utf-8")
     found = report.read(path, separator=",")
     assert words_of(found, found.target) == [["1_23"], ["10"], ["nan"]]
     assert words_of(found, found.preds) == [["12_3"], ["1_0"], ["nan", "inf"]]
@@ -51,12 +51,13 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
         found.to_trec(tmp_path / "a.run", tmp_path / "a.qrels")
     text = tmp_path / "a.csv"
     text.write_text(
-        "preds,target\n\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park\n"
+        "preds,target\n\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park\n",
+        encoding="utf-8",
     )
     found = report.read(text)
     assert words_of(found, found.preds) == [["Central Park", "Zoo"], ["Central Park, Zoo"]]
     assert words_of(found, found.target) == [["Zoo"], ["Central Park"]]
-    text.write_text("preds,target\n['Zoo' 'Central Park'],Zoo\n")
+    text.write_text("preds,target\n['Zoo' 'Central Park'],Zoo\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"row 0 of .* NumPy prints.*`\.tolist\(\)`"):
         report.read(text)
 
@@ -64,7 +65,7 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
 def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
     """Otherwise an invented answer would get the number of a known one."""
     path = tmp_path / "a.csv"
-    path.write_text("preds,target\nz,a\n")
+    path.write_text("preds,target\nz,a\n", encoding="utf-8")
     with pytest.raises(ValueError, match="`vocabulary` must hold distinct ids, got 'a' twice"):
         report.read(path, vocabulary=["a", "b", "a"])
 
@@ -72,7 +73,7 @@ def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
 def test_minus_one_may_be_an_id_of_the_vocabulary(tmp_path: Path) -> None:
     """It is one where the vocabulary holds it, and padding of text ids otherwise."""
     path = tmp_path / "a.csv"
-    path.write_text('preds,target\n"home,-1",-1\n"-1,home",-1\n')
+    path.write_text('preds,target\n"home,-1",-1\n"-1,home",-1\n', encoding="utf-8")
     found = report.read(path, vocabulary=["home", "-1"], separator=",")
     assert found.target.tolist() == [1, 1]
     assert found.preds.tolist() == [[0, 1], [1, 0]]
@@ -108,7 +109,7 @@ def test_null_and_padding_among_text_are_no_ids(tmp_path: Path) -> None:
     found = report.read(path, on_error="miss")
     assert (found.missed, found.vocabulary) == (1, ("b",))
     text = tmp_path / "a.csv"
-    text.write_text('preds,target\n"a,-1,-100",a\n')
+    text.write_text('preds,target\n"a,-1,-100",a\n', encoding="utf-8")
     found = report.read(text, padding=[-100], separator=",")
     assert (found.preds.tolist(), found.vocabulary) == ([[0, -1, -1]], ("a",))
 
@@ -212,7 +213,7 @@ def test_the_command_needs_a_folder_to_write_to(tmp_path: Path) -> None:
     runner = pytest.importorskip("click.testing").CliRunner()
     from nextloc_metrics.report.command import main
 
-    (tmp_path / "a.csv").write_text("preds,target\n1,1\n")
+    (tmp_path / "a.csv").write_text("preds,target\n1,1\n", encoding="utf-8")
     saved = tmp_path / "a.npz"
     command = ["score", str(tmp_path / "a.csv"), "--save", str(saved)]
     shown = runner.invoke(main, [*command, "--out", str(tmp_path / "none" / "a.txt")])

@@ -35,7 +35,7 @@ from nextloc_metrics import (
     probability_metrics,
 )
 from nextloc_metrics.geography import ExpectedDistance, Locations
-from strategies import examples, same
+from strategies import examples, float32, same
 
 LOGITS = "logits"
 WORST = [math.nan, math.inf]
@@ -136,7 +136,8 @@ def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
     with pytest.raises(TypeError, match="must be the mean of a score"):
         Grouped(perplexity, 3)
     record = RankingCollection({"perplexity": perplexity}).table(intervals=True).records[0]
-    assert [record["low"], record["high"]] == [float(x) for x in perplexity.interval()]
+    ends = float32((record["low"], record["high"]))
+    assert ends == tuple(float(x) for x in perplexity.interval())
 
 
 # What scores are ---------------------------------------------------------------------------------

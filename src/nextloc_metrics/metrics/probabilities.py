@@ -12,6 +12,7 @@ from nextloc_metrics.arguments.checks import check_bool, check_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import EDGE
 from nextloc_metrics.base.distribution_metric import DistributionMean
+from nextloc_metrics.base.fixes import rounded
 from nextloc_metrics.distribution.distribution import Distribution
 from nextloc_metrics.distribution.needs import DistributionNeeds
 from nextloc_metrics.means import exact, intervals
@@ -119,13 +120,13 @@ class Perplexity(NegativeLogLikelihood):
 
     def compute(self) -> Tensor:
         """Return exp of the mean; NaN without a query."""
-        return exact.moments(self.state)[0].exp().float().to(self.state.device)
+        return exact.moments(self.state)[0].exp()
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the log-likelihood, exponentiated."""
         intervals.check_confidence(confidence)
         estimate = self.of_all_processes(lambda: intervals.of_queries(self.state))
-        low, high = (x.exp().float().to(self.state.device) for x in estimate.interval(confidence))
+        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence))
         return low, high
 
 

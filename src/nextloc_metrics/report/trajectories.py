@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from nextloc_metrics.arguments.messages import extra
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.display.formats import one_line
@@ -237,10 +238,7 @@ def read_rows(rows: Any) -> Any:
     try:
         import pandas
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "files of trajectories need pandas; install it with "
-            "`pip install 'nextloc-metrics[cli]'`."
-        ) from error
+        raise ModuleNotFoundError(f"files of trajectories need pandas; {extra('cli')}.") from error
     if Path(rows).suffix == _PARQUET:
         return pandas.read_parquet(rows)
     first = pandas.read_csv(rows, header=None, nrows=1, dtype=str)
