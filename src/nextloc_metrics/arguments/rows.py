@@ -88,9 +88,13 @@ class ArrayRows:
 
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
-        step = max(1, _CHUNK // max(1, self.preds.shape[1]))
-        for start in _track(range(0, max(1, len(self.target)), step)):
-            yield self.chunk(slice(start, start + step))
+        for start in _track(range(0, max(1, len(self.target)), self.step)):
+            yield self.chunk(slice(start, start + self.step))
+
+    @property
+    def step(self) -> int:
+        """The number of rows of a chunk."""
+        return max(1, _CHUNK // max(1, int(self.preds.shape[1])))
 
     def chunk(self, rows: slice) -> Batch:
         """Return some of the rows."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.deciles import Decile, DecileMetric, DecileScore
+from nextloc_metrics.metrics.deciles import DecileMetric, DecileScore
 from nextloc_metrics.metrics.grouped import Grouped, of_metric
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
@@ -159,7 +159,7 @@ class ClusteredGroups(Grouped):
 class ClusteredDecile(DecileScore):
     """The mean of a score for one decile, with a clustered interval, such as clustered by user.
 
-    The state has the sums of scores, of squares and the numbers of queries `[clusters, bins, 3]`.
+    The state has the sum of scores, of squares and the number of queries of each cluster.
 
     Args:
         metric: the metric of the decile; its own state is not updated.
@@ -175,14 +175,12 @@ class ClusteredDecile(DecileScore):
 
     def __init__(self, metric: DecileScore, num_groups: int, by: str) -> None:
         options: dict[str, Any] = {
-            "ignore_index": metric.ignore_index,
-            "validate_args": metric.validate_args,
+            name: getattr(metric, name) for name in ("decile", "ignore_index", "validate_args")
         }
         super(DecileMetric, self).__init__(metric=metric, num_groups=num_groups, by=by, **options)
 
     bins: PopularityBins = of_metric("bins")
     candidates: int = of_metric("candidates")
-    decile: Decile = of_metric("decile")
     ties: Ties = of_metric("ties")
     name: str = of_metric("name")
     cut: int = of_metric("cut")
@@ -193,28 +191,26 @@ class ClusteredDecile(DecileScore):
         return self.metric.score(ranking, predictions)
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for each cluster and bin."""
-        return self.metric.empty_tally().repeat(self.num_groups, 1, 1)
+        """Return zeros for each cluster."""
+        return torch.zeros(self.num_groups, 3, dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Return the exact sums of the scores per cluster and bin."""
-        scores = self.score(within.break_ties(self.ties), predictions)
-        bins = self.bins.num_bins + 1
-        row = torch.arange(len(within), device=within.device) % bins
-        row += within.group_of(self.by) * bins
-        sums = exact.tally_by(row, self.num_groups * bins, scores, within.answerable)
-        return sums.view(self.num_groups, bins, -1)
+        """Return the exact sums of the scores per cluster, from the rows of the decile."""
+        first = self.decile if isinstance(self.decile, int) else 0  # unmapped
+        rows = slice(first, None, self.bins.num_bins + 1)
+        own = within[rows]
+        scores = self.score(own.break_ties(self.ties), predictions[rows])
+        return exact.tally_by(own.group_of(self.by), self.num_groups, scores, own.answerable)
 
     @property
     def num_queries(self) -> Tensor:
-        """How many queries have been counted per bin, int64, in the order of `compute`."""
-        return self.state[..., 2].sum(0).roll(-1)
+        """How many queries have been counted in the decile, int64."""
+        return self.state[:, 2].sum()
 
-    def values(self) -> Tensor:
-        """Return the mean score of every bin."""
-        return exact.mean(self.state.sum(0)).roll(-1)
+    def compute(self) -> Tensor:
+        """Return the mean score of the decile."""
+        return exact.mean(self.state.sum(0))
 
     def estimate(self) -> intervals.Estimate:
         """Return the mean of the decile, with its clustered standard error."""
-        bin_of = self.deciles(self.bins).index(self.decile)
-        return intervals.of_clusters(self.state.roll(-1, 1)[:, bin_of])
+        return intervals.of_clusters(self.state)

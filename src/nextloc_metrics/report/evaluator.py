@@ -148,8 +148,9 @@ class Evaluator:
             _check_form(self._counted.setting.form, form)
         setting = self._setting_of(form) if self._counted is None else self._counted.setting
         kinds = () if batch.groups is None else batch.groups.items()  # type: ignore[union-attr]
-        is_chunk = all(isinstance(kind, Kind) for _, kind in kinds)
-        if is_chunk and isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor):
+        are_tensors = isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)
+        is_chunk = are_tensors and all(isinstance(kind, Kind) for _, kind in kinds)
+        if is_chunk or len(rows.target) <= rows.step:
             self._count(setting, rows.chunk(slice(None)))
             return
         part = copy(self)  # without counts: an error in a later chunk changes nothing
@@ -238,6 +239,7 @@ class Evaluator:
             if "options" in header:
                 options, counted = header["options"], None
                 evaluator._data = Data.pop(arrays, header["users"])
+                check_confidence(options["confidence"])
             else:
                 counted = Counted.of_saved(header, arrays)
                 options, evaluator._data = counted.setting.options(), counted.data
@@ -246,7 +248,7 @@ class Evaluator:
             evaluator.known_locations = options["known_locations"]
             evaluator.num_locations = options["num_locations"]
             evaluator._exempt_target = options["exempt_target"]
-            tuples = {name: tuple(options[name]) for name in ("k", "measures")}
+            tuples = {"k": tuple(cut_offs(options["k"])), "measures": tuple(options["measures"])}
             evaluator._options = {x: {**options, **tuples}[x] for x in evaluator._options}
             if evaluator._options != {**evaluator._options, **evaluator._data.digests()}:
                 raise ValueError("its data are not those of its options")
