@@ -58,8 +58,7 @@ class EditDistance(PairMetric):
 
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the edits of each pair."""
-        lengths = record.predicted.cpu(), record.true.cpu()
-        pairs = Sequences(*numbered(record), *lengths)
+        pairs = Sequences(*numbered(record), record.predicted.cpu(), record.true.cpu())
         found = backend_of(pairs).align(pairs, "edits")
         return _over_longer(found, record) if self.normalized else found
 

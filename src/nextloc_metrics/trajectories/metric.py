@@ -116,19 +116,20 @@ class PairMetric(MeanMetric):
         )
 
 
-def numbered(record: Pairs) -> list[Tensor]:
+def numbered(record: Pairs) -> tuple[Tensor, Tensor]:
     """Return points on a line, float64 `[N, L, 1]` and `[N, M, 1]`, one for each different point.
 
     So two points are equal exactly if their ids are, however large, or both their coordinates,
     however near.
     """
-    sides = [x.cpu().numpy() for x in (record.preds, record.target)]
-    points = np.concatenate([x.reshape(-1, *x.shape[2:]) for x in sides])
+    sides = record.preds, record.target
+    points = np.concatenate([x.flatten(0, 1).cpu().numpy() for x in sides])
     if points.ndim == 2:
         points = np.ascontiguousarray(points).view(np.complex128)[:, 0]
     numbers = torch.from_numpy(np.unique(points, return_inverse=True)[1]).double()
-    parts = numbers.split([x.shape[0] * x.shape[1] for x in sides])
-    return [part.view(*x.shape[:2], 1) for part, x in zip(parts, sides, strict=True)]
+    end = sides[0].shape[:2].numel()
+    first, second = numbers[:end], numbers[end:]
+    return first.view(*sides[0].shape[:2], 1), second.view(*sides[1].shape[:2], 1)
 
 
 def _coordinates(record: Pairs) -> list[Tensor]:
