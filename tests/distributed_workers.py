@@ -405,7 +405,8 @@ def rows(start: int, stop: int, masked: bool = False, several: bool = False) -> 
 
 def add(metric: Any, batch: dict[str, Tensor]) -> None:
     """Update with what the metric takes of a batch."""
-    if not isinstance(metric, Grouped | RankingCollection):
+    members = metric.members() if isinstance(metric, RankingCollection) else [metric]
+    if not any(isinstance(member, Grouped) for member in members):
         batch = {name: tensor for name, tensor in batch.items() if name != "groups"}
     metric.update(**batch)
 

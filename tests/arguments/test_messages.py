@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torchmetrics import Metric
 
 import nextloc_metrics
 from nextloc_metrics import (
@@ -32,7 +34,9 @@ from nextloc_metrics import (
     libcity_metrics,
     next_location_metrics,
     recommendation_metrics,
+    report,
 )
+from nextloc_metrics.trajectories import DTW
 
 LONGEST = 300
 Wrong = (TypeError, ValueError)
@@ -294,3 +298,41 @@ def test_a_long_list_of_k_is_shortened(preset: Any) -> None:
 def test_deciles_name_their_options() -> None:
     """A decile that does not exist, and bins that are none."""
     message_of(lambda: decile_metrics(list(range(100_000))), "bins")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", sorted(set(nextloc_metrics.__all__) - {"HitRateAtK"}))
+def test_errors_of_calls_name_the_class_that_is_called(name: str) -> None:
+    """Unknown options and arguments, missing and extra ones: never a base class."""
+    made = getattr(nextloc_metrics, name)
+    if not (inspect.isclass(made) and issubclass(made, Metric)) or inspect.isabstract(made):
+        pytest.skip("is no metric")
+    needed = inspect.signature(made).parameters.values()
+    missing = any(x.default is x.empty and x.kind is x.POSITIONAL_OR_KEYWORD for x in needed)
+    calls = [((1,) * 20, {})]
+    if missing:
+        calls.append(((), {}))
+    elif name not in ("SetSize", "SetCoverage"):  # which miss one of two options first
+        calls.append(((), {"unknown_option": 1}))
+    for arguments, options in calls:
+        with pytest.raises(TypeError, match=rf"^{name}(\.__init__\(\)| has no option `unknown)"):
+            made(*arguments, **options)
+
+
+def test_errors_of_updates_name_the_class_that_is_called(tmp_path: Path) -> None:
+    """Also of a class of one's own, and of a table whose options are those of an evaluation."""
+
+    class Own(AccuracyAtK):
+        """A metric of one's own."""
+
+    for metric, name in ((Own(1), "Own"), (AccuracyAtK(1), "AccuracyAtK"), (DTW(), "DTW")):
+        with pytest.raises(TypeError, match=rf"{name}\.update\(\) got an unexpected"):
+            metric.update([[1]], [1], unknown=1)
+        with pytest.raises(TypeError, match=rf"{name}\.read\(\) missing"):
+            metric.read()
+    assert not Own(1).has_own_update
+    with pytest.raises(
+        TypeError, match=r"AccuracyAtK has no option `unknown`; its options are `k`"
+    ):
+        AccuracyAtK(1, unknown=2)
+    with pytest.raises(TypeError, match=r"evaluate_table has no option 'kk'; further options are"):
+        report.evaluate_table(tmp_path / "none.csv", kk=2)

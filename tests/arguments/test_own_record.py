@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, tensor
 
 from nextloc_metrics import (
+    MRR,
     AccuracyAtK,
     Grouped,
     MeanMetric,
@@ -83,3 +84,15 @@ def test_a_score_outside_of_its_range_is_named() -> None:
         with pytest.raises(ValueError, match=r"`score` of MeanMargin\(\) must return values in"):
             metric.update(tensor([[wrong, 0.5, 0.0]]), tensor([0]))
     assert metric.num_queries == 0
+
+
+def test_a_number_keeps_one_query() -> None:
+    """The last one as -1, as in a list; the record of it alone is equal."""
+    lists, target = torch.tensor([[1, 2], [2, 1], [0, 1]]), torch.tensor([2, 2, 1])
+    ranking = MRR().rank(lists, target)
+    for row in range(-3, 3):
+        assert len(ranking[row]) == 1
+        assert float(MRR()(ranking[row])) == float(MRR()(lists[row][None], target[row][None]))
+    for row in (3, -4):
+        with pytest.raises(IndexError, match="there are 3 queries"):
+            ranking[row]

@@ -649,7 +649,8 @@ def every_k(last: int = 50, wrap: Any = lambda metric: metric) -> RankingCollect
     members = {f"acc_at_{k}": wrap(AccuracyAtK(k)) for k in cuts}
     metrics = RankingCollection({**members, "mrr": MRR()}, prefix="val/")
     target = torch.randint(60, (90,))
-    metrics.update(torch.randn(90, 60), target, groups=torch.arange(90) % 30)
+    groups = torch.arange(90) % 30 if isinstance(wrap(MRR()), Grouped) else None
+    metrics.update(torch.randn(90, 60), target, groups=groups)
     return metrics
 
 
@@ -692,9 +693,9 @@ def test_accuracy_within_k_of_groups_and_of_few() -> None:
     corners = axes.collections[0].get_paths()[0].vertices
     low = float(metrics["val/acc_at_2"].interval()[0])
     assert close(corners[corners[:, 0] == 2][:, 1].min(), low)
-    for none in (MRR(), Grouped(AccuracyAtK(2), 3)):
-        none = RankingCollection({"none": none})
-        none.update(*batch(), groups=torch.arange(8) % 3)
+    for member, groups in ((MRR(), None), (Grouped(AccuracyAtK(2), 3), torch.arange(8) % 3)):
+        none = RankingCollection({"none": member})
+        none.update(*batch(), groups=groups)
         with pytest.raises(ValueError, match="must have members AccuracyAtK, and the collection"):
             plotting.accuracy_within_k(none)
     twice = RankingCollection({"one": AccuracyAtK(2), "two": AccuracyAtK(2, ties="optimistic")})

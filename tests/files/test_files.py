@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tracemalloc
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from nextloc_metrics import report
+from nextloc_metrics.files.predictions import Predictions
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.report.same import same_queries
 
 pd = pytest.importorskip("pandas")
 CliRunner = pytest.importorskip("click.testing").CliRunner
@@ -617,6 +621,12 @@ def test_rows_in_any_order_are_joined_by_their_keys(tmp_path: Path) -> None:
         (["q1", "q2", "q3", "q4", "q9"], "got 5 keys, 1 extra (the first is 'q9')."),
         (["q4", "q2", "q2", "q2"], "2 missing (the first is 'q1'), 2 repeated (the first is 'q2')"),
         (["q1", None, "q3", "q4"], "must hold a key in each row, got none in 1 rows, the first is"),
+        (["q1", "q2", "q3", "q4\0"], "1 missing (the first is 'q4'), 1 extra (the first is 'q4"),
+        (["q1", ["q2"], "q3", "q4"], "must hold text or numbers, got ['q2'] in row 2 (from 1)."),
+        (
+            [["q1"], ["q2"], ["q3"], ["q4"]],
+            "must hold text or numbers, got ['q1'] in row 1 (from 1).",
+        ),
     ],
 )
 def test_keys_must_be_the_same_and_occur_once(keys: list[Any], says: str, tmp_path: Path) -> None:
@@ -629,6 +639,23 @@ def test_keys_must_be_the_same_and_occur_once(keys: list[Any], says: str, tmp_pa
     assert shown.exit_code == 1
     assert says in " ".join(shown.output.split())
     assert run("compare", other, first, "--id", "id").exit_code == 1
+
+
+def test_long_keys_take_the_memory_of_their_text() -> None:
+    """One key of 20,000 characters among 10,000, and a column of groups; some end in NUL."""
+    keys = [f"q{row}" for row in range(10_000)]
+    keys[7], keys[8], keys[9] = "x" * 20_000, "a", "a\0"
+    preds, target = np.zeros((len(keys), 1), np.int64), torch.zeros(len(keys), dtype=torch.int64)
+    files = {}
+    for name, order in (("first", keys), ("other", keys[::-1])):
+        groups = {"id": np.array(order, object), "user": np.array(order, object)}
+        files[name] = Predictions(preds, target, groups)
+    tracemalloc.start()
+    same = same_queries(files, "id")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert same["other"].groups["id"].tolist() == keys
+    assert most < 20e6  # 800 MB as NumPy's text
 
 
 def test_rows_with_equal_keys_must_have_equal_targets(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     RecallAtK,
+    Weighted,
 )
+from nextloc_metrics.metrics.visits import GroupShare
 from strategies import examples
 
 GROUPS, LOCATIONS = 4, 7
@@ -640,3 +642,25 @@ def test_labels_that_do_not_fit(labels: Any, says: str) -> None:
     with pytest.raises(TypeError, match="`values` must be names of groups, got list"):
         GroupLabels(["a", "b"]).number([0, 1])
     assert GroupLabels(["a"]).number([]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "groups", [torch.tensor([0, 1]), {"user": torch.tensor([0, 1])}, ["ann", "bob"]]
+)
+def test_groups_that_no_member_reads_are_refused(groups: Any) -> None:
+    """By `update` and `forward` of a collection; a metric of one's own may read them."""
+    lists, target = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 0])
+    metrics = RankingCollection([MRR(), Weighted(AccuracyAtK(1))])
+    for add in (metrics.update, metrics):
+        with pytest.raises(ValueError, match="`groups` must be None without a metric that reads"):
+            add(lists, target, groups=groups, weights=[1, 1])
+    assert metrics["MRR"].num_queries == 0
+
+    class Own(AccuracyAtK):
+        """A metric that may read groups."""
+
+    if not isinstance(groups, list):
+        RankingCollection([Own(1)]).update(lists, target, groups=groups)
+        read = RankingCollection([GroupShare(1, by="user"), MRR()])
+        read.update(lists, target, groups={"user": torch.tensor([0, 1])})
+        assert float(read.compute()["GroupShare"]) == 0.5

@@ -175,6 +175,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
         r"`weights` must be finite numbers from 0 to 2\^31, got -0.5",
     ),
     (lambda: Weighted(MRR())([[1]], [1], weights=[math.nan]), ValueError, "2.31, got nan"),
+    (lambda: Weighted(MRR())([[1]], [1], weights=[2.0**31 + 1]), ValueError, "2.31, got 2.14748e"),
     (lambda: Weighted(MRR())([[1]], [1], weights=[1, 2]), ValueError, "one per query, got"),
     (lambda: Weighted(Weighted(MRR())), TypeError, "`metric` must be without weights"),
     (lambda: Weighted(3), TypeError, "`metric` must be a MeanMetric"),
@@ -186,6 +187,13 @@ def test_errors_name_the_argument(make: Any, error: type[Exception], message: st
     """And the rule and the value."""
     with pytest.raises(error, match=message):
         make()
+
+
+def test_the_highest_weight_is_read() -> None:
+    """2^31, of which the square fits into the state; a query beside it counts nothing."""
+    metric = Weighted(MRR())
+    metric.update([[1, 2], [1, 2]], [2, 1], weights=[2.0**31, 0])
+    assert float(metric.compute()) == 0.5
 
 
 def test_weights_of_masked_queries_are_not_read() -> None:

@@ -12,7 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nextloc_metrics import AccuracyAtK, Grouped, report
+from nextloc_metrics import AccuracyAtK, DecileNDCG, Grouped, PopularityBins, report
+from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report import page
 from nextloc_metrics.report.evaluation import Evaluation
@@ -64,6 +65,49 @@ def rows_of(e: Evaluation, kind: str) -> dict[str, Any]:
     return {name.removeprefix("acc_at_1, "): x for name, x in rows.items() if "acc_at" in name}
 
 
+@pytest.mark.parametrize("read", ["arrays", "parts"])
+def test_the_interval_of_a_decile_is_that_of_its_clusters(read: str) -> None:
+    """By the definition, from the score of each query alone; the values are those of queries."""
+    data, counts = batch(), np.arange(1, 10)
+    if read == "arrays":
+        e = evaluate(train_counts=counts)
+    else:
+        options: dict[str, Any] = {"k": 1, "cluster": "user", "num_locations": 9}
+        parts = [report.Evaluator(train_counts=counts, **options) for _ in range(3)]
+        for row, start in enumerate(range(0, NUMBER, 40)):
+            rows = slice(start, start + 40)
+            groups = {name: x[rows] for name, x in data["groups"].items()}
+            more = {name: data[name][rows] for name in ("preds", "target", "mask")}
+            parts[row % 3].add(Batch(**more, groups=groups))
+        merged = parts[0].merge(report.Evaluator.from_bytes(parts[1].to_bytes()))
+        e = merged.merge(parts[2]).result()
+        assert str(e.deciles) == str(evaluate(train_counts=counts).deciles)
+    alone = evaluate(cluster=None, train_counts=counts)
+    assert e.deciles is not None
+    assert alone.deciles is not None
+    plain = {str(record["metric"]): record for record in alone.deciles.records}
+    bins, seen = PopularityBins.from_counts(counts), 0
+    for record in e.deciles.records:
+        name = str(record["metric"])
+        assert (record["value"], name) == pytest.approx((plain[name]["value"], name), nan_ok=True)
+        if not name.startswith("ndcg") or math.isnan(record["value"]):
+            continue
+        decile = name.rpartition("_")[2]
+        metric = DecileNDCG(bins, k=1, decile=int(decile) if decile.isdecimal() else "unmapped")
+        scores = []
+        for answer, target, counted in zip(
+            data["preds"], data["target"], data["mask"], strict=True
+        ):
+            metric.reset()
+            metric.update(answer[None], target[None], mask=counted[None])
+            scores.append(float(metric.compute()))
+        rows_in = ~np.isnan(scores)
+        expected = clustered(np.array(scores)[rows_in], data["groups"]["user"][rows_in], 0.95)
+        assert (record["low"], record["high"]) == pytest.approx(expected, abs=1e-6)
+        seen += (record["low"], record["high"]) != (plain[name]["low"], plain[name]["high"])
+    assert seen > 3
+
+
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
 def test_the_interval_of_a_group_is_that_of_its_clusters(confidence: float) -> None:
     """By the definition; the value and the number of queries do not depend on the clusters."""
@@ -108,12 +152,12 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
     assert e.groups["user"].notes[-1] == "intervals of one user: queries independent"
     assert e.groups["hour"].notes[-1] == "intervals: clustered by user"
     assert e.deciles is not None
-    assert e.deciles.notes[-1] == "intervals: queries independent"
+    assert e.deciles.notes[-1] == "intervals: clustered by user"
     assert not any("intervals" in note for note in alone.groups["hour"].notes)
     html = e.to_html()
     assert "acc_at_1 by hour; intervals: clustered by user" in html
     assert "acc_at_1 by user; intervals of one user: queries independent" in html
-    assert "by popularity of the target; intervals: queries independent" in html
+    assert "by popularity of the target; intervals: clustered by user" in html
     assert "intervals:" not in alone.to_html().replace("<dt>intervals", "")
 
 
@@ -141,7 +185,7 @@ def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyP
             assert segment[:, 1] == pytest.approx([record["low"], record["high"]], abs=1e-6)
     assert e.deciles is not None
     records = {record["metric"]: record for record in e.deciles.records}
-    found = drawn["ndcg_at_1 by popularity of the target; intervals: queries independent"]
+    found = drawn["ndcg_at_1 by popularity of the target; intervals: clustered by user"]
     lows = [x["low"] for name, x in records.items() if str(name).startswith("ndcg")]
     lowest = sorted(segment[0, 1] for segment in found if len(segment))
     assert lowest == pytest.approx(sorted(x for x in lows if not math.isnan(x)), abs=1e-6)

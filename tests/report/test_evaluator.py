@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+from copy import deepcopy
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
+from nextloc_metrics.arguments import rows
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.geography import Locations
 from strategies import examples
 
 NUMBER = 60
+NAMED = ("groups", "how")
 WORDS = [f"user {number}" for number in range(14)]
 OPTIONS: dict[str, Any] = {"k": (1, 3), "cluster": "user"}
 MORE: dict[str, Any] = {
@@ -31,14 +36,14 @@ def rows_of(form: str, chosen: Any = slice(None)) -> dict[str, Any]:
     scores = generator.integers(0, 3, (NUMBER, 9)).astype(np.float32)
     scores[3], scores[4, 2] = np.nan, -np.inf
     user = np.array(WORDS)[np.sort(generator.integers(0, len(WORDS), NUMBER))]
-    rows = {
+    columns = {
         "preds": lists if form == "lists" else scores,
         "target": generator.integers(0, 9, NUMBER),
         "mask": generator.random(NUMBER) < 0.9,
     }
     hour = generator.integers(0, 24, NUMBER)
     groups = {"user": user[chosen], "hour": hour[chosen]}
-    return {**{name: values[chosen] for name, values in rows.items()}, "groups": groups}
+    return {**{name: values[chosen] for name, values in columns.items()}, "groups": groups}
 
 
 def evaluator_of(form: str, *parts: Any, **options: Any) -> report.Evaluator:
@@ -85,19 +90,164 @@ def test_parts_with_references_and_a_map(form: str) -> None:
     assert merged.result().to_markdown() == whole(form, **MORE)
 
 
-def test_an_empty_evaluator_adds_nothing() -> None:
-    """Before and after a merge; alone it has no result."""
-    full, empty = evaluator_of("lists", range(9)), report.Evaluator()
-    before = full.to_bytes()
-    assert full.merge(report.Evaluator.from_bytes(empty.to_bytes())).to_bytes() == before
-    assert empty.merge(full).to_bytes() == before
-    nothing = evaluator_of("lists", [])  # a batch without rows
-    assert report.Evaluator.from_bytes(nothing.to_bytes()).merge(full).to_bytes() == before
+@st.composite
+def batches(draw: Any) -> list[dict[str, Any]]:
+    """Arguments of a few batches, most of one kind."""
+    kinds = {
+        "preds": ["lists", "floats", 9, 7],
+        "several": [False, True],
+        "groups": [("user",), (), ("user", "hour")],
+        "exclude": [False, True],
+        "confidence": [False, True],
+        "weights": [False, True],
+        "as": ["arrays", "tensors", "chunks"],
+    }
+    common = {name: draw(st.sampled_from(of)) for name, of in kinds.items()}
+    generator = np.random.default_rng(draw(st.integers(0, 99)))
+    made = []
+    for _ in range(draw(st.integers(2, 4))):
+        kind = dict(common)
+        if draw(st.booleans()) and draw(st.booleans()):
+            name = draw(st.sampled_from(sorted(kinds)))
+            kind[name] = draw(st.sampled_from(kinds[name]))
+        number, form = draw(st.integers(0, 6)), kind["preds"]
+        preds: Any = generator.integers(-1, 9, (number, 4))
+        if form != "lists":
+            preds = (preds + 0.5) if form == "floats" else generator.random((number, form))
+        batch = {"preds": preds, "target": generator.integers(0, 4, number), "how": kind["as"]}
+        if kind["several"]:
+            batch["target"] = np.stack([batch["target"], batch["target"] - 1], 1)
+        names = np.array(["ann", "bob", "bob\0", "\0" + "0"], object)
+        groups = {x: names[generator.integers(0, 4, number)] for x in kind["groups"]}
+        batch |= {"groups": groups} if groups else {}
+        batch |= {"exclude": np.full((number, 1), 5)} if kind["exclude"] else {}
+        batch |= {"confidence": generator.random(number)} if kind["confidence"] else {}
+        batch |= {"weights": generator.integers(0, 9, number)} if kind["weights"] else {}
+        made.append(batch)
+    return made
+
+
+def added(evaluator: report.Evaluator, how: str, **arguments: Any) -> bool:
+    """Whether a batch was accepted; if not, nothing has changed."""
+    before = evaluator.to_bytes()
+    if how == "tensors":
+        arguments = {x: y if x == "groups" else torch.tensor(y) for x, y in arguments.items()}
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rows, "_CHUNK", 12 if how == "chunks" else 1 << 20)
+            evaluator.add(Batch(**arguments))
+    except (ValueError, TypeError):
+        assert evaluator.to_bytes() == before
+        return False
+    return True
+
+
+@given(parts=batches(), data=st.data())
+@examples(12)
+def test_batches_of_any_kind_in_any_order(parts: list[dict[str, Any]], data: Any) -> None:
+    """All orders give the same bits and those of all rows at once, or the error changes nothing."""
+    one, other = (report.Evaluator(k=(1, 3), num_locations=9) for _ in range(2))
+    accepted = [added(one, **part) for part in parts]
+    again = [added(other, **part) for part in data.draw(st.permutations(parts))]
+    assert all(accepted) == all(again)
+    if all(accepted):
+        assert one.to_bytes() == other.to_bytes()
+        merged = report.Evaluator(k=(1, 3), num_locations=9)
+        for part in parts:
+            single = report.Evaluator(k=(1, 3), num_locations=9)
+            assert added(single, **part)
+            merged = merged.merge(report.Evaluator.from_bytes(single.to_bytes()))
+        assert merged.to_bytes() == one.to_bytes()
+        whole = {x: np.concatenate([p[x] for p in parts]) for x in parts[0] if x not in NAMED}
+        if "groups" in parts[0]:
+            of = parts[0]["groups"]
+            whole["groups"] = {x: np.concatenate([p["groups"][x] for p in parts]) for x in of}
+        if "confidence" in whole:
+            whole["confidences"] = whole.pop("confidence")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # no list is as long as k
+            expected = report.evaluate(**whole, k=(1, 3), num_locations=9).to_markdown()
+            assert one.result().to_markdown() == expected
+
+
+@pytest.mark.parametrize("form", ["lists", "scores"])
+def test_an_empty_evaluator_adds_nothing(form: str) -> None:
+    """Before and after a merge, as bytes too; alone it has no result."""
+    before = evaluator_of(form, range(9), **MORE).to_bytes()
+    empty = report.Evaluator.from_bytes(evaluator_of(form, **MORE).to_bytes())
+    full = evaluator_of(form, range(9), **MORE)
+    for one in (empty, evaluator_of(form, [], **MORE)):  # also a batch without rows
+        assert full.merge(report.Evaluator.from_bytes(one.to_bytes())).to_bytes() == before
+        assert one.merge(report.Evaluator.from_bytes(before)).to_bytes() == before
+    empty = evaluator_of(form, **MORE).merge(evaluator_of(form, **MORE))
+    empty.add(Batch(**rows_of(form, range(9))))
+    assert empty.to_bytes() == before
     with pytest.raises(ValueError, match="`add` must be called before `result`"):
         report.Evaluator().result()
 
 
-def test_a_refused_batch_changes_nothing() -> None:
+def test_bytes_keep_the_options() -> None:
+    """Of an evaluator with and without batches: what is added next counts as before."""
+    options: dict[str, Any] = {"cluster": "user", "confidence": 0.5, **MORE}
+    more = {**rows_of("lists", range(30, 60)), "exclude": np.full((30, 1), 8)}
+    for number in (9, None):  # None for several targets
+        if number is None:
+            more["target"], options = more["target"][:, None], {"measures": ["RR", "nDCG@3"]}
+        one = report.Evaluator(num_locations=number, exempt_target=True, **options)
+        for _ in range(2):
+            read = report.Evaluator.from_bytes(one.to_bytes())
+            assert (read.known_locations, read.num_locations) == (number, number)
+            assert read.to_bytes() == one.to_bytes()
+            one.add(Batch(**more))
+            read.add(Batch(**more))
+            assert read.to_bytes() == one.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "message"),
+    [
+        ({}, {"preds": np.ones((9, 7))}, "have lists of ids and one id as `target`, as those"),
+        ({}, {"preds": [[3.5, 5]] * 9}, "as those before, got scores of 2 ids and one id"),
+        ({"preds": np.ones((9, 5))}, {"preds": np.ones((9, 7))}, "must have scores of 5 ids"),
+        ({"preds": np.ones((9, 5))}, {}, "got lists of ids"),
+        ({}, {"target": [[1, 2]] * 9}, "got lists of ids and several ids as `target`"),
+        ({}, {"exclude": [[0]] * 9}, "`exclude` must be given in every batch, or in none"),
+        ({}, {"confidence": [0.5] * 9}, "`confidence` must be given in every batch, or in none"),
+        ({}, {"weights": [1] * 9}, "`weights` must be given in every batch, or in none"),
+        ({}, {"groups": {"user": [1] * 9}}, r"`groups` must be \(\) in every batch"),
+    ],
+)
+def test_a_batch_of_another_kind_is_refused(
+    first: dict[str, Any], other: dict[str, Any], message: str
+) -> None:
+    """In either order, and by `merge`; nothing is counted."""
+    plain = {"preds": [[1, 2]] * 9, "target": [1] * 9}
+    for one, wrong in ((first, other), (other, first)):
+        evaluator, apart = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
+        evaluator.add(Batch(**{**plain, **one}))
+        apart.add(Batch(**{**plain, **wrong}))
+        before = evaluator.to_bytes()
+        with pytest.raises(ValueError, match=message if one is first else "in every|as those"):
+            evaluator.add(Batch(**{**plain, **wrong}))
+        with pytest.raises(ValueError, match="shards must agree on"):
+            evaluator.merge(apart)
+        assert evaluator.to_bytes() == before
+
+
+def test_nothing_is_counted_twice() -> None:
+    """An evaluator is not merged with itself, nor a second time, nor back."""
+    one, other = evaluator_of("lists", range(9)), evaluator_of("lists", range(9, 20))
+    with pytest.raises(ValueError, match="must be merged once"):
+        one.merge(one)
+    before = one.merge(other).to_bytes()
+    for first, second in ((one, other), (other, one), (one, deepcopy(other))):
+        with pytest.raises(ValueError, match="must be merged once"):
+            first.merge(second)
+    assert one.to_bytes() == before
+    assert one.merge(evaluator_of("lists", range(20, NUMBER))).result().card["queries"] == NUMBER
+
+
+def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither counts nor groups, where the last query is wrong."""
     evaluator = evaluator_of("lists", range(20))
     before = evaluator.to_bytes()
@@ -108,16 +258,27 @@ def test_a_refused_batch_changes_nothing() -> None:
     with pytest.raises(ValueError, match=r"`groups` must be \('user', 'hour'\) in every batch"):
         evaluator.add(Batch(**{**rows_of("lists", range(3)), "groups": None}))
     assert evaluator.to_bytes() == before
-    evaluator.add(Batch(**rows_of("lists", range(20, NUMBER))))
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "_CHUNK", 25)  # five rows, of which the first chunks are right
+        with pytest.raises(ValueError, match="`target`"):
+            evaluator.add(Batch(**wrong))
+        assert evaluator.to_bytes() == before
+        evaluator.add(Batch(**rows_of("lists", range(20, NUMBER))))
     assert evaluator.result().to_markdown() == whole("lists")
 
 
 def test_other_options_are_not_merged() -> None:
-    """Counts at another k do not add up."""
+    """Counts at another k do not add up, whichever has batches."""
     other = report.Evaluator(num_locations=9, **{**OPTIONS, "k": 2})
-    other.add(Batch(**rows_of("lists")))
-    with pytest.raises(ValueError, match="shards must agree on `k`"):
-        evaluator_of("lists", range(9)).merge(other)
+    for batches in ([], [Batch(**rows_of("lists"))]):
+        for batch in batches:
+            other.add(batch)
+        for one in (evaluator_of("lists"), evaluator_of("lists", range(9))):
+            for first, second in ((one, other), (other, one)):
+                before = first.to_bytes()
+                with pytest.raises(ValueError, match="shards must agree on `k`"):
+                    first.merge(second)
+                assert first.to_bytes() == before
 
 
 def test_lists_need_the_number_of_locations() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tracemalloc
+import zipfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -55,7 +58,7 @@ def contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def rewrite(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Write another content, with its right checksum."""
-    text = json.dumps(header)
+    text = json.dumps({**header, "arrays": saved.forms(arrays)})
     check = saved.checksum(text, arrays)
     np.savez(path, header=np.array(text), checksum=np.array(check), **arrays)
 
@@ -137,6 +140,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "pairs that do not add up": put("by hour/mrr", (0, 2), 0),
     "pairs in another order": lambda _, x: x.update({"pairs of hour": x["pairs of hour"][::-1]}),
     "a pair of no group": put("pairs of hour", -1, 21),
+    "a pair of no cluster": put("pairs of hour", -1, (2 << 32) + 7),
     "pairs in a wrong shape": lambda _, x: x.update({"pairs of hour": x["pairs of hour"][None]}),
     "too few pairs": lambda _, x: x.update({"pairs of hour": x["pairs of hour"][:-1]}),
     "no pairs": lambda _, arrays: arrays.pop("pairs of hour"),
@@ -190,6 +194,60 @@ def test_a_plausible_change_is_found_by_the_checksum(path: Path) -> None:
     np.savez(path, header=np.array(json.dumps(header)), checksum=check, **arrays)
     with pytest.raises(ValueError, match=r"its checksum shows that it was changed; save the"):
         report.merge([path])
+
+
+def put_in(path: Path, header: dict[str, Any], size: int) -> None:
+    """Add 64 MB of zeros to a file, compressed, and give them a size in the directory."""
+    zeros = io.BytesIO()
+    np.save(zeros, np.zeros(8 << 20, np.int64))
+    with np.load(path) as packed:
+        arrays = {name: packed[name] for name in packed.files}
+    with path.open("wb") as file:
+        np.savez_compressed(file, **{**arrays, "header": np.array(json.dumps(header))})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("x.npy", zeros.getvalue())
+        packed.getinfo("x.npy").file_size = size or len(zeros.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("announced", "size", "limit", "says"),
+    [
+        (None, 0, 1 << 28, "its arrays are not those of its header"),
+        (["<i8", [9]], 0, 1 << 28, "x.npy is not what its header announces"),
+        (["<i8", [8 << 20]], 200, 1 << 28, "reading it failed with BadZipFile"),
+        (["<i8", [8 << 20]], 0, 1 << 25, "it would unpack to 67,"),
+    ],
+)
+def test_no_more_is_unpacked_than_the_header_announces(
+    announced: Any, size: int, limit: int, says: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 MB of zeros in a small file take no memory: forgotten, smaller in a header, too large."""
+    header, arrays = contents(path)
+    header["arrays"] = saved.forms(arrays) | ({} if announced is None else {"x": announced})
+    put_in(path, header, size)
+    assert path.stat().st_size < 1 << 18
+    monkeypatch.setattr(saved, "_MOST_INFLATED", limit)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=says):
+            report.merge([path])
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+        with pytest.raises(ValueError, match=says):
+            report.Evaluator.from_bytes(path.read_bytes())
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_large_counts_are_not_compressed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the bytes that a reader unpacks they are stored as they are, and are read."""
+    small = path.stat().st_size
+    monkeypatch.setattr(saved, "_MOST_INFLATED", 1000)
+    with pytest.raises(ValueError, match="it would unpack to"):
+        report.merge([path])
+    evaluation().save(path, force=True)
+    assert path.stat().st_size > 2 * small
+    assert str(report.merge([path])) == str(evaluation())
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

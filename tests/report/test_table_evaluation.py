@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from nextloc_metrics import report
+from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.files import tables
 
 NUMBER = 400
@@ -112,3 +114,53 @@ def test_one_name_for_groups_is_an_error(read: Any, tmp_path: Path) -> None:
     path.write_text("preds,target,user\n[3],3,ann\n", encoding="utf-8")
     with pytest.raises(TypeError, match=r"`groups` must be a list of columns.*use \['user'\]"):
         read(path, groups="user")
+
+
+NAMES = ["a", "a\0", "a\0", "b", "", "\0", "\x000", "1", "01", "a" * 99]
+
+
+def of_names(names: list[str]) -> dict[str, tuple[float, int]]:
+    """The share of right answers and the number of queries of each group, counted in a loop."""
+    right: dict[str, list[bool]] = {}
+    for row, name in enumerate(names):
+        right.setdefault(name, []).append(row % 3 == 0)
+    return {name: (sum(x) / len(x), len(x)) for name, x in right.items()}
+
+
+@pytest.mark.parametrize("read", ["file", "array", "list", "batches"])
+def test_odd_names_of_groups(read: str, tmp_path: Path) -> None:
+    """NULs, digits and an empty name stay what they are, in files of counts too."""
+    preds, target = [[int(row % 3 > 0)] for row in range(len(NAMES))], [0] * len(NAMES)
+    options: dict[str, Any] = {"k": 1, "num_locations": 2, "cluster": "u"}
+    if read == "file":
+        path = tmp_path / "rows.jsonl"
+        rows = zip(preds, target, NAMES, strict=True)
+        lines = (json.dumps({"preds": p, "target": t, "u": u}) for p, t, u in rows)
+        path.write_text("\n".join(lines), encoding="utf-8")
+        found = report.evaluate_table(path, groups=["u"], **options)
+    elif read == "batches":
+        evaluator = report.Evaluator(**options)
+        for p, t, u in zip(preds, target, NAMES, strict=True):
+            evaluator.add(Batch([p], [t], groups={"u": [u]}))
+        found = report.Evaluator.from_bytes(evaluator.to_bytes()).result()
+    else:
+        users = np.array(NAMES, object) if read == "array" else NAMES
+        found = report.evaluate(preds, target, groups={"u": users}, **options)
+    found.save(tmp_path / "counts.npz")
+    for one in (found, report.merge([tmp_path / "counts.npz"])):
+        records = [x for x in one.group_records("u") if x["metric"] == "acc_at_1"]
+        shown = {x["group"]: (x["value"], x["queries"]) for x in records}
+        assert shown == of_names(NAMES)
+        numbers = [list(of_names(NAMES)).index(name) for name in NAMES]
+        plain = report.evaluate(preds, target, groups={"u": numbers}, **options)
+        for name, bounds in plain.intervals.items():  # clusters are summed in another order
+            assert one.intervals[name] == pytest.approx(bounds, rel=1e-12)
+
+
+def test_names_that_no_file_can_hold_are_refused() -> None:
+    """Half of a character of UTF-16, which JSON can write, and a column with a NUL."""
+    evaluator = report.Evaluator(k=1, num_locations=2)
+    with pytest.raises(ValueError, match=r"`labels` must be text of whole characters, got '.ud800"):
+        evaluator.add(Batch([[1]], [1], groups={"u": ["\ud800"]}))
+    with pytest.raises(ValueError, match=r"names in `groups` must have no NUL, got '.x00target'"):
+        evaluator.add(Batch([[1]], [1], groups={"\0target": [1]}))

@@ -127,10 +127,13 @@ def _array(name: str, value: Any) -> Any:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise _unreadable(name, value)
     rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
+    # NumPy's own text has no NUL at its end, and is as wide as the longest; beside text, numbers
+    # and missing values stay what they are
+    is_text = any(issubclass(kind, str) for kind in set(map(type, rows)))
     try:
-        array = np.asarray(rows)
-        if array.dtype.kind == "U" and not all(isinstance(row, str) for row in rows):
-            array = np.array(rows, object)  # numbers and missing values stay what they are
+        array = np.asarray(rows, object if is_text else None)
+        if array.dtype.kind == "U":
+            array = np.array(rows, object)
     except (ValueError, OverflowError):  # rows of different lengths
         array = np.empty(len(rows), object)
         array[:] = rows
@@ -196,6 +199,8 @@ def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
 
 
 def _numbers(name: str, value: Any, objects: list[Any]) -> Any:
+    if any(isinstance(one, str) for one in objects):
+        raise _unreadable(name, value)
     try:
         array = np.asarray(objects)
     except (ValueError, TypeError, OverflowError) as error:

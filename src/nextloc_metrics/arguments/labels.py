@@ -28,6 +28,11 @@ class GroupLabels:
         if not is_row or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"`labels` must be a sequence of text, got {describe(labels)}.")
         self.names = tuple(labels)
+        try:
+            "".join(self.names).encode()
+        except UnicodeEncodeError as error:
+            wrong = short(error.object[error.start : error.end])
+            raise ValueError(f"`labels` must be text of whole characters, got {wrong}.") from error
         self._numbers = {name: number for number, name in enumerate(self.names)}
         if len(self._numbers) < len(self.names):
             twice = next(name for i, name in enumerate(self.names) if self._numbers[name] != i)

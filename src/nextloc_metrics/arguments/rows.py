@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_named, is_integer
 from nextloc_metrics.arguments.labels import GroupLabels
-from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.arguments.messages import describe, short
 
 # Numbers per chunk, few enough for any memory.
 _CHUNK = 1 << 20
@@ -88,17 +88,24 @@ class ArrayRows:
 
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
-        step = max(1, _CHUNK // max(1, self.preds.shape[1]))
+        for start in _track(range(0, max(1, len(self.target)), self.step)):
+            yield self.chunk(slice(start, start + self.step))
+
+    @property
+    def step(self) -> int:
+        """The number of rows of a chunk."""
+        return max(1, _CHUNK // max(1, int(self.preds.shape[1])))
+
+    def chunk(self, rows: slice) -> Batch:
+        """Return some of the rows."""
         options = ("mask", "exclude", "confidence", "weights", "grades")
         given = {x: found for x in options if (found := getattr(self, x)) is not None}
-        for start in _track(range(0, max(1, len(self.target)), step)):
-            rows = slice(start, start + step)
-            yield Batch(
-                as_tensor("preds", self.preds[rows]),
-                self.target[rows],
-                groups={x: Kind(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
-                **{name: values[rows] for name, values in given.items()},
-            )
+        return Batch(
+            as_tensor("preds", self.preds[rows]),
+            self.target[rows],
+            groups={x: Kind(kind.numbers[rows], kind.labels) for x, kind in self.kinds.items()},
+            **{name: values[rows] for name, values in given.items()},
+        )
 
 
 def _track(starts: range) -> Iterable[int]:
@@ -113,7 +120,7 @@ def _track(starts: range) -> Iterable[int]:
 def read_rows(
     preds: Array,
     target: Array,
-    groups: Mapping[str, Array] | None,
+    groups: Mapping[str, Array | Kind] | None,
     mask: Array | None = None,
     exclude: Array | None = None,
     confidence: Array | None = None,
@@ -123,6 +130,8 @@ def read_rows(
     """Read and check the arguments; a NumPy array of scores is not copied, as it may be on disk."""
     if groups is not None:
         check_named("groups", groups, '{"user": users}')
+        if wrong := [name for name in groups if "\0" in str(name)]:
+            raise ValueError(f"names in `groups` must have no NUL, got {short(wrong[0])}.")
     rows: Any = preds
     if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
         rows = as_tensor("preds", preds)
@@ -152,20 +161,24 @@ def read_rows(
     return ArrayRows(rows, target, kinds, **read)
 
 
-def _read_kind(name: str, values: Array, number: int) -> Kind:
+def _read_kind(name: str, values: Array | Kind, number: int) -> Kind:
+    """Return values that have numbers, or number them."""
+    kind = values if isinstance(values, Kind) else _number(name, values)
+    if kind.numbers.shape != (number,):
+        raise ValueError(
+            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
+            f"{describe(kind.numbers)}."
+        )
+    return kind
+
+
+def _number(name: str, values: Array) -> Kind:
     """Number the distinct values of groups, text or integers, in rising order."""
     found = as_tensor_or_text("groups", values)
     if not isinstance(found, Tensor):
         labels = GroupLabels.sorted(found)
-        numbers = labels.number(found)
-    elif is_integer(found) or found.dtype == torch.bool:
+        return Kind(labels.number(found), labels)
+    if is_integer(found) or found.dtype == torch.bool:
         distinct, numbers = torch.unique(found, return_inverse=True)
-        labels = GroupLabels([str(value) for value in distinct.long().tolist()])
-    else:
-        raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")
-    if numbers.shape != (number,):
-        raise ValueError(
-            f"`groups[{name!r}]` must have a value for each of the {number} queries, got "
-            f"{describe(numbers)}."
-        )
-    return Kind(numbers, labels)
+        return Kind(numbers, GroupLabels([str(value) for value in distinct.long().tolist()]))
+    raise TypeError(f"`groups[{name!r}]` must be integers or text, got {describe(found)}.")

@@ -89,6 +89,7 @@ class SummedCollection(MetricCollection):
 
     def update_with(self, batch: Batch) -> None:
         """Add a batch to every member, or raise and change none."""
+        self._check_groups(batch)
         own = [member for member in self.members() if member.has_own_update]
         self._form_groups()
         if not own:
@@ -104,9 +105,18 @@ class SummedCollection(MetricCollection):
 
     def forward_with(self, batch: Batch) -> dict[str, Any]:
         """Add a batch to every member and return the values of this batch alone."""
+        self._check_groups(batch)
         records = self.plan.read(batch)
         with unchanged_by_errors(self.members()):
             return super().forward(records)
+
+    def _check_groups(self, batch: Batch) -> None:
+        """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
+        if batch.groups is not None and not any(member.reads_groups for member in self.members()):
+            raise ValueError(
+                "`groups` must be None without a metric that reads them; pass them to "
+                "`Grouped(metric)`."
+            )
 
     def compute(self) -> dict[str, Any]:
         """Return every member's value; all states are summed over the processes together."""

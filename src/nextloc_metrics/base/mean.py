@@ -257,6 +257,11 @@ class RecordMetric(SummedMetric):
         )
 
     @property
+    def reads_groups(self) -> bool:
+        """Whether `update` may read `groups`, as a user's own metric may."""
+        return not type(self).__module__.startswith("nextloc_metrics.")
+
+    @property
     def has_own_update(self) -> bool:
         """Whether a user's subclass overrides `update`."""
         return not type(self).update.__module__.startswith("nextloc_metrics.")

@@ -179,6 +179,10 @@ class Plan:
 
         With `count`, count an update of each metric and clear its cached value.
         """
+        self.add(self.tally(batch), count=count)
+
+    def tally(self, batch: Batch) -> list[Tensor]:
+        """Return what a batch adds, by the kind of metric, for `add`; or raise."""
         if isinstance(batch.preds, Record | Records):
             found = self._tally(self.read(batch))
         else:
@@ -186,7 +190,7 @@ class Plan:
             kinds = {k: needs for k, needs in self.needs.items() if k is not Ranking or not found}
             if kinds:
                 found |= self._tally(self._read(self._convert(batch), kinds))
-        self._add([found[number] for number in range(len(self.kinds))], count)
+        return [found[number] for number in range(len(self.kinds))]
 
     def _tally(self, records: Records) -> dict[int, Tensor]:
         """Return the summands, by number, of the kinds that read these records."""
@@ -266,7 +270,8 @@ class Plan:
             for number, one in zip(self._of_ranks, self._one_pass, strict=True)
         }
 
-    def _add(self, tallies: Sequence[Tensor], count: bool) -> None:
+    def add(self, tallies: Sequence[Tensor], *, count: bool) -> None:
+        """Add what `tally` returned to all metrics."""
         changes: list[dict[str, Any]] = []
         made: dict[tuple[int, int], Tensor] = {}  # keeps shared states shared
         for member, kind in zip(self.members, self._kind_of, strict=True):

@@ -3,7 +3,8 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, wraps
+from types import FunctionType
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import torch
@@ -28,6 +29,23 @@ def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
     return [total]
 
 
+def _named(method: FunctionType) -> Any:
+    """Let errors of Python on the arguments of a call name the class of the object."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ and error.__traceback__.tb_next:  # raised within the method
+                raise
+            reason = str(error).partition("() ")[2]
+            name = f"{type(self).__name__}.{method.__name__}"
+            raise TypeError(f"{name}() {reason}") from None
+
+    return call
+
+
 class SummedMetric(BaseMetric, ABC):
     """A metric whose state is one integer tensor, summed over batches and processes.
 
@@ -47,8 +65,11 @@ class SummedMetric(BaseMetric, ABC):
     _namesake: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Number classes with equal names, such as classes made in a function."""
+        """Number classes with equal names, and let errors of Python name the class that is used."""
         super().__init_subclass__(**kwargs)
+        for method in ("__init__", "update", "read", "rank"):
+            if isinstance(own := vars(cls).get(method), FunctionType):
+                setattr(cls, method, _named(own))
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1
         cls._namesake = f"#{number}" if number > 1 else ""
@@ -56,7 +77,16 @@ class SummedMetric(BaseMetric, ABC):
     def __init__(self, **options: Any) -> None:
         declared = self._declared_options()
         own = {name: as_int(options.pop(name)) for name in declared if name in options}
-        super().__init__(**{"dist_sync_fn": all_reduce, **options})
+        try:
+            super().__init__(**{"dist_sync_fn": all_reduce, **options})
+        except ValueError as error:
+            if not str(error).startswith("Unexpected keyword"):
+                raise
+            unknown, known = str(error).partition(": ")[2], ", ".join(f"`{x}`" for x in declared)
+            raise TypeError(
+                f"{type(self).__name__} has no option {clip(unknown)}; its options are {known} and "
+                "those of torchmetrics.Metric."
+            ) from None
         for name, value in own.items():
             setattr(self, name, value)
         self._options = {name: own[name] for name in declared if name in own}

@@ -33,7 +33,8 @@ class Gap(NamedTuple):
     lowest: int
 
 
-def _of_metric(name: str) -> Any:
+def of_metric(name: str) -> Any:
+    """Return a property that reads the attribute of this name of `self.metric`."""
     return property(lambda grouped: getattr(grouped.metric, name))
 
 
@@ -77,6 +78,7 @@ class Grouped(RecordMetric):
 
     plot_legend_name = "group"
     computed_options = frozenset({"group", "average", "labels"})
+    reads_groups = True
 
     def __init__(
         self,
@@ -130,13 +132,13 @@ class Grouped(RecordMetric):
     by: str | None
     labels: GroupLabels | None
 
-    record = _of_metric("record")
-    needs = _of_metric("needs")
-    scale: float = _of_metric("scale")
-    factor: float = _of_metric("factor")
-    unit = _of_metric("unit")
-    higher_is_better = _of_metric("higher_is_better")
-    plot_upper_bound = _of_metric("plot_upper_bound")
+    record = of_metric("record")
+    needs = of_metric("needs")
+    scale: float = of_metric("scale")
+    factor: float = of_metric("factor")
+    unit = of_metric("unit")
+    higher_is_better = of_metric("higher_is_better")
+    plot_upper_bound = of_metric("plot_upper_bound")
 
     def check(self, record: Record) -> None:
         """Raise if this metric cannot be updated with the record."""

@@ -125,6 +125,7 @@ class NewDecision(RankingMetric):
     higher_is_better = None
     of_decision = True
     needs = Needs(best=True)  # the decision
+    reads_groups = True
 
     def __init__(self, visits: Visits, **kwargs: Any) -> None:
         if not isinstance(visits, Visits):
@@ -161,6 +162,7 @@ class GroupShare(RankingMetric):
     """
 
     higher_is_better = None
+    reads_groups = True
 
     def __init__(self, group: int, by: str, **kwargs: Any) -> None:
         group = as_int(group)

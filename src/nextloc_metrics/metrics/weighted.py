@@ -55,6 +55,7 @@ class Weighted(MeanMetric):
     unit = _of_metric("unit")
     is_bounded = _of_metric("is_bounded")
     higher_is_better = _of_metric("higher_is_better")
+    reads_groups = _of_metric("reads_groups")
     plot_lower_bound = _of_metric("plot_lower_bound")
     plot_upper_bound = _of_metric("plot_upper_bound")
 

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.means import exact, intervals
-from nextloc_metrics.metrics.grouped import Grouped
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.deciles import DecileMetric, DecileScore
+from nextloc_metrics.metrics.grouped import Grouped, of_metric
+from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
 _BITS = 32
@@ -151,3 +154,63 @@ class ClusteredGroups(Grouped):
         bounds = torch.stack(estimate.interval(confidence))
         low, high = bounds * self.factor
         return low, high
+
+
+class ClusteredDecile(DecileScore):
+    """The mean of a score for one decile, with a clustered interval, such as clustered by user.
+
+    The state has the sum of scores, of squares and the number of queries of each cluster.
+
+    Args:
+        metric: the metric of the decile; its own state is not updated.
+        num_groups: the number of clusters.
+        by: the key of the clusters in `groups`.
+    """
+
+    computed_options = frozenset()
+    reads_groups = True
+    metric: DecileScore
+    num_groups: int
+    by: str
+
+    def __init__(self, metric: DecileScore, num_groups: int, by: str) -> None:
+        options: dict[str, Any] = {
+            name: getattr(metric, name) for name in ("decile", "ignore_index", "validate_args")
+        }
+        super(DecileMetric, self).__init__(metric=metric, num_groups=num_groups, by=by, **options)
+
+    bins: PopularityBins = of_metric("bins")
+    candidates: int = of_metric("candidates")
+    ties: Ties = of_metric("ties")
+    name: str = of_metric("name")
+    cut: int = of_metric("cut")
+    _has_means = True
+
+    def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
+        """Return the scores of `metric`."""
+        return self.metric.score(ranking, predictions)
+
+    def empty_tally(self) -> Tensor:
+        """Return zeros for each cluster."""
+        return torch.zeros(self.num_groups, 3, dtype=torch.int64)
+
+    def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
+        """Return the exact sums of the scores per cluster, from the rows of the decile."""
+        first = self.decile if isinstance(self.decile, int) else 0  # unmapped
+        rows = slice(first, None, self.bins.num_bins + 1)
+        own = within[rows]
+        scores = self.score(own.break_ties(self.ties), predictions[rows])
+        return exact.tally_by(own.group_of(self.by), self.num_groups, scores, own.answerable)
+
+    @property
+    def num_queries(self) -> Tensor:
+        """How many queries have been counted in the decile, int64."""
+        return self.state[:, 2].sum()
+
+    def compute(self) -> Tensor:
+        """Return the mean score of the decile."""
+        return exact.mean(self.state.sum(0))
+
+    def estimate(self) -> intervals.Estimate:
+        """Return the mean of the decile, with its clustered standard error."""
+        return intervals.of_clusters(self.state)

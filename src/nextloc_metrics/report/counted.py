@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.at_k import AccuracyAtK
+from nextloc_metrics.metrics.bins import PopularityBins
+from nextloc_metrics.metrics.deciles import DecileScore
 from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import (
     confidence_metrics,
@@ -35,7 +37,7 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredGroups, Pairs
+from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, Pairs
 from nextloc_metrics.report.data import Data, make_headline, weigh
 
 # Names of groups that are made here, of which users' names are none.
@@ -48,6 +50,27 @@ BASELINE_BY_USER = "most frequent, by user"
 
 # The reference of probabilities: the training visits, plus one for each location.
 FREQUENCIES = "training frequencies"
+
+
+# How a setting names excluded candidates that leave the targets, and confidences of lists.
+EXEMPT = "given ids, but not the targets"
+CONFIDENCE = "confidence"
+
+
+class Form(NamedTuple):
+    """Which kind of batch is counted; `Setting` says what each field is."""
+
+    candidates: int | None
+    has_several: bool
+    groups: tuple[str, ...]
+    exclude: bool
+    confidence: bool
+    weights: bool
+
+    def describe(self) -> str:
+        """Return what predictions and targets are, as text."""
+        preds = "lists of ids" if self.candidates is None else f"scores of {self.candidates} ids"
+        return f"{preds} and {'several ids' if self.has_several else 'one id'} as `target`"
 
 
 @dataclass(frozen=True)
@@ -94,6 +117,18 @@ class Setting:
     history: str = ""
 
     @property
+    def form(self) -> Form:
+        """The kind of batch that has this setting."""
+        several, excluded = self.num_locations is None, self.exclude != "none"
+        confidence = self.probabilities == CONFIDENCE
+        return Form(self.candidates, several, self.groups, excluded, confidence, self.is_weighted)
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of an `Evaluator` whose batches have this setting."""
+        given = "" if self.probabilities == CONFIDENCE else self.probabilities
+        return {**vars(self), "probabilities": given, "exempt_target": self.exclude == EXEMPT}
+
+    @property
     def by_user(self) -> str:
         """The name of the groups that are users."""
         return self.cluster or "user"
@@ -102,6 +137,15 @@ class Setting:
     def chance_varies(self) -> bool:
         """Whether queries differ in their number of candidates or relevant locations."""
         return self.exclude != "none" or self.num_locations is None
+
+
+class Tallied(NamedTuple):
+    """What a batch adds to counts."""
+
+    ranking: Ranking
+    tallies: list[tuple[Plan, list[Tensor]]]
+    card: dict[str, int]
+    longest: int
 
 
 class Counted:
@@ -147,7 +191,7 @@ class Counted:
                 missing = locations.missing()[: row.shape[1]].nonzero()[:, 0]
                 self._rows[name] = row.index_fill(1, missing, -torch.inf)
         self.references = {name: deepcopy(self.headline) for name in self._rows}
-        is_likely = setting.probabilities not in ("", "confidence")
+        is_likely = setting.probabilities not in ("", CONFIDENCE)
         if train_counts is not None and is_likely and not setting.is_weighted:
             smoothed = train_counts.double() + 1
             self._rows[FREQUENCIES] = (smoothed / smoothed.sum())[None]
@@ -163,13 +207,13 @@ class Counted:
             by_location = Grouped(AccuracyAtK(1), len(locations), by=_TARGET)
             self.parts["map"] = RankingCollection({"acc_at_1": by_location})
         if data.bins is not None and not setting.is_weighted:
-            self.parts["deciles"] = decile_metrics(data.bins, k=max(setting.k))
+            self.parts["deciles"] = _make_deciles(self, data.bins)
         if by_user := _make_by_user(self):
             self.parts["ceiling"] = by_user
         self._plan = Plan([x for part in self.parts.values() for x in _metrics_of(part)])
 
-    def add(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Ranking:
-        """Count the queries of one batch; all metrics share the scores of the queries.
+    def tally(self, batch: Batch, numbers: Mapping[str, Tensor]) -> Tallied:
+        """Return what one batch adds; all metrics share the scores of the queries.
 
         Args:
             batch: the queries, without their groups.
@@ -177,19 +221,25 @@ class Counted:
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
         records = self._plan.read(replace(batch, groups=groups))
-        self._plan.update(Batch(records, None), count=True)
+        tallies = [(self._plan, self._plan.tally(Batch(records, None)))]
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
             own = groups if name == BASELINE and BASELINE_BY_USER in self.references else None
             alike = replace(batch, preds=scores, groups=own, confidence=None)
-            self._plans[name].update(alike, count=True)
+            tallies.append((self._plans[name], self._plans[name].tally(alike)))
         ranking: Ranking = records[Ranking]
-        self.card.update(self._describe(batch, ranking))
-        return ranking
+        return Tallied(ranking, tallies, *self._describe(batch, ranking))
 
-    def _describe(self, batch: Batch, ranking: Ranking) -> dict[str, int]:
-        """Count the queries of each kind that the card lists."""
-        preds, target, counted = batch.preds, batch.target, ranking.counted
+    def add(self, tallied: Tallied) -> None:
+        """Add what `tally` returned."""
+        for plan, tallies in tallied.tallies:
+            plan.add(tallies, count=True)
+        self.card.update(tallied.card)
+        self.longest = max(self.longest, tallied.longest)
+
+    def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
+        """Count the queries of each kind that the card lists; return also the longest list."""
+        preds, target, counted, longest = batch.preds, batch.target, ranking.counted, 0
         found = {
             "queries": torch.ones_like(counted),
             "left_out": ~counted,
@@ -210,10 +260,10 @@ class Counted:
             found["lists_with_repeats"] = repeated.any(1) & counted
             lengths = (preds >= 0).sum(1).masked_fill(~counted, 0)
             found["short_lists"] = (lengths < max(self.setting.k)) & counted
-            self.longest = max([self.longest, *lengths.tolist()])
+            longest = max([0, *lengths.tolist()])
             if (size := self.setting.known_locations) is not None:
                 found["lists_with_other_ids"] = (preds >= size).any(1) & counted
-        return {name: int(rows.sum()) for name, rows in found.items()}
+        return {name: int(rows.sum()) for name, rows in found.items()}, longest
 
     def describe(self) -> dict[str, Any]:
         """Return the protocol card."""
@@ -251,13 +301,12 @@ class Counted:
         return notes
 
     def note_intervals(self, kind: str = "") -> list[str]:
-        """Return a note on what the intervals of groups take as independent, with clusters."""
+        """Return a note on what intervals of groups or deciles take as independent."""
         if self.setting.cluster is None:
             return []
         if kind == self.setting.cluster:
             return [f"intervals of one {kind}: queries independent"]
-        sample = f"clustered by {self.setting.cluster}"
-        return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
+        return [f"intervals: clustered by {self.setting.cluster}"]
 
     def save(self, path: Path | BytesIO, force: bool = False) -> None:
         """Write the counts to a file; see `saved`."""
@@ -283,10 +332,10 @@ class Counted:
         """
         header, arrays = saved.read(path)
         with saved.refused(path):
-            return cls._of_saved(header, arrays)
+            return cls.of_saved(header, arrays)
 
     @classmethod
-    def _of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor]) -> Counted:
+    def of_saved(cls, header: dict[str, Any], arrays: dict[str, Tensor]) -> Counted:
         """Make an object from the content of a file, or raise if parts of it do not fit."""
         setting = Setting(
             **{
@@ -339,7 +388,8 @@ class Counted:
             if name not in members:  # there was no group
                 continue
             state = members[name].state
-            if isinstance(member, Grouped) and (at := rows.get(str(member.by))) is not None:
+            grouped = isinstance(member, Grouped | ClusteredDecile)
+            if grouped and (at := rows.get(str(member.by))) is not None:
                 state = member.empty_tally().index_copy(0, at, state[: len(at)])
             _add(member, state)
 
@@ -372,7 +422,7 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
     shards = [pair for pair in shards if pair[1].card["queries"]] or shards[:1]
     (first_name, first), *others = shards
     for name, other in others:
-        check_alike(first_name, first.setting, name, other.setting)
+        check_alike(first_name, vars(first.setting), name, vars(other.setting))
     seen: dict[str, str] = {}
     for name, one in shards:
         for digest in one.shards:
@@ -413,18 +463,19 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     return total
 
 
-def check_alike(first_name: str, first: Setting, name: str, other: Setting) -> None:
+def check_alike(
+    first_name: str, first: Mapping[str, Any], name: str, other: Mapping[str, Any]
+) -> None:
     """Raise if two shards have different settings."""
-    for field in fields(Setting):
-        a, b = getattr(first, field.name), getattr(other, field.name)
-        if a != b:
+    for option, a in first.items():
+        if a != (b := other[option]):
             remedy = ""
-            if field.name in ("num_locations", "history"):
-                remedy = f"; pass the same `{field.name}` to all of them"
-            if field.name == "vocabulary":
+            if option in ("num_locations", "history"):
+                remedy = f"; pass the same `{option}` to all of them"
+            if option == "vocabulary":
                 remedy = "; read all of them with the same `vocabulary`"
             raise ValueError(
-                f"shards must agree on `{field.name}`, got {short(a)} in {first_name} and "
+                f"shards must agree on `{option}`, got {short(a)} in {first_name} and "
                 f"{short(b)} in {name}{remedy}."
             )
 
@@ -433,7 +484,7 @@ def _make_probabilities(setting: Setting, locations: Locations | None) -> Rankin
     """Make the metrics of probabilities that the setting asks for, or none."""
     if not setting.probabilities:
         return RankingCollection({})
-    if setting.probabilities == "confidence":
+    if setting.probabilities == CONFIDENCE:
         metrics = confidence_metrics()
     else:
         metrics = probability_metrics(given=setting.probabilities, locations=locations)
@@ -471,6 +522,16 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     if cluster is not None and len(labels[cluster]):
         parts["cluster"] = grouped(cluster, "queries")
     return parts
+
+
+def _make_deciles(counted: Counted, bins: PopularityBins) -> RankingCollection:
+    """Make the decile metrics; those that average scores have clustered intervals, if asked."""
+    made, cluster = decile_metrics(bins, k=max(counted.setting.k)), counted.setting.cluster
+    if cluster is None:
+        return made
+    make = partial(ClusteredDecile, num_groups=max(1, len(counted.labels[cluster])), by=cluster)
+    members = {x: make(y) if isinstance(y, DecileScore) else y for x, y in made.named_members()}
+    return RankingCollection(members)
 
 
 def _metrics_of(part: RankingCollection) -> list[Any]:

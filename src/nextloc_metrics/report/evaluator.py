@@ -6,10 +6,13 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import count, islice
 from typing import Any
+from uuid import UUID, uuid4
 
 import torch
 from torch import Tensor
@@ -18,18 +21,22 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import as_int, check_choice, cut_offs
 from nextloc_metrics.arguments.labels import GroupLabels
-from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.arguments.rows import Kind, read_rows
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
 from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.ranking import Ranking
+from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import Pairs
 from nextloc_metrics.report.counted import (
+    CONFIDENCE,
+    EXEMPT,
     PAIRS,
     Counted,
+    Form,
     Setting,
     add_up,
     check_alike,
@@ -44,9 +51,6 @@ from nextloc_metrics.report.data import (
 )
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.results import evaluation_of
-
-# How the card names excluded candidates that leave the targets.
-_EXEMPT = "given ids, but not the targets"
 
 # Columns of a block have numbers below 2 to this power.
 _FACTOR_BITS = 40
@@ -63,10 +67,14 @@ class Evaluator:
     appear. Memory grows with locations and groups, not with queries. The arguments are as for
     `evaluate`; `num_locations` must be given for lists of ids.
 
+    The first batch fixes what all batches hold: scores of so many candidates or lists of ids, one
+    or several relevant ids, the groups, and whether `exclude`, `confidence` and `weights` are
+    given. An evaluator is merged once: not with itself, nor again into one that it or a copy of it
+    was merged into. Evaluators of `from_bytes` count as new ones.
+
     Raises:
         ValueError: an option is out of range; in `add`, a batch does not fit; in `merge`, the
-            options differ.
-
+            options or the kinds of batches differ, or the other was merged before.
 
     Example:
         >>> from nextloc_metrics import report
@@ -121,35 +129,41 @@ class Evaluator:
         self._counted: Counted | None = None
         self._names: dict[str, _Names] = {}
         self._fingerprint = 0
+        self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
 
     def add(self, batch: Batch) -> None:
         """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
-        groups: Any = batch.groups or {}
-        is_chunk = all(isinstance(kind, Kind) for kind in groups.values())
-        if not (is_chunk and isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)):
-            rows = read_rows(
-                batch.preds,
-                batch.target,
-                groups,
-                batch.mask,
-                batch.exclude,
-                batch.confidence,
-                batch.weights,
-                batch.grades,
-            )
-            for chunk in rows.chunks():
-                self.add(chunk)
+        rows = read_rows(
+            batch.preds,
+            batch.target,
+            batch.groups,  # type: ignore[arg-type]  # which checks that they have names
+            batch.mask,
+            batch.exclude,
+            batch.confidence,
+            batch.weights,
+            batch.grades,
+        )
+        form = _form_of(rows)
+        if self._counted is not None:
+            _check_form(self._counted.setting.form, form)
+        setting = self._setting_of(form) if self._counted is None else self._counted.setting
+        kinds = () if batch.groups is None else batch.groups.items()  # type: ignore[union-attr]
+        are_tensors = isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)
+        is_chunk = are_tensors and all(isinstance(kind, Kind) for _, kind in kinds)
+        if is_chunk or len(rows.target) <= rows.step:
+            self._count(setting, rows.chunk(slice(None)))
             return
-        setting = self._setting_of(batch) if self._counted is None else self._counted.setting
-        if (batch.weights is not None) != setting.is_weighted:
-            raise ValueError("`weights` must be given in every batch, or in none.")
-        if tuple(groups) != setting.groups:
-            raise ValueError(
-                f"`groups` must be {short(setting.groups)} in every batch, got "
-                f"{short(tuple(groups))}."
-            )
-        named = {kind: self._names.get(kind, _Names(())) for kind in groups}
-        found = {kind: named[kind].number(values) for kind, values in groups.items()}
+        part = copy(self)  # without counts: an error in a later chunk changes nothing
+        part._counted, part._names, part._fingerprint = None, {}, 0
+        for chunk in rows.chunks():
+            part._count(setting, chunk)
+        self._add_up(part)
+
+    def _count(self, setting: Setting, batch: Batch) -> None:
+        """Count the queries of a chunk of rows, or raise and change nothing."""
+        kinds: Mapping[str, Kind] = batch.groups  # type: ignore[assignment]  # a chunk has them
+        named = {kind: self._names.get(kind, _Names(())) for kind in kinds}
+        found = {kind: named[kind].number(values) for kind, values in kinds.items()}
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
         keys = _pair(setting.cluster, numbers)
@@ -161,42 +175,83 @@ class Evaluator:
                 PAIRS + kind: counted.pairs[kind].number(distinct)[inverse]
                 for kind, (distinct, inverse) in keys.items()
             }
-            ranking = counted.add(given, {**numbers, **of_pairs})
+            tallied = counted.tally(given, {**numbers, **of_pairs})
+            hashes = [named[kind].hashes_with(new[kind])[of] for kind, of in numbers.items()]
+            fingerprint = _fingerprint_of(given, tallied.ranking, hashes, setting.num_locations)
+            counted.add(tallied)
         for kind, names in named.items():
             names.add(new[kind])
             counted.names[kind] = names.names
         self._counted, self._names = counted, named
-        hashes = [named[kind].hashes[of] for kind, of in numbers.items()]
-        self._fingerprint = _add_fingerprint(
-            self._fingerprint, given, ranking, hashes, counted.setting.num_locations
-        )
+        self._fingerprint = (self._fingerprint + fingerprint) % (1 << 64)
+        self._merged = self._merged or {uuid4()}
 
     def merge(self, other: Evaluator) -> Evaluator:
         """Add the counts of another evaluator, with equal options, and return this one."""
-        mine, theirs = self._counted, other._counted
-        if theirs is not None:
-            if mine is not None:
-                check_alike("this evaluator", mine.setting, "the other", theirs.setting)
-            parts = [theirs] if mine is None else [mine, theirs]
-            self._take(add_up(parts), (self._fingerprint + other._fingerprint) % (1 << 64))
+        if self._merged & other._merged:
+            raise ValueError(
+                "an evaluator must be merged once, got one whose batches are counted here; add "
+                "other batches to a new `Evaluator`."
+            )
+        known = [one._counted.setting.form for one in (self, other) if one._counted is not None]
+        form = known[0] if known else None
+        check_alike("this evaluator", self._agreed(form), "the other", other._agreed(form))
+        self._add_up(other)
         return self
 
+    def _agreed(self, form: Form | None) -> dict[str, Any]:
+        """Return the setting, which a batch of this kind would fix; without one, the options."""
+        if self._counted is not None:
+            return vars(self._counted.setting)
+        return self._all_options() if form is None else vars(self._setting_of(form))
+
+    def _all_options(self) -> dict[str, Any]:
+        return {
+            **self._options,
+            "known_locations": self.known_locations,
+            "num_locations": self.num_locations,
+            "exempt_target": self._exempt_target,
+        }
+
+    def _add_up(self, other: Evaluator) -> None:
+        parts = [one._counted for one in (self, other) if one._counted is not None]
+        if other._counted is not None:
+            self._take(add_up(parts), (self._fingerprint + other._fingerprint) % (1 << 64))
+            self._merged = self._merged | other._merged
+
     def to_bytes(self) -> bytes:
-        """Return the counts, with a checksum; nothing if no batch was added."""
-        if self._counted is None:
-            return b""
+        """Return the counts, or the options if no batch was added, with a checksum."""
         file = io.BytesIO()
-        self._finished().save(file)
+        if self._counted is None:
+            header = {"options": self._all_options(), "users": self._data.users}
+            saved.write(file, header, self._data.arrays())
+        else:
+            self._finished().save(file)
         return file.getvalue()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Evaluator:
         """Read what `to_bytes` returned; a `ValueError` if it is cut, changed or something else."""
         evaluator = cls()
-        if data:
-            counted = Counted.load(io.BytesIO(data))
-            evaluator._data = counted.data
-            evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
+        file = io.BytesIO(data)
+        header, arrays = saved.read(file)
+        with saved.refused(file):
+            if "options" in header:
+                options, counted = header["options"], None
+                evaluator._data = Data.pop(arrays, header["users"])
+                check_confidence(options["confidence"])
+            else:
+                counted = Counted.of_saved(header, arrays)
+                options, evaluator._data = counted.setting.options(), counted.data
+                evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
+                evaluator._merged = {uuid4()}
+            evaluator.known_locations = options["known_locations"]
+            evaluator.num_locations = options["num_locations"]
+            evaluator._exempt_target = options["exempt_target"]
+            tuples = {"k": tuple(cut_offs(options["k"])), "measures": tuple(options["measures"])}
+            evaluator._options = {x: {**options, **tuples}[x] for x in evaluator._options}
+            if evaluator._options != {**evaluator._options, **evaluator._data.digests()}:
+                raise ValueError("its data are not those of its options")
         return evaluator
 
     def result(self, missed: int | None = None) -> Evaluation:
@@ -229,52 +284,48 @@ class Evaluator:
 
     def _take(self, counted: Counted, fingerprint: int) -> None:
         self._counted, self._fingerprint = counted, fingerprint
-        self.known_locations = counted.setting.known_locations
-        self.num_locations = counted.setting.num_locations
-        if counted.setting.exclude != "none":
-            self._exempt_target = counted.setting.exclude == _EXEMPT
-        self._options = {name: getattr(counted.setting, name) for name in self._options}
         self._names = {kind: _Names(names.names) for kind, names in counted.labels.items()}
 
-    def _setting_of(self, batch: Batch) -> Setting:
-        locations = self._data.locations
-        several, width = batch.target.ndim == 2, batch.preds.shape[1]
-        is_scores = batch.preds.is_floating_point()
-        if locations is not None and several:
+    def _setting_of(self, form: Form) -> Setting:
+        """Return the setting of batches of this kind, or raise if the options do not allow it."""
+        if self._data.locations is not None and form.has_several:
             raise ValueError(
                 "`locations` must be None if a query may have several relevant locations, got "
-                f"{describe(batch.target)} as `target`; `geography.AccuracyWithin` accepts several."
+                "`target` [N, M]; `geography.AccuracyWithin` accepts several."
             )
-        number = self.num_locations if self.num_locations or not is_scores else width
-        if number is None and not several:
+        is_scores, options = form.candidates is not None, dict(self._options)
+        number = self.num_locations if self.num_locations or not is_scores else form.candidates
+        if number is None and not form.has_several:
             raise ValueError(
                 "`num_locations` must be given for lists of ids, got None: F1 counts each location."
             )
-        groups: Mapping[str, Kind] = batch.groups or {}  # type: ignore[assignment]
-        check_cluster(self._options["cluster"], tuple(groups))
-        excluded = _EXEMPT if self._exempt_target else "given ids"
-        options = dict(self._options)
-        if batch.confidence is not None:
-            options["probabilities"] = "confidence"
-        if options["probabilities"] and (several or is_scores == (batch.confidence is not None)):
+        check_cluster(options["cluster"], form.groups)
+        for_scores, for_lists = bool(options["probabilities"]), form.confidence
+        if (
+            (for_scores and not is_scores)
+            or (for_lists and is_scores)
+            or ((for_scores or for_lists) and form.has_several)
+        ):
             raise ValueError(
                 "metrics of probabilities need one relevant id per query, and `given` for scores "
-                "or `confidences` for lists of ids, got "
-                f"{describe(batch.preds)} and {describe(batch.target)}."
+                f"or `confidences` for lists of ids, got {form.describe()}."
             )
+        if form.confidence:
+            options["probabilities"] = CONFIDENCE
+        excluded = EXEMPT if self._exempt_target else "given ids"
         setting = Setting(
             **options,
-            num_locations=None if several else number,
+            num_locations=None if form.has_several else number,
             known_locations=self.known_locations,
-            candidates=width if is_scores else None,
-            groups=tuple(groups),
-            exclude="none" if batch.exclude is None else excluded,
-            is_weighted=batch.weights is not None,
+            candidates=form.candidates,
+            groups=form.groups,
+            exclude=excluded if form.exclude else "none",
+            is_weighted=form.weights,
         )
-        if self._data.limits is not None and setting.by_user not in groups:
+        if self._data.limits is not None and setting.by_user not in form.groups:
             raise ValueError(
                 f"`groups` must have the key {setting.by_user!r} if there is a `history`, got "
-                f"{list(groups)}: limits are those of users."
+                f"{list(form.groups)}: limits are those of users."
             )
         return setting
 
@@ -308,7 +359,9 @@ class Evaluator:
         labels = {}
         for kind, of_kind in names.items():
             free = 0 if old is None else max(0, 2 * len(old.labels[kind]) - len(of_kind))
-            labels[kind] = GroupLabels([*of_kind, *(f"\0{i}" for i in range(free))])
+            taken = set(of_kind)
+            unused = (name for i in count() if (name := f"\0{i}") not in taken)
+            labels[kind] = GroupLabels([*of_kind, *islice(unused, free)])
         pairs = {}
         for kind, x in keys.items():
             size = len(x) if kind not in known else max(len(x), 2 * len(known[kind]))
@@ -355,11 +408,18 @@ class _Names:
         self.add(names)
 
     def add(self, names: Sequence[str]) -> None:
+        hashes = self.hashes_with(names)
         self._numbers.update((name, len(self.names) + i) for i, name in enumerate(names))
         self.names += names
+        self.hashes = hashes
+
+    def hashes_with(self, names: Sequence[str]) -> Tensor:
+        """Return the hash of each name, and of further names."""
         digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
         new = [int.from_bytes(x, "little", signed=True) for x in digests]
-        self.hashes = torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)])
+        return (
+            torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)]) if new else self.hashes
+        )
 
     def number(self, kind: Kind) -> tuple[Tensor, list[str]]:
         if self._last is not None and self._last[0] is kind.labels:
@@ -373,14 +433,34 @@ class _Names:
         return table.long()[kind.numbers], new
 
 
-def _add_fingerprint(
-    total: int,
+def _form_of(rows: ArrayRows) -> Form:
+    """Return which kind of batch rows are."""
+    given = {x: getattr(rows, x) is not None for x in ("exclude", "confidence", "weights")}
+    return Form(rows.num_candidates, rows.has_several, rows.groups, **given)
+
+
+def _check_form(first: Form, form: Form) -> None:
+    """Raise if a batch is of another kind than those before."""
+    if form.groups != first.groups:
+        raise ValueError(
+            f"`groups` must be {short(first.groups)} in every batch, got {short(form.groups)}."
+        )
+    for name in ("exclude", "confidence", "weights"):
+        if getattr(form, name) != getattr(first, name):
+            raise ValueError(f"`{name}` must be given in every batch, or in none.")
+    if form != first:
+        raise ValueError(
+            f"a batch must have {first.describe()}, as those before, got {form.describe()}."
+        )
+
+
+def _fingerprint_of(
     batch: Batch,
     ranking: Ranking,
     hashes: Sequence[Tensor],
     num_locations: int | None,
 ) -> int:
-    """Add the hashes of queries, in any order: groups, targets, ranks, answers; not of padding."""
+    """Return a hash of queries in any order: groups, targets, ranks, answers; not of padding."""
     target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
     missing = ranking.relevant < 0
     columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
@@ -400,7 +480,7 @@ def _add_fingerprint(
     for number, block in enumerate(blocks):
         rows += ((block + 1) * _factors(number, block.shape[1])).sum(1)
         rows = _mix(rows)
-    return (total + int(rows.sum())) % (1 << 64)
+    return int(rows.sum())
 
 
 @lru_cache
@@ -456,7 +536,7 @@ def evaluate(
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
         cluster: the name of the groups whose queries are not independent, such as `"user"`; all
-            intervals but those of each user and of the deciles then take users as independent.
+            intervals but those of each user then take users as independent.
         bins: the popularity bin of each location, for the decile metrics; None makes ten from
             `train_counts`, if given: integer `[C]`, each location's visits in the training data.
         exclude: as for `RankingMetric.update`, like `exempt_target`.

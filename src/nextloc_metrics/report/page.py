@@ -150,8 +150,10 @@ def show_deciles(counted: Counted) -> str:
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
         rows = [[values[f"{name}{end}"] for name in names] for end in ("", "_low", "_high")]
         heights, low, high = torch.tensor(rows).cpu()
-        first: Any = members[names[0]]
-        found = Groups(heights, torch.stack([low, high]), first.num_queries)
+        numbers: Any = [members[name].num_queries for name in names]
+        if numbers[0].ndim:  # each has those of all deciles
+            numbers = numbers[0]
+        found = Groups(heights, torch.stack([low, high]), torch.as_tensor(numbers))
         labels = [name.rpartition("_")[2].lstrip("0") for name in names]
         shared = names[0].partition("_decile_")[0]
         decile = f"decile of the target ({len(labels) - 1} = most popular)"

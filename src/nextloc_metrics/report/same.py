@@ -34,8 +34,8 @@ def same_queries(found: Mapping[str, Predictions], key: str | None) -> dict[str,
             one = _in_order(one, _join(key, path, _keys(path, key, one), of, keys))
         _check_same("targets", path, _ids(one), of, _ids(first), keys)
         for name in (x for x in one.groups if x != key):
-            texts = (np.asarray(x.groups[name]).astype(str) for x in (one, first))
-            _check_same(f"column {name!r}", path, next(texts), of, next(texts), keys)
+            own, others = (_text(*x) for x in ((path, name, one), (of, name, first)))
+            _check_same(f"column {name!r}", path, own, of, others, keys)
         if not one.target.equal(first.target):
             raise ValueError(
                 f"the ids of {path} must be numbered as those of {of}: they are far larger than "
@@ -53,8 +53,24 @@ def _ids(one: Predictions) -> Any:
     return np.array([*one.vocabulary, None], dtype=object)[numbers]
 
 
+def _text(path: str, name: str, one: Predictions) -> Any:
+    """Return the cells of a column as an array of `str`, each as long as its text.
+
+    NumPy's own text has the width of the longest, and no NUL at its end.
+    """
+    cells = np.asarray(one.groups[name]).tolist()
+    for row, cell in enumerate(cells):
+        if isinstance(cell, Mapping | list | tuple | np.ndarray):
+            raise ValueError(
+                f"the column {name!r} of {path} must hold text or numbers, got {short(cell)} in "
+                f"row {row}."
+            )
+    return np.array([*map(str, cells)], object)
+
+
 def _keys(path: str, key: str, one: Predictions) -> Any:
     """Return the key of each row as text."""
+    keys = _text(path, key, one)
     values = np.asarray(one.groups[key])
     missing = np.flatnonzero((values != values) | (values == np.array(None)))
     if len(missing):
@@ -62,32 +78,29 @@ def _keys(path: str, key: str, one: Predictions) -> Any:
             f"the column {key!r} of {path} must hold a key in each row, got none in "
             f"{len(missing):,} rows, the first is row {missing[0]}."
         )
-    return values.astype(str)
+    return keys
 
 
 def _join(key: str, path: str, keys: Any, of: str, first: Any) -> Any:
     """Return the row of each key of the first file, or raise if the keys are not the same."""
-    order = np.argsort(keys, kind="stable")
-    is_repeated = np.zeros(len(keys), bool)
-    is_repeated[order[1:]] = keys[order[1:]] == keys[order[:-1]]
+    rows: dict[str, int] = {}
+    for row, x in enumerate(keys):
+        rows.setdefault(x, row)
+    known = set(first)
     wrong = {
-        "missing": first[~np.isin(first, keys)],
-        "extra": keys[~np.isin(keys, first)],
-        "repeated": keys[is_repeated],
+        "missing": [x for x in first if x not in rows],
+        "extra": [x for x in keys if x not in known],
+        "repeated": [x for row, x in enumerate(keys) if rows[x] != row],
     }
     texts = [
-        f"{len(x):,} {what} (the first is {short(x[0].item())})"
-        for what, x in wrong.items()
-        if len(x)
+        f"{len(x):,} {what} (the first is {short(x[0])})" for what, x in wrong.items() if len(x)
     ]
     if texts:
         raise ValueError(
             f"the column {key!r} of {path} must hold each key of {of} once, got "
             f"{len(keys):,} keys, {', '.join(texts)}."
         )
-    rows = np.empty(len(keys), np.int64)
-    rows[np.argsort(first, kind="stable")] = order
-    return rows
+    return np.array([rows[x] for x in first], np.int64)
 
 
 def _in_order(one: Predictions, rows: Any) -> Predictions:
@@ -108,7 +121,7 @@ def _check_same(what: str, path: str, a: Any, of: str, b: Any, keys: Any) -> Non
     rows = (a != b).any(tuple(range(1, a.ndim))).nonzero()[0]
     if len(rows):
         row = rows[0]
-        where = f"row {row}" if keys is None else f"key {short(keys[row].item())}"
+        where = f"row {row}" if keys is None else f"key {short(keys[row])}"
         remedy = "; join rows in another order by `--id`" if keys is None else ""
         raise ValueError(
             f"the {what} of {path} must equal the {what} of {of}, row by row: {len(rows):,} of "

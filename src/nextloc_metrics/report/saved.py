@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from hashlib import blake2b
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,11 @@ from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report.clustered import Pairs
 
 # Version of the files that `write` makes.
-_VERSION = 2
+_VERSION = 3
+
+# Bytes that all compressed arrays of a file take; of more, none is compressed. What a file unpacks
+# to is therefore at most this and its own size.
+_MOST_INFLATED = 1 << 28
 
 
 def write(
@@ -36,14 +41,20 @@ def write(
     force: bool = False,
 ) -> None:
     """Write a header and arrays to a file, as `new_file`, or to bytes."""
-    text = json.dumps({"version": _VERSION, **header})
     values: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
+    text = json.dumps({"version": _VERSION, "arrays": forms(values), **header})
     values |= {"header": np.array(text), "checksum": np.array(checksum(text, values))}
     if isinstance(path, BytesIO):
         np.savez(path, **values)
         return
+    is_large = sum(array.nbytes for array in values.values()) > _MOST_INFLATED
     with new_file(path, force) as file:
-        np.savez_compressed(file, **values)
+        (np.savez if is_large else np.savez_compressed)(file, **values)
+
+
+def forms(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dtype and shape of arrays, as a header announces them."""
+    return {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}
 
 
 def checksum(header: str, arrays: Mapping[str, Any]) -> str:
@@ -66,22 +77,55 @@ def read(path: Path | BytesIO) -> tuple[dict[str, Any], dict[str, Tensor]]:
     with opened as file, refused(path):
         if not zipfile.is_zipfile(file):
             raise ValueError("it is cut, or no .npz file")
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as packed:
-            if "header" not in packed.files:
+        with zipfile.ZipFile(file) as packed:
+            entries = {entry.filename: entry for entry in packed.infolist()}
+            _check_sizes(packed.infolist(), file.seek(0, SEEK_END))
+            if "header.npy" not in entries:
                 raise ValueError("it has no header")
-            text = str(packed["header"])
+            text = str(_unpack(packed, entries.pop("header.npy")))
             header = json.loads(text)
             if header["version"] != _VERSION:
                 raise ValueError(
                     f"it has version {header['version']} and this release reads {_VERSION}"
                 )
-            known = str(packed["checksum"])
-            names = [name for name in packed.files if name not in ("header", "checksum")]
-            arrays = {name: packed[name] for name in names}
+            known = str(_unpack(packed, entries.pop("checksum.npy")))
+            announced = {f"{name}.npy": form for name, form in header.pop("arrays").items()}
+            if announced.keys() != entries.keys():
+                raise ValueError("its arrays are not those of its header")
+            arrays = {
+                name.removesuffix(".npy"): _unpack(packed, entry, announced[name])
+                for name, entry in entries.items()
+            }
         if checksum(text, arrays) != known:
             raise ValueError("its checksum shows that it was changed")
         return header, {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def _check_sizes(entries: Sequence[zipfile.ZipInfo], length: int) -> None:
+    """Raise unless all entries lie within a file of this length, and unpack to what they may."""
+    stored = [entry for entry in entries if entry.compress_type == zipfile.ZIP_STORED]
+    deflated = [entry for entry in entries if entry.compress_type == zipfile.ZIP_DEFLATED]
+    if (
+        len(stored) + len(deflated) != len({entry.filename for entry in entries})
+        or any(entry.file_size != entry.compress_size for entry in stored)
+        or sum(entry.compress_size for entry in entries) > length
+    ):
+        raise ValueError("its sizes are not those of its arrays")
+    if (size := sum(entry.file_size for entry in deflated)) > _MOST_INFLATED:
+        raise ValueError(f"it would unpack to {size:,} bytes")
+
+
+def _unpack(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, form: Any = None) -> Any:
+    """Return the array of an entry, or raise before it is unpacked if it has another form."""
+    with packed.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        size = file.tell() + dtype.itemsize * math.prod(shape)
+        is_known = form is None or form == [dtype.str, list(shape)]
+        if version != (1, 0) or not is_known or entry.file_size != size:
+            raise ValueError(f"{clip(entry.filename)} is not what its header announces")
+        file.seek(0)
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 @contextmanager

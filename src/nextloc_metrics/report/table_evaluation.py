@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
@@ -73,6 +75,12 @@ def evaluate_table(
         (0.5, 0.75)
     """
     check_positive("workers", workers)
+    known = signature(Evaluator).parameters
+    if unknown := [name for name in options if name not in known]:
+        raise TypeError(
+            f"evaluate_table has no option {short(unknown[0])}; further options are "
+            f"{', '.join(f'`{name}`' for name in known)}."
+        )
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
     engine = engines.engine_of(rows)
     source = (open_rows if engine is None else engines.open_rows_of)(

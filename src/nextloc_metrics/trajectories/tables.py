@@ -97,7 +97,12 @@ def from_table(
     predicted, true = _read("preds", preds, columns), _read("target", target, columns)
     if not len(true["slot"]):
         raise ValueError("`target` must have at least one row, got none.")
-    users, codes = np.unique(np.concatenate([true["user"], predicted["user"]]), return_inverse=True)
+    both = [true["user"], predicted["user"]]
+    if any(names.dtype == object for names in both):  # numbers of one table, text of the other
+        both = [
+            names.astype(str).astype(object) if names.dtype != object else names for names in both
+        ]
+    users, codes = np.unique(np.concatenate(both), return_inverse=True)
     true["user"], predicted["user"] = np.split(codes, [len(true["slot"])])
     true, repeated_true = _in_order("target", true, users, on_missing)
     predicted, repeated = _in_order("preds", predicted, users, on_missing)
@@ -164,7 +169,7 @@ def _read(name: str, rows: Any, columns: dict[str, str]) -> dict[str, Any]:
 def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
     """Return a column as an array: float64 coordinates, int64 numbers, or text."""
     if isinstance(values, list):
-        return np.array(values, str)
+        return np.array(values, object)  # NumPy's own text has no NUL at its end
     array = values.detach().cpu().numpy()
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one row of numbers, got {describe(values)}.")
