@@ -13,6 +13,7 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.report.text_files import read_coordinates
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -158,6 +159,47 @@ def test_runs_of_other_systems(tmp_path: Path) -> None:
     for name in ("a.run", "a.run.gz"):
         found = report.read(tmp_path / name, targets=tmp_path / "a.qrels")
         assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 1
+
+
+def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
+    """A cell too many, a column named twice and an open quote are errors with file and row."""
+    day = {"uid": "1", "d": "2", "t": "3", "x": "4", "y": "5"}
+
+    def coordinates(path: Path) -> Any:
+        return read_coordinates(path).points.isnan().any(1).tolist()
+
+    def days(path: Path) -> Any:
+        return report.evaluate_trajectories(path, {x: [float(n)] for x, n in day.items()}).values
+
+    for read, header, row in [
+        (coordinates, "latitude,longitude", "52.0,4.0"),
+        (days, ",".join(day), ",".join(day.values())),
+    ]:
+        path, last = tmp_path / "a.csv", header.rpartition(",")[2]
+        for text, says in [
+            (f"{header}\n{row},10\n", "line 2, row 0 of .* cells as the header, got"),
+            (f"{header},{last}\n{row},9\n", f"must have every column once, got '{last}' 2 times"),
+            (f'{header},n\n{row},\n{row},"o\n{row},\n', "line 3, row 1 of .* a closing quote"),
+            (f"{header}\n{row}\n{row[:-1]}b\n", f"`{last}` must be .* got .*b' in line 3, row 1"),
+            (f"{header[:-1]}\n{row}\n", rf"must have the columns \['{last}'\]"),
+        ]:
+            path.write_text(text)
+            with pytest.raises(ValueError, match=says) as error:
+                read(path)
+            assert "a.csv" in str(error.value)
+        path.write_text(f"n,{header}\n9,{row}\n")
+        assert read(path) == [False] if read is coordinates else read(path)["dtw"] == 0
+    path.write_text("latitude,longitude\n52.0, 4.0\n,\nnan,1\n")
+    assert coordinates(path) == [False, True, True]
+    path.write_text("1,2,3,4,5\n1,2,4,4,x\n")
+    with pytest.raises(ValueError, match=r"`y` must be numbers or dates, got 'x' in line 2, row 1"):
+        days(path)
+    path.write_text("1,2,3,4,5\n1,2,4,4\n")
+    with pytest.raises(ValueError, match=r"line 2, row 1 of .* must have 5 cells as the first row"):
+        days(path)
+    path.write_text("1,9007199254740993,3,4,5\n")
+    with pytest.raises(ValueError, match="must be whole numbers"):
+        days(path)
 
 
 def test_evaluations_of_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
@@ -80,9 +81,34 @@ def test_a_field_too_many_shifts_nothing(tmp_path: Path) -> None:
         says = rf"row 1 of .*a\.csv must have 2 cells as the header, got {cells}: '{row}'; quote"
         with pytest.raises(ValueError, match=says):
             values(open_rows(path))
-    text(path, 'preds,target\n"7,3\n5,5\n')
-    with pytest.raises(ValueError, match=r"a\.csv must have 2 cells"):  # a quote is not closed
-        values(open_rows(path))
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".csv.gz"])
+@pytest.mark.parametrize("size", [100, 1 << 22])
+def test_a_file_that_ends_inside_a_quoted_cell(
+    kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is named wherever the quote opens; any other quote is a character."""
+    monkeypatch.setattr("nextloc_metrics.files.sources._BLOCK", size)
+    path = tmp_path / f"a{kind}"
+
+    def rows_of(*cells: list[str]) -> Any:
+        content = "".join("\t".join(row) + "\n" for row in [["preds", "target", "note"], *cells])
+        content = content if kind == ".tsv" else content.replace("\t", ",")
+        made = content[:-1].encode()  # the last line has no end
+        path.write_bytes(gzip.compress(made) if kind.endswith("gz") else made)
+        return open_rows(path)
+
+    right = [["[1]", "1", "fine"]] * 20
+    for cut in ('"oops', '"oops ""', '"a, b\n', '"'):
+        for before in (right, []):
+            with pytest.raises(ValueError, match=rf"row {len(before)} of .* must have a closing q"):
+                values(rows_of(*before, ["[2]", "2", cut], *right))
+        with pytest.raises(ValueError, match=r"row 20 of .*a\..* must have a closing quote"):
+            values(rows_of(*right, ["[2]", cut]))
+    for note in ('5" pipe', '"a"b"', '""', '"a ""b"""', "'"):
+        found = values(rows_of(*right, ["[2]", "2", note], *right))
+        assert found == ([[1]] * 20 + [[2]] + [[1]] * 20, [1] * 20 + [2] + [1] * 20)
 
 
 def test_a_column_occurs_once(tmp_path: Path) -> None:
@@ -739,6 +765,38 @@ def test_other_kinds_of_lists() -> None:
     for kind in (pa.large_list(pa.large_string()), pa.list_(pa.string_view())):
         rows = pa.table({"preds": pa.array(words, kind), "target": ["a", "d"]})
         assert values(open_rows(rows)) == (words, ["a", "d"])
+
+
+def test_a_column_may_be_runs_of_equal_rows(tmp_path: Path) -> None:
+    """Targets, groups and predictions, in memory and in Arrow IPC."""
+
+    def runs(values: Any) -> Any:
+        return pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(values))
+
+    whole = pa.table({"preds": [[3], [5], [4]], "target": runs([3, 4]), "user": runs(["a", "b"])})
+    with ipc.new_file(tmp_path / "a.arrow", whole.schema) as writer:
+        writer.write(whole)
+    for source in (whole, tmp_path / "a.arrow"):
+        rows = open_rows(source, groups=["user"])
+        assert values(rows) == ([[3], [5], [4]], [3, 3, 4])
+        assert labels(rows, "user") == ["a", "a", "b"]
+    lists = whole.set_column(0, "preds", runs([[3, 1], [4]]))
+    assert values(open_rows(lists))[0] == [[3, 1], [3, 1], [4]]
+
+
+def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
+    """The value is that of the same rows in Arrow; None, and a cell without a list, are missing."""
+    nan = float("nan")
+    scores = [[nan, 0.9], [0.1, 0.9]]
+    expected = report.evaluate_table(pa.table({"preds": scores, "target": [1, 1]}), k=1).values
+    assert expected["mrr"] == 0.75
+    for cells in (scores, [np.array(x) for x in scores], [np.array(x, "f4") for x in scores]):
+        frame = pd.DataFrame({"preds": cells, "target": [1, 1]})
+        assert report.evaluate_table(frame, k=1, on_error="miss").values == expected
+    for missing in (nan, None, [0.1, None]):
+        frame = pd.DataFrame({"preds": [np.array([nan, 0.9]), missing], "target": [1, 1]})
+        with pytest.raises(ValueError, match=r"row 1 of DataFrame must hold scores"):
+            values(open_rows(frame))
 
 
 def test_names_of_columns_may_hold_dots(tmp_path: Path) -> None:

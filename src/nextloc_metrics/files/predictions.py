@@ -150,7 +150,7 @@ def read(
     assert relevant is not None
     if rows.vocabulary is None and rows.num_locations is not None:
         answers = _number_far(answers, rows.num_locations)
-    kept = {x: _column([piece.columns[x] for piece in pieces], source.untyped) for x in groups}
+    kept = {x: join_column([piece.columns[x] for piece in pieces], source.untyped) for x in groups}
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.others)
@@ -212,7 +212,7 @@ def _number_far(answers: Tensor, num_locations: int) -> Tensor:
     return answers
 
 
-def _column(parts: Sequence[Any], untyped: bool) -> Any:
+def join_column(parts: Sequence[Any], untyped: bool) -> Any:
     """Join the parts of a column of groups; text of CSV that is all integers becomes integers."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
