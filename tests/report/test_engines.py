@@ -289,6 +289,24 @@ def test_tensors_of_ray(ray_cluster: Any) -> None:
 
 
 @engines
+def test_blocks_of_ray_differ_in_types(ray_cluster: Any) -> None:
+    """A block without an id, and integers and floats of other widths, are as in one table."""
+    lists, scores = [[1, 2], [1, 2], [], []], [[0.5, 0.25]] * 4
+    rows = [{"preds": x, "target": 1} for x in lists]
+    found = ray_cluster.data.from_items(rows, override_num_blocks=2)
+    found = report.evaluate_table(found, k=1)
+    assert found.values == report.evaluate_table(pa.Table.from_pylist(rows), k=1).values
+    for cells, wide, narrow in (([[1, 2]] * 4, "i8", "i4"), (scores, "f8", "f4")):
+        blocks = [
+            pa.table({"preds": pa.array([np.array(x, kind) for x in cells]), "target": [1] * 4})
+            for kind in (wide, narrow)
+        ]
+        found = report.evaluate_table(ray_cluster.data.from_arrow(blocks), k=1)
+        whole = pa.table({"preds": cells * 2, "target": [1] * 8})
+        assert found.values == report.evaluate_table(whole, k=1).values
+
+
+@engines
 def test_ray_loses_a_worker(ray_cluster: Any, tmp_path: Path) -> None:
     """A worker process is killed while it counts; the numbers are the same."""
     rows = ray_cluster.data.from_pandas(with_last()).repartition(20)

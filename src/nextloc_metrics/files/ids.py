@@ -120,12 +120,14 @@ def read_cells(column: Any, how: Reading) -> Cells:
 
 
 def plain(column: Any) -> Any:
-    """Return an Arrow array as values, without dictionary, extension, chunks or views of text."""
+    """Return an Arrow array as values: no dictionary, runs, extension, chunks or views of text."""
     pa = need_arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
+    if pa.types.is_run_end_encoded(column.type):
+        column = _compute().run_end_decode(column)
     if pa.types.is_dictionary(column.type):
         column = plain(column.dictionary).take(column.indices)
     if is_text(column.type) and not pa.types.is_string(column.type):

@@ -22,6 +22,18 @@ def is_pandas(table: Any) -> bool:
     return type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns")
 
 
+def table_of(frame: Any) -> Any:
+    """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
+    pa = need_arrow()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for number, field in enumerate(table.schema):
+        is_list = pa.types.is_list(field.type) and frame.dtypes.iloc[number] == object
+        if is_list and any(x.flatten().null_count for x in table.column(number).chunks):
+            cells = [x if hasattr(x, "__len__") else None for x in frame.iloc[:, number]]
+            table = table.set_column(number, field, pa.array(cells, field.type))
+    return table
+
+
 class Stream:
     """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
 
@@ -33,7 +45,7 @@ class Stream:
         self.files = [type(table).__name__]
         if is_pandas(table):  # its export would convert all columns in every pass
             check_columns(self.files[0], list(table.columns), columns)
-            table = self._explained(need_arrow().Table.from_pandas, table[columns])
+            table = self._explained(table_of, table[columns])
         self.untyped = self.loose = untyped
         self.once = isinstance(table, need_arrow().RecordBatchReader)
         shape = getattr(table, "shape", None)
