@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import pickle
+import re
 import struct
 import warnings
 import zipfile
@@ -302,7 +303,7 @@ def test_large_integers_keep_their_digits(tmp_path: Path) -> None:
     """Beside a float in JSON, and beside a part with floats."""
     path = lines(
         tmp_path / "a.jsonl", {"preds": [LARGE, 1], "target": LARGE},
-        *[{"preds": [LARGE, 0.5], "target": 5}] * 300,
+        *[{"preds": [LARGE, 0.5], "target": 5}, {"preds": [LARGE], "target": 5}] * 300,
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"row 1 of .*must hold ids.*\[9007199254740993, 0.5\]"):
         values(open_rows(path))
@@ -468,6 +469,84 @@ def test_a_broken_line_of_json_is_named_or_counted(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"lines of .*a\.jsonl are no JSON objects"):
         found = values(rows)
     assert (found, rows.missed, rows.num_rows) == (([[1]] * 301, [1] * 301), 3, 301)
+
+
+def test_one_float_changes_no_other_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In JSON lines, wherever it stands: the list is one broken answer, or the error names it."""
+    monkeypatch.setattr("nextloc_metrics.files.json_lines._BLOCK", 1 << 10)
+    right = {"preds": [1, 2, 3], "target": 1, "seen": [4], "pad": "y" * 100}
+    for name, cell in (("preds", [2.5, 1]), ("preds", [1.0]), ("target", 1.0), ("seen", [4.0])):
+        for at in (0, 3, 99):
+            rows = [right] * 99
+            rows.insert(at, {**right, name: cell})
+            path = lines(tmp_path / "a.jsonl", *rows)
+            place = f"line {at + 1}, row {at} of {path} must hold ids of locations in `{name}`"
+            with pytest.raises(ValueError, match=re.escape(f"{place}, got {cell}")):
+                values(open_rows(path, exclude="seen", on_error="raise"))
+            if name == "preds":
+                found = report.evaluate_table(path, k=1, exclude="seen", on_error="miss")
+                assert found.values["acc_at_1"] == pytest.approx(0.99)
+                assert found.card["broken_answers"] == 1
+
+
+@pytest.mark.parametrize("kind", ["table", "jsonl", "csv"])
+def test_the_first_rows_do_not_decide_the_width_of_scores(kind: str, tmp_path: Path) -> None:
+    """Most rows do: where broken rows are misses, their order changes nothing."""
+    whole, broken = [[0.9, 0.1, 0.0]] * 7, [[0.3], [], [0.5, 0.5], [0.1] * 4, [0.2, 0.8], None]
+    rows = [{"preds": x, "target": 2 - i % 3} for i, x in enumerate([*broken, *whole])]
+    for made in (rows, rows[::-1], rows[6:] + rows[:6]):
+        table = pa.Table.from_pylist(made)
+        source: Any = table
+        if kind == "jsonl":
+            source = lines(tmp_path / "a.jsonl", *made)
+        elif kind == "csv":
+            source = tmp_path / "a.csv"
+            cells = [json.dumps(row["preds"]) for row in made]
+            pd.DataFrame({"preds": cells, "target": table["target"]}).to_csv(source, index=False)
+        found = report.evaluate_table(source, k=1, on_error="miss")
+        assert found.values["acc_at_1"] == pytest.approx(2 / 13)
+        assert (found.card["broken_answers"], found.card["candidates"]) == (6, 3)
+        with pytest.raises(ValueError, match=r"row \d+ of .*must hold scores, as many"):
+            report.evaluate_table(source, k=1)
+    for made in (rows[1:2], rows[1:2] * 3):
+        if kind == "table":
+            typed = pa.table({"preds": pa.array([x["preds"] for x in made], pa.list_(pa.float64())),
+                              "target": [1] * len(made)})  # fmt: skip
+            for on_error in ("raise", "miss"):
+                with pytest.raises(ValueError, match="must hold scores in `preds`, got empty"):
+                    open_rows(typed, on_error=on_error)
+    stream = pa.table({"preds": [[0.5], [0.9, 0.1]], "target": [0, 0]}).to_reader
+    with pytest.raises(ValueError, match=r"row [01] of .*must hold scores"):
+        values(open_rows(stream(), on_error="miss"))
+
+
+@pytest.mark.parametrize("name", ["preds", "target", "seen"])
+@pytest.mark.parametrize("kind", [".parquet", ".jsonl", ".csv"])
+def test_one_long_list_takes_little_memory(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are padded to the longest of few rows, so that padding is bounded by the data."""
+    monkeypatch.setattr("nextloc_metrics.files.tables._VALUES", 1 << 10)
+    number, long = 3000, 2000
+    columns: dict[str, Any] = {
+        "preds": [[1, 2, 3]] * number, "target": [[1, 2]] * number, "seen": [[4]] * number,
+    }  # fmt: skip
+    columns[name] = [*columns[name][1:], list(range(long))]
+    path = tmp_path / f"a{kind}"
+    if kind == ".parquet":
+        parquet.write_table(pa.table(columns), path)
+    elif kind == ".jsonl":
+        lines(path, *pa.table(columns).to_pylist())
+    else:
+        pd.DataFrame(columns).to_csv(path, index=False)
+    batches = list(open_rows(path, exclude="seen").chunks())
+    assert sum(len(batch.target) for batch in batches) == number
+    assert len(batches) < 200
+    sizes = [x.numel() for batch in batches for x in (batch.preds, batch.target, batch.exclude)]
+    assert max(sizes) <= max(long, 16 << 10) < number * long / 100
+    monkeypatch.setattr("nextloc_metrics.files.predictions.memory", lambda: 1 << 20)
+    with pytest.raises(ValueError, match=f"of {long} ids, got .*`report.evaluate_table`"):
+        report.read(path, exclude="seen")
 
 
 # Kinds of sources --------------------------------------------------------------------------------
@@ -797,6 +876,33 @@ def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
         frame = pd.DataFrame({"preds": [np.array([nan, 0.9]), missing], "target": [1, 1]})
         with pytest.raises(ValueError, match=r"row 1 of DataFrame must hold scores"):
             values(open_rows(frame))
+
+
+def test_a_file_counts_once(tmp_path: Path) -> None:
+    """Repeated in a list, or a link in a folder, it is an error."""
+    path = text(tmp_path / "a.csv", "preds,target\n1,1\n")
+    again = [path, str(tmp_path / "x" / ".." / "a.csv")]
+    (tmp_path / "x").mkdir()
+    for source in (again, [path, path], [str(tmp_path), path]):
+        with pytest.raises(
+            ValueError, match=r"must be distinct files, got .*a\.csv after .*a\.csv"
+        ):
+            open_rows(source)
+    (tmp_path / "b.csv").symlink_to(path)
+    with pytest.raises(ValueError, match=r"must be distinct files, got .*b\.csv after .*a\.csv"):
+        report.evaluate_table(tmp_path, k=1)
+
+
+def test_the_folder_of_rows_without_a_value(tmp_path: Path) -> None:
+    """Its name is Hive's and Spark's for null, which is no group."""
+    for user in ("ann", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"user={user}").mkdir()
+        table(tmp_path / f"user={user}" / "a.parquet", [[1]], [1])
+    with pytest.raises(
+        ValueError, match=r"row 0 of .*__HIVE.* must hold a group in `user`, got no"
+    ):
+        report.evaluate_table(tmp_path, groups=["user"], k=1)
+    assert report.evaluate_table(tmp_path, k=1).card["queries"] == 2
 
 
 def test_names_of_columns_may_hold_dots(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ class Source(Protocol):
         untyped: whether all values are text, so that `7` may be a number.
         loose: whether 1 may be the score 1.0, as in text and JSON.
         once: whether the rows can be read only once.
+        is_run: whether the rows are a TREC run, where -1 is an id like any other.
     """
 
     files: list[str]
@@ -100,9 +101,13 @@ class Source(Protocol):
     untyped: bool
     loose: bool
     once: bool
+    is_run: bool
 
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
-        """Yield the rows; a `ValueError` for a missing or repeated column, or unreadable file."""
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
+        """Yield the rows; in columns of `ids`, an integer beside a float stays an integer.
+
+        A missing or repeated column, or an unreadable file, is a `ValueError`.
+        """
 
     def push_back(self, seen: Sequence[Part]) -> None:
         """Yield parts again that were read already, if the rows can be read only once."""
@@ -125,6 +130,10 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
         )
 
 
+# How Hive and Spark name the folder of rows without a value.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
 class ExplainedError(ValueError):
     """An error whose message names the file."""
 
@@ -133,7 +142,8 @@ class ExplainedError(ValueError):
 class Wanted:
     """The columns that are read of one file.
 
-    `unnamed` names the columns of a CSV file whose first row is all numbers; empty refuses one.
+    `unnamed` names the columns of a CSV file whose first row is all numbers; empty takes that for
+    the header. Columns of `ids` are read exactly.
     """
 
     file: str
@@ -141,6 +151,7 @@ class Wanted:
     folders: dict[str, str]
     may_lose: bool
     unnamed: Sequence[str] = ()
+    ids: Sequence[str] = ()
 
     def of(self, have: Sequence[str]) -> list[str]:
         """Return the columns to read from the file, all of them in `have`."""
@@ -155,6 +166,7 @@ class Wanted:
         """Add the columns that are the names of folders."""
         for name in self.columns:
             if name not in part.columns:
-                value = need_arrow().scalar(self.folders[name])
-                part.columns[name] = need_arrow().repeat(value, len(part.rows))
+                pa, value = need_arrow(), self.folders[name]
+                scalar = pa.scalar(None if value == _NULL else value, pa.string())
+                part.columns[name] = pa.repeat(scalar, len(part.rows))
         return part

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
@@ -11,7 +12,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream, table_of
 from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.tables import TableRows
+from nextloc_metrics.files.tables import TableRows, Widths, count_widths
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.report.evaluator import Evaluator
 
@@ -96,6 +97,21 @@ def find_targets(table: Any, name: str) -> bytes:
     ones = pa.LargeListArray.from_arrays(range(len(ids) + 1), ids)
     others = column.filter(pc.not_equal(pc.list_value_length(column), 1))[:1].cast(ones.type)
     return write_table(pa.table({name: pa.chunked_array([ones, others])}))
+
+
+def find_widths(table: Any, name: str, separator: str | None) -> bytes:
+    """Return how many lists of a column are scores, by their number."""
+    return json.dumps([*count_widths(plain(table[name]), separator).items()]).encode()
+
+
+def merge_widths(parts: Sequence[bytes]) -> bytes:
+    """Merge what `find_widths` returned."""
+    return json.dumps([*sum(map(read_widths, parts), start=Counter()).items()]).encode()
+
+
+def read_widths(data: bytes) -> Widths:
+    """Return what `find_widths` counted."""
+    return Counter(dict(json.loads(data or b"[]")))
 
 
 def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
