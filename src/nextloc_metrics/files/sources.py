@@ -43,7 +43,7 @@ class Files:
     may_lose: bool = False
     unnamed: Sequence[str] = ()
     num_rows: int | None = field(init=False, default=None)
-    once = False
+    once = is_run = False
 
     def __post_init__(self) -> None:
         need_arrow()
@@ -56,14 +56,14 @@ class Files:
     def push_back(self, seen: Sequence[Part]) -> None:
         """Do nothing: files are read again."""
 
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
         readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": _read_csv, ".tsv": _read_csv}
         read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
-            inside = Wanted(file, columns, folders, self.may_lose, self.unnamed)
+            inside = Wanted(file, columns, folders, self.may_lose, self.unnamed, ids)
             try:
                 yield from map(inside.complete, read(file, inside))
             except ExplainedError as error:
