@@ -280,6 +280,7 @@ def test_arrays_of_any_integers(kind: str, tmp_path: Path) -> None:
         e = report.evaluate(found.preds, found.target, k=1, mask=found.mask)
         assert e.values["acc_at_1"] == 1
         assert report.evaluate_table(tmp_path / "a.npz", mask="mask", k=1).values == e.values
+        assert report.evaluate(preds, target, k=1, mask=mask.astype(bool)).values == e.values
     np.savez(tmp_path / "a.npz", preds=np.zeros((3, 0)), target=target)
     with pytest.raises(ValueError, match=r"a\.npz must be scores .* with C from 1 on"):
         report.read(tmp_path / "a.npz")

@@ -217,6 +217,7 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
         ("day 1,home,noon\n", "column `time` must be numbers or dates, got 'noon' in line 2"),
         ("day 1,home,nan\n", "column `time` must have no missing value"),
         ("day 1,home\n", "must have 3 cells"),
+        ('day 1,home,"5\nday 1,home,6\n', "must have a closing quote"),
     ],
 )
 @pytest.mark.parametrize("workers", [1, 2])

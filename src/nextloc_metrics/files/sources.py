@@ -8,7 +8,6 @@ import lzma
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -157,26 +156,32 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
             )
             yield from parts_of(file, _without_end(batches), names, has_header)
         except ValueError as error:
-            say = partial(place, file, has_header=has_header)
-            if (
-                isinstance(error, _OpenError)
-                or "straddling" in str(error)
-                or (wrong and _END in wrong[0].text)
-            ):
-                raise ExplainedError(
-                    f"{say(_last_row(file, delimiter, has_header))} must have a closing quote for "
-                    "each opening one, but the file ends, or 4 MB follow, inside a quoted cell; "
-                    "the file may be cut."
-                ) from error
-            if not wrong:
+            explained = _explain(error, file, wrong, delimiter, has_header)
+            if explained is None:
                 raise
-            row = wrong[0]
-            raise ExplainedError(
-                f"{say(row.number - 1 - has_header)} must have {row.expected_columns} cells as the "
-                f"{'header' if has_header else 'first row'}, got {row.actual_columns}: "
-                f"{short(row.text)}; quote a cell that holds "
-                f"{'a tab' if delimiter != ',' else 'a comma'}."
-            ) from error
+            raise explained from error
+
+
+def _explain(
+    error: ValueError, file: str, wrong: Sequence[Any], delimiter: str, has_header: bool
+) -> ExplainedError | None:
+    """Return an error that says which row of a CSV file is wrong, if one is."""
+    is_open = isinstance(error, _OpenError) or "straddling" in str(error)
+    if is_open or (wrong and _END in wrong[0].text):
+        number = _last_row(file, delimiter, has_header)
+        return ExplainedError(
+            f"{place(file, number, has_header)} must have a closing "
+            "quote for each opening one, but the file ends, or 4 MB follow, inside a quoted cell; "
+            "the file may be cut."
+        )
+    if not wrong:
+        return None
+    row = wrong[0]
+    return ExplainedError(
+        f"{place(file, row.number - 1 - has_header, has_header)} must have {row.expected_columns} "
+        f"cells as the {'header' if has_header else 'first row'}, got {row.actual_columns}: "
+        f"{short(row.text)}; quote a cell that holds {'a tab' if delimiter != ',' else 'a comma'}."
+    )
 
 
 def _is_number(cell: str) -> bool:

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,24 +27,26 @@ from nextloc_metrics.files.ids import (
     WrongTypeError,
     are_words,
     broken,
-    is_list,
-    is_text,
-    plain,
     read_cells,
-    split,
 )
 from nextloc_metrics.files.memory import Arrays, Stream, is_pandas
 from nextloc_metrics.files.numbers import Numbers, Survey
-from nextloc_metrics.files.opening import RUNS, find_files, need_arrow, suffix_of
+from nextloc_metrics.files.opening import RUNS, find_files, suffix_of
 from nextloc_metrics.files.parts import Part, Source, place
+from nextloc_metrics.files.shapes import (
+    Widths,
+    count_widths,
+    cut,
+    is_lists,
+    is_text_column,
+    kind_of,
+    pad,
+    width_of_most,
+)
 from nextloc_metrics.files.sources import Files
 
-# Values of lists per chunk, and how many times as many padding may make of them.
+# Values of lists per chunk.
 _VALUES = 1 << 21
-_PADDED = 4
-
-#: How many lists are scores, by their number; None counts lists of ids.
-Widths: TypeAlias = "Counter[int | None]"
 
 
 class Names(NamedTuple):
@@ -100,8 +102,8 @@ class TableRows:
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
         elif not source.untyped:
-            kind = _kind_of(relevant)
-        may_be_list = source.untyped or _is_text_column(answers)
+            kind = kind_of(relevant)
+        may_be_list = source.untyped or is_text_column(answers)
         known = frozenset(map(str, vocabulary or ())) if source.untyped else None
         self._relevant = Reading(kind, is_loose, separator, may_be_list, known)
         survey = self._survey(pads, vocabulary is None, relevant)
@@ -183,20 +185,16 @@ class TableRows:
                 widths += count_widths(part.columns[name], separator)
         elif widths is None:
             widths = count_widths(first.columns[name][:1000], separator)
-        scores = {width: number for width, number in widths.items() if width is not None}
-        balance = widths[None] - sum(scores.values())
-        if not scores or balance > 0 or (not balance and (counts_all or None in [*widths][:1])):
-            return None
-        most = max(scores, key=lambda width: (scores[width] * (width > 0), width))
-        if not most:
+        width = width_of_most(widths, counts_all)
+        if width == 0:
             raise ValueError(f"{self.files[0]} must hold scores in `{name}`, got empty lists.")
-        return most
+        return width
 
     def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Survey:
         """Read the targets once: their number, their kind, and the vocabulary they make."""
-        is_typed = not isinstance(relevant, list) and not _is_text_column(relevant)
-        if self.source.once or (self.num_candidates and is_typed and not _is_lists(relevant)):
-            return Survey.unknown(_is_lists(relevant))
+        is_typed = not isinstance(relevant, list) and not is_text_column(relevant)
+        if self.source.once or (self.num_candidates and is_typed and not is_lists(relevant)):
+            return Survey.unknown(is_lists(relevant))
         survey = Survey(self._relevant.kind, padding, must_number)
         for part in self.source.parts([self.names.target], ids=[self.names.target]):
             column = part.columns[self.names.target]
@@ -234,7 +232,7 @@ class TableRows:
                     stacklevel=3,
                 )
             number += len(part.rows)
-            for of in _cut([part.columns[x] for x in {*padded, self.names.preds}]):
+            for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
                 columns = {name: x[of] for name, x in part.columns.items()}
                 piece = Part(part.file, part.rows[of], columns)
                 yield self._batch(piece), piece
@@ -267,7 +265,7 @@ class TableRows:
             found = cells.numbered(*self._numbers.answers(cells.values))
             self._check_swapped(piece, found, are_lists)
             self._count(piece, found.bad)
-            preds = _pad(found)
+            preds = pad(found)
         else:
             preds = self._scores(piece, cells)
         groups: dict[str, Kind] = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
@@ -302,7 +300,7 @@ class TableRows:
             bad |= found.lengths != 1
         _check_read(piece, self.names.target, bad, how)
         if self.has_several:
-            return _pad(found), found.lists
+            return pad(found), found.lists
         row = int(np.argmin(numbers)) if len(numbers) else 0
         if len(numbers) and numbers[row] < 0:
             # one target per query: padding would turn them into lists, which have other metrics
@@ -354,7 +352,7 @@ class TableRows:
         cells = self._read(piece.file, name, column, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
         _check_read(piece, name, found.bad, how)
-        return _pad(found)
+        return pad(found)
 
 
 def open_rows(
@@ -450,93 +448,3 @@ def _cell(column: Any, row: int) -> Any:
     if hasattr(cell, "as_py"):
         return cell.as_py()
     return cell.tolist() if isinstance(cell, np.ndarray) else cell
-
-
-def _pad(cells: Cells) -> Tensor:
-    """Return lists of ids, padded with -1 to the longest."""
-    lengths = cells.lengths
-    width = max(1, int(lengths.max(initial=0)))
-    if (lengths == width).all():
-        return as_tensor("preds", cells.values.reshape(-1, width))
-    padded = np.full((len(lengths), width), -1, np.int64)
-    padded[np.arange(width) < lengths[:, None]] = cells.values
-    return torch.from_numpy(padded)
-
-
-def _cut(columns: Sequence[Any]) -> list[slice]:
-    """Cut rows into pieces of about `_VALUES` values, where padding adds few to them."""
-    lengths = np.stack([_lengths(column) for column in columns]).max(0)
-    step = max(1, _VALUES // max(1, int(lengths.mean()) if len(lengths) else 1))
-    pieces = [slice(x, min(x + step, len(lengths))) for x in range(0, len(lengths), step)]
-    found = []
-    while pieces:
-        piece = pieces.pop()
-        number = piece.stop - piece.start
-        if number > 1 and number * lengths[piece].max() > _PADDED * _VALUES:
-            middle = piece.start + number // 2
-            pieces += [slice(piece.start, middle), slice(middle, piece.stop)]
-        else:
-            found.append(piece)
-    return found[::-1]
-
-
-def _lengths(column: Any) -> Any:
-    """Return how many values each cell has; of text, about."""
-    if isinstance(column, np.ndarray):
-        return np.full(len(column), column.shape[1] if column.ndim == 2 else 1)
-    if isinstance(column, list):
-        cells = [len(x) if isinstance(x, list) else len(str(x)) // 4 for x in column]
-        return np.array(cells, np.int64)
-    import pyarrow.compute as pc
-
-    if not is_list(column.type) and not is_text(column.type):
-        return np.ones(len(column), np.int64)
-    count = pc.list_value_length if is_list(column.type) else pc.binary_length
-    found = plain(count(column).fill_null(0)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found if is_list(column.type) else found // 4
-
-
-def _is_text_column(column: Any) -> bool:
-    if isinstance(column, list):
-        return any(isinstance(cell, str) for cell in column[:1000])
-    return hasattr(column, "type") and is_text(column.type)
-
-
-def _is_lists(column: Any) -> bool:
-    if isinstance(column, np.ndarray):
-        return column.ndim == 2
-    if isinstance(column, list):
-        return any(isinstance(cell, list) for cell in column[:1000])
-    return is_list(column.type)
-
-
-def _kind_of(column: Any) -> str:
-    """Return whether targets of a typed column are text or integers."""
-    if isinstance(column, np.ndarray):
-        return "integers"
-    if isinstance(column, list):
-        tokens = (x for cell in column for x in (cell if isinstance(cell, list) else [cell]))
-        return "text" if isinstance(next(tokens, None), str) else "integers"
-    kind = column.type.value_type if hasattr(column.type, "value_type") else column.type
-    kind = kind.value_type if hasattr(kind, "value_type") else kind
-    return "text" if is_text(kind) else "integers"
-
-
-def count_widths(column: Any, separator: str | None) -> Widths:
-    """Count the lists of a column by their number of scores."""
-    if isinstance(column, np.ndarray):
-        return Counter({int(column.shape[1]) if column.dtype.kind == "f" else None: len(column)})
-    if not isinstance(column, list):
-        if is_list(column.type):
-            if not need_arrow().types.is_floating(column.type.value_type):
-                return Counter({None: len(column)})
-            return Counter(_lengths(column.drop_null()).tolist())
-        if not is_text(column.type):
-            return Counter()
-        column = column.to_pylist()
-    how, found = Reading("scores", separator=separator), Counter[int | None]()
-    for cell in column:
-        is_listed = isinstance(cell, list) or (isinstance(cell, str) and cell.lstrip()[:1] == "[")
-        if tokens := split(cell, how) if is_listed else None:
-            found[len(tokens) if any(isinstance(x, float) for x in tokens) else None] += 1
-    return found

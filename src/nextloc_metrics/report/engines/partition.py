@@ -12,7 +12,8 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream, table_of
 from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.tables import TableRows, Widths, count_widths
+from nextloc_metrics.files.shapes import Widths, count_widths
+from nextloc_metrics.files.tables import TableRows
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.report.evaluator import Evaluator
 
