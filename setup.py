@@ -5,7 +5,7 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/nextloc_metrics/backends"
-NAMES = ["survey", "first", "find", "tally", "weigh", "gather", "match", "align"]
+NAMES = ["survey", "first", "find", "tally", "weigh", "gather", "spread", "match", "align"]
 FUNCTIONS = [f"nextloc_{name}" for name in NAMES]
 
 
@@ -19,6 +19,7 @@ class BuildKernels(build_ext):
         else:
             options = ["-O3", "-g0", "-std=c11", "-ffp-contract=off", "-fvisibility=hidden"]
             options.append("-fno-math-errno")  # or `sqrt` is a call
+            options.append("-fno-trapping-math")  # or `exp_of` is a loop of single numbers
             extension.extra_compile_args = [*options, *extension.extra_compile_args]
         super().build_extension(extension)
 

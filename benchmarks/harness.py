@@ -140,7 +140,7 @@ def in_new_process(code: str, *arguments: object, **environment: str) -> Any:
         env=os.environ | environment,
         cwd=Path(__file__).parent,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     if finished.returncode:
         raise RuntimeError(finished.stderr)
@@ -152,7 +152,7 @@ def machine() -> dict[str, object]:
     model = platform.processor() or platform.machine()
     cpu_information = Path("/proc/cpuinfo")
     if cpu_information.exists():
-        lines = cpu_information.read_text().splitlines()
+        lines = cpu_information.read_text(encoding="utf-8").splitlines()
         model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
     return {
         "cpu": model,
@@ -167,5 +167,7 @@ def write(path: Path | None, sections: Mapping[str, Sequence[Result]]) -> None:
     """Write the machine and the tables as JSON, if a path is given."""
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"machine": machine(), **sections}, indent=1) + "\n")
+        path.write_text(
+            json.dumps({"machine": machine(), **sections}, indent=1) + "\n", encoding="utf-8"
+        )
         print(f"\nwritten to {path}")

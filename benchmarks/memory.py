@@ -35,11 +35,11 @@ import nextloc_metrics
 from nextloc_metrics import Ranking, next_location_metrics, recommendation_metrics
 
 def resident(mark):
-    with open("/proc/self/status") as lines:
+    with open("/proc/self/status", encoding="utf-8") as lines:
         return next(1024 * int(x.split()[1]) for x in lines if x.startswith(mark))
 
 def peak(run):
-    with open("/proc/self/clear_refs", "w") as file:
+    with open("/proc/self/clear_refs", "w", encoding="utf-8") as file:
         file.write("5")  # reset the high-water mark
     before = resident("VmRSS")
     run()

@@ -120,13 +120,13 @@ def details(results: dict[str, Any]) -> str:
 def insert(path: Path, marker: str, text: str) -> None:
     """Replace the text between two marker comments of a file, if it has them."""
     begin, end = f"<!-- {marker} -->", f"<!-- end of {marker} -->"
-    whole = path.read_text()
+    whole = path.read_text(encoding="utf-8")
     if begin not in whole:
         print(f"{path} has no {begin}")
         return
     before, rest = whole.split(begin)
     _, after = rest.split(end)
-    path.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
     print(f"written to {path}")
 
 
@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="the JSON of run_all.py")
     parser.add_argument("--folder", type=Path, default=HOME.parent, help="of the project")
     options = parser.parse_args()
-    results = json.loads(options.results.read_text())
+    results = json.loads(options.results.read_text(encoding="utf-8"))
     insert(options.folder / "benchmarks" / "README.md", "figures", details(results))
     plot(results, options.folder / "benchmarks" / "speed.png")
 

@@ -64,7 +64,7 @@ def measure(name: str, command: list[str]) -> tuple[float, float]:
         [sys.executable, "-c", counted, *command],
         check=True,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         env=environment,
     )
     seconds, kilobytes = map(float, done.stdout.split())

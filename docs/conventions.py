@@ -271,7 +271,7 @@ def _ranx(request: object) -> dict[str, float]:
         input=json.dumps(request),
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     result: dict[str, float] = json.loads(ran.stdout.splitlines()[-1])

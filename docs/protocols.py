@@ -157,7 +157,7 @@ def draw_new_york() -> None:
 
 
 def _read(path: Path) -> dict[str, torch.Tensor]:
-    with gzip.open(path, "rt") as file:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     names = ("user_id", "location_id", "start_day")
     return {name: torch.tensor([int(float(row[name])) for row in rows]) for name in names}
@@ -305,7 +305,7 @@ def _ranx(scores: torch.Tensor) -> float:
         [sys.executable, "-c", RANX],
         input=json.dumps([qrels, run]),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     return float(done.stdout)

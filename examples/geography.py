@@ -195,7 +195,7 @@ def main(argv: list[str] | None = None) -> dict[str, Found]:
         train_counts=data.training_counts(),
         locations=locations,
     )
-    (options.output / "report.html").write_text(page.to_html("GRU"))
+    (options.output / "report.html").write_text(page.to_html("GRU"), encoding="utf-8")
     return found
 
 

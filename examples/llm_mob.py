@@ -32,7 +32,7 @@ Figures = dict[str, float]
 def read_published(notebook: Path) -> dict[str, Figures]:
     """Return the figures that the notebook's cells print, by the folder that a cell reads."""
     published = {}
-    for cell in json.loads(notebook.read_text())["cells"]:
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
         folder = re.search(r"output_dir = 'results/(.+?)'", "".join(cell["source"]))
         lines = [line for output in cell.get("outputs", []) for line in output.get("text", [])]
         found = re.findall(r"^(?:Weighted )?(\S+): +([01]\.\d+)$", "".join(lines), re.MULTILINE)

@@ -265,7 +265,7 @@ def write_report(model: nn.Module, data: CheckIns, length: int, title: str, path
         cluster="user",
         train_counts=data.training_counts(),
     )
-    path.write_text(found.to_html(title))
+    path.write_text(found.to_html(title), encoding="utf-8")
 
 
 @rank_zero_only

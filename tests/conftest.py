@@ -1,11 +1,12 @@
-"""What all tests share: the Hypothesis profiles, few threads, a fixed seed, and the real data."""
+"""What all tests share: Hypothesis profiles, few threads, a seed, the repository, real data."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -37,6 +38,36 @@ USUAL = list(backends._chosen)
 
 #: of `each_backend`, what reads values on the CPU
 ON_THE_CPU = pytest.mark.parametrize("each_backend", ["cpu"], indirect=True)
+
+#: the folder of pages and examples, which tests beside an installed library may lack
+REPOSITORY = Path(__file__).parents[1]
+OUTSIDE = "" if (REPOSITORY / "mkdocs.yml").exists() else "needs the pages and examples of a clone"
+
+
+class _Skipped(pytest.Module):
+    """A file of tests that is not imported."""
+
+    def collect(self) -> list[pytest.Item]:
+        """Skip it, and say why."""
+        pytest.skip(OUTSIDE, allow_module_level=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path, parent: Any) -> Generator[None, Any, Any]:
+    """Skip the files of tests about the repository where there is none."""
+    collected = yield
+    about = file_path.parent.name == "project" or file_path.name == "test_which_metric.py"
+    if collected and about and OUTSIDE:
+        return [_Skipped.from_parent(parent, path=file_path)]
+    return collected
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The folder of the repository, or a skip."""
+    if OUTSIDE:
+        pytest.skip(OUTSIDE)
+    return REPOSITORY
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -148,7 +148,7 @@ def libcity(
     with tempfile.TemporaryDirectory() as folder:
         me.evaluate_res_dir = folder
         names["evaluate"](me, loader)
-        return dict(json.loads(next(Path(folder).iterdir()).read_text()))
+        return dict(json.loads(next(Path(folder).iterdir()).read_text(encoding="utf-8")))
 
 
 def mie_lab(scores: Any, target: Any, batch_size: int = 32) -> Names:
@@ -680,7 +680,9 @@ def llm_mob(lists: Any, target: Any) -> Names:
     import pandas as pd
     from sklearn.metrics import f1_score
 
-    cells = json.loads((clone("xlwang233+LLM-Mob") / "metrics.ipynb").read_text())["cells"]
+    cells = json.loads((clone("xlwang233+LLM-Mob") / "metrics.ipynb").read_text(encoding="utf-8"))[
+        "cells"
+    ]
     names: Names = {"pd": pd, "f1_score": f1_score}
     helpers = ["get_is_correct10", "first_nonzero", "get_ndcg"]
     load(ast.parse("".join(cells[2]["source"])), helpers, names)

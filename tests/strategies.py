@@ -218,6 +218,15 @@ def states(collection: MetricCollection) -> dict[str, dict[str, Tensor]]:
     return {key: state(metric) for key, metric in collection.items()}
 
 
+def float32(found: Any) -> Any:
+    """The nearest float32 numbers, as `compute` returns them, of what tables and files write."""
+    if isinstance(found, dict):
+        return {key: float32(value) for key, value in found.items()}
+    if isinstance(found, tuple):
+        return tuple(map(float32, found))
+    return torch.tensor(found, dtype=torch.float32).item()
+
+
 def updated(metric: Metric, *args: Any, **kwargs: Any) -> Metric:
     """The metric after one update."""
     metric.update(*args, **kwargs)

@@ -16,7 +16,7 @@ OUTSIDE = re.compile(r"\]\(((?:\.\./)+)(examples/\w+\.(?:py|ipynb)|CHANGELOG\.md
 
 def on_config(config: Any) -> Any:
     """Show the version of `pyproject.toml` in the header and in the titles of pages."""
-    version = VERSION.findall((ROOT / "pyproject.toml").read_text())[0]
+    version = VERSION.findall((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[0]
     config.site_name = f"{config.site_name} {version}"
     return config
 
@@ -25,9 +25,11 @@ def on_files(files: Any, config: Any) -> Any:
     """Add a page for every example and for the changelog."""
     from mkdocs.structure.files import File
 
-    pages = {"changelog.md": (ROOT / "CHANGELOG.md").read_text()}
+    pages = {"changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")}
     for path in sorted((ROOT / "examples").glob("*.py")):
-        pages[page_of(f"examples/{path.name}")] = f"# {path.name}\n\n{fenced(path.read_text())}"
+        pages[page_of(f"examples/{path.name}")] = (
+            f"# {path.name}\n\n{fenced(path.read_text(encoding='utf-8'))}"
+        )
     for path in sorted((ROOT / "examples").glob("*.ipynb")):
         pages[page_of(f"examples/{path.name}")] = notebook_page(path)
     for uri, content in pages.items():
@@ -58,7 +60,7 @@ def page_of(path: str) -> str:
 
 def notebook_page(path: Path) -> str:
     """Write the cells of a notebook as Markdown."""
-    cells = json.loads(path.read_text())["cells"]
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     sources = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
     return "\n\n".join(fenced(text) if kind == "code" else text for kind, text in sources)
 

@@ -396,7 +396,7 @@ def test_other_openmp_may_be_loaded_first() -> None:
     Takes some seconds: a new Python imports scikit-learn and torch.
     """
     command = [sys.executable, "-c", _OTHER_OPENMP]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    shown = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, timeout=60)
     compiled, plain = shown.stdout.split()
     assert compiled == plain
 
@@ -693,7 +693,9 @@ def test_a_limit_of_one_thread_leaves_nothing_uncounted() -> None:
     """
     environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
     command = [sys.executable, "-W", "error", "-c", _ONE_THREAD]
-    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", check=True
+    )
     assert shown.stdout.split() == ["1.0", "1.0"]
 
 

@@ -164,7 +164,7 @@ def test_a_library_that_cannot_be_loaded_is_disabled(
 ) -> None:
     """As one built for another machine."""
     library = tmp_path / "_kernels.so"
-    library.write_text("not a library")
+    library.write_text("not a library", encoding="utf-8")
     monkeypatch.setattr(cpu, "LIBRARY", library)
     check_disabled(monkeypatch, cpu.Cpu(), "raises OSError")
 

@@ -258,7 +258,7 @@ def test_the_kernel_compiles_for_devices_old_and_new(tmp_path: object) -> None:
         [sys.executable, "-W", "error", "-c", COMPILE],
         env=environment,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     assert made.returncode == 0, made.stderr

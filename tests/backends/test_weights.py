@@ -1,8 +1,10 @@
-"""Sums of weights and sizes of sets: every backend against `reference`, and any split of rows."""
+"""Sums of weights and sizes of sets: the same bits on every backend, in any layout and split."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import fields
 
 import pytest
 import torch
@@ -10,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nextloc_metrics.backends import Weights, choose, proof
+from conftest import threads_allowed
+from nextloc_metrics import SetSize, backends
+from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.backends import Weights, choose, cpu, proof
+from nextloc_metrics.backends.mass import log_of
 from nextloc_metrics.backends.reference import Reference
+from nextloc_metrics.distribution.distribution import Distribution
+from nextloc_metrics.distribution.needs import DistributionNeeds
+from strategies import examples
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 MASSES = (0.05, 0.5, 0.9, 0.999)
@@ -21,7 +30,7 @@ MASSES = (0.05, 0.5, 0.9, 0.999)
 @pytest.mark.parametrize("columns", [1, 7, 8, 511, 512, 513, 3000])
 @pytest.mark.parametrize("are_scores", [False, True])
 def test_backends_agree(dtype: torch.dtype, columns: int, are_scores: bool) -> None:
-    """Sums within 2^-30, counts and sizes exactly, in rows that are not adjacent."""
+    """Sums, counts, sizes and shares have the same bits, in rows that are not adjacent."""
     torch.manual_seed(columns)
     wide = (3 * torch.randn(9, columns + 3)).to(dtype)
     scores = wide[:, 1 : columns + 1]
@@ -35,13 +44,125 @@ def test_backends_agree(dtype: torch.dtype, columns: int, are_scores: bool) -> N
         weights = Weights(are_scores, 1 / temperature)
         backend, reference = choose(scores, "weighs"), Reference()
         found, expected = (one.weigh(scores, target, weights) for one in (backend, reference))
-        sound = ~expected[0][:, 0].isnan()
-        assert torch.equal(found[0][:, 0].isnan(), ~sound)
-        assert torch.allclose(found[0][sound], expected[0][sound], rtol=2.0**-30, atol=0)
-        assert torch.equal(found[1][sound], expected[1][sound])
-        sizes = [one.gather(scores, expected[0], MASSES, weights) for one in (backend, reference)]
+        assert all(map(are_same, found, expected))
+        sums = expected[0]
+        sizes = [one.gather(scores, sums, MASSES, weights) for one in (backend, reference)]
         assert torch.equal(*sizes)
-        assert bool((sizes[0][~sound] == columns).all())
+        assert bool((sizes[0][~(sums[:, 1] > 0)] == columns).all())
+        assert are_same(*(one.spread(scores, sums, weights) for one in (backend, reference)))
+
+
+def are_same(found: Tensor, expected: Tensor) -> bool:
+    """Return whether two tensors have the same bits, where every NaN is one."""
+    return torch.equal(found.isnan(), expected.isnan()) and torch.equal(
+        found.nan_to_num(0.0, 2.0, -2.0), expected.nan_to_num(0.0, 2.0, -2.0)
+    )
+
+
+def numbers_of(record: Distribution) -> dict[str, Tensor]:
+    """All numbers of a record by name, and the probabilities of all candidates."""
+    found = {field.name: getattr(record, field.name) for field in fields(record)}
+    found |= {f"size of mass {mass}": size for mass, size in found.pop("sizes").items()}
+    found["probabilities"] = torch.cat(
+        [torch.empty(0, record.num_candidates or 0), *record.all_probabilities()]
+    )
+    return {name: x for name, x in found.items() if isinstance(x, Tensor) and name != "scores"}
+
+
+def layouts_of(scores: Tensor) -> Iterator[Tensor]:
+    """The same scores in rows, columns, and parts of other tensors."""
+    yield scores
+    yield scores.t().contiguous().t()
+    yield torch.nn.functional.pad(scores, (1, 2), value=9.0)[:, 1:-2]
+    yield torch.stack([scores, -scores], 2)[:, :, 0]
+
+
+# Ties and both zeros; what is infinite, no number, or nearly 0; what only float64 can tell apart.
+HARD = [0.0, -0.0, 1.0, 0.5, -7.0, 700.0, 5e-324, 1e-310, 1e-300, 1e300, -1e300, 1 + 2**-52]
+BROKEN = [math.inf, -math.inf, math.nan]
+
+
+@pytest.mark.skipif(bool(backends.available()["cpu"]), reason="needs the backend in C")
+@examples(30)
+@given(st.data(), st.sampled_from(DTYPES), st.sampled_from(["logits", "probabilities"]))
+def test_records_have_the_same_bits(data: st.DataObject, dtype: torch.dtype, given: str) -> None:
+    """Backends, layouts, threads, dtypes and splits of the rows change no number of a record."""
+    width = data.draw(st.integers(1, 9))
+    level = st.one_of(st.sampled_from(HARD), st.floats(-30, 30), st.sampled_from(HARD + BROKEN))
+    drawn = data.draw(st.lists(st.lists(level, min_size=width, max_size=width), min_size=1))
+    longest = data.draw(st.sampled_from([1, 1, 67, 70_000 // width]))
+    rows = torch.tensor(drawn[: 3 if longest > 67 else None], dtype=torch.float64)
+    scores = rows.to(dtype).repeat(1, longest)
+    scores = scores.abs() if given == "probabilities" else scores
+    target = torch.arange(len(scores)) * 7 % scores.shape[1]
+    warmth = 1.0 if given == "probabilities" else data.draw(st.sampled_from([1.0, 0.3, 20.0]))
+    needs = DistributionNeeds(given, warmth, masses=frozenset(MASSES), scores=True)
+
+    def read(preds: Tensor, part: slice) -> dict[str, Tensor]:
+        batch = Batch(preds[part], target[part], validate_args=False)
+        return numbers_of(Distribution.read(batch, needs))
+
+    cut = data.draw(st.integers(0, len(scores)))
+    backends.use("reference")
+    expected = read(scores.double(), slice(None))
+    backends.use(data.draw(st.sampled_from(["cpu", "reference"])))
+    for threads, preds in zip((1, 2, 4, 4), layouts_of(scores), strict=True):
+        with threads_allowed(threads):
+            parts = [read(preds, part) for part in (slice(cut), slice(cut, None))]
+        for name, wanted in expected.items():
+            assert are_same(torch.cat([part[name] for part in parts]), wanted), name
+
+
+@pytest.mark.skipif(bool(backends.available()["cpu"]), reason="needs the backend in C")
+def test_rows_that_are_not_adjacent_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend in C answers for every layout, and never hands it to `reference`."""
+    backend, weights = cpu.Cpu(), Weights(are_scores=False)
+    for name in ("survey", "first", "weigh", "gather", "spread"):
+        monkeypatch.setattr(Reference, name, None)
+    for dtype in DTYPES:
+        answers = []
+        for scores in layouts_of(torch.randn(5, 40).to(dtype)):
+            own, target = scores[:, 3:5], torch.arange(5)
+            sums, tied = backend.weigh(scores, target, weights)
+            answers.append(
+                [
+                    *backend.survey(scores, own, True),
+                    backend.first(scores, 3)[1],
+                    *(sums, tied, backend.gather(scores, sums, MASSES, weights)),
+                    backend.spread(scores, sums, weights),
+                ]
+            )
+        for answer in answers[1:]:
+            assert all(map(torch.equal, answer, answers[0]))
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=40))
+def test_probabilities_are_divided_by_their_exact_sum(drawn: list[float]) -> None:
+    """Their sum is that of `math.fsum`, rounded once."""
+    scores = torch.tensor([drawn], dtype=torch.float64)
+    needs = DistributionNeeds("probabilities")
+    record = Distribution.read(Batch(scores, torch.tensor([0]), validate_args=False), needs)
+    assert record.own is not None
+    assert float(record.own) == drawn[0] / math.fsum(drawn)
+    assert float(record.confidence) == max(drawn) / math.fsum(drawn)
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_sets_of_equal_probabilities() -> None:
+    """Of n equally likely candidates, j have the mass j / n."""
+    for number in (3, 6, 10, 25, 29, 59):
+        for size in range(1, number):
+            metric = SetSize(size / number, given="logits")
+            metric.update(torch.full((2, number), 0.7), torch.tensor([0, 1]))
+            assert float(metric.compute()) == size, (number, size)
+
+
+@given(st.floats(5e-324, 1e308))
+def test_log_is_within_its_bound(x: float) -> None:
+    """Also of the smallest numbers, and of those near 1."""
+    found = log_of(torch.tensor([x, 1 + x % 1e-3, 0.0, 1.0], dtype=torch.float64)).tolist()
+    assert found[:2] == pytest.approx([math.log(x), math.log(1 + x % 1e-3)], rel=2.0**-51, abs=0)
+    assert found[2:] == [-math.inf, 0.0]
 
 
 @given(
@@ -86,7 +207,7 @@ def test_weights_are_checked_when_they_are_first_used() -> None:
 
     wrong = Wrong()
     assert proof.passes(wrong)
-    with pytest.warns(UserWarning, match="differs from `reference` in `weigh` or `gather`"):
+    with pytest.warns(UserWarning, match="differs from `reference` in `weigh` of"):
         assert not proof.passes(wrong, "weighs")
     assert not wrong.weighs
     del proof.disabled["wrong"]

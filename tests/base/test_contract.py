@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
@@ -27,12 +27,10 @@ import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
-    Grouped,
     LocationF1,
     LocationRecall,
     MeanMetric,
     NDCGAtK,
-    PerQueryScores,
     Ranking,
     RankingCollection,
     RankingMetric,
@@ -42,7 +40,6 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.options import describe_option
-from nextloc_metrics.metrics.click_through import LogLoss
 from strategies import (
     BLOCK_CASES,
     CASES,
@@ -105,44 +102,6 @@ def test_every_public_metric_for_predictions_is_in_the_table() -> None:
         is_metric = isinstance(thing, type) and issubclass(thing, Metric)
         if is_metric and thing not in (MeanMetric, RankingMetric):
             assert thing.__name__ in listed or name.startswith(tested_elsewhere), name
-
-
-# Hosts that script -------------------------------------------------------------------------------
-
-
-def types_of_attributes(metric: Metric) -> tuple[Any, ...]:
-    """All that scripting looks at: the class, and the types of what an instance holds."""
-    held = [(name, type(x)) for name, x in vars(metric).items() if name not in metric._defaults]
-    return type(metric), len(metric._defaults), *held
-
-
-@pytest.mark.slow  # compiles
-@pytest.mark.parametrize(
-    "case", {types_of_attributes(case.make()): case for case in CASES}.values(), ids=str
-)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's and TorchMetrics' own
-def test_a_metric_can_be_scripted(case: Case) -> None:
-    """TorchMetrics' `MetricTester` scripts every metric by default."""
-    torch.jit.script(case.make())
-
-
-@pytest.mark.slow  # compiles
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's and TorchMetrics' own
-def test_a_metric_of_ones_own_can_be_scripted() -> None:
-    """Its properties and options are kept out, and so are those of grouped metrics."""
-
-    class Own(AccuracyAtK):
-        """A metric whose attributes TorchScript has no types for."""
-
-        flavour: Literal["sweet", "salty"] | None = None
-
-        @property
-        def described(self) -> dict[str, object]:
-            """Return the options."""
-            return {"k": self.k, "flavour": self.flavour}
-
-    for metric in (Own(2), Grouped(Own(2), 3), PerQueryScores(Own(2)), LogLoss()):
-        torch.jit.script(metric)
 
 
 # State -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,6 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 from torchmetrics import Metric
 
-import ddp_evaluation
 import distributed_workers as work
 import nextloc_metrics
 from distributed_workers import Share, same
@@ -507,11 +507,15 @@ def test_loaders_without_a_distributed_sampler():
 
 
 @pytest.mark.slow
-def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[str]):
+def test_the_example_says_the_same_under_torchrun(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`torchrun --nproc-per-node 2` prints what one process prints, to the last digit.
 
     Starting Python three times takes most of it.
     """
+    import ddp_evaluation
+
     ddp_evaluation.main()
     alone = capsys.readouterr().out
     assert [line.split()[0] for line in alone.splitlines()] == [
@@ -522,7 +526,7 @@ def test_the_example_says_the_same_under_torchrun(capsys: pytest.CaptureFixture[
         [*torchrun, "--nproc-per-node", "2", ddp_evaluation.__file__],
         env={**os.environ, **work.LOOPBACK},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=100,
     )
     assert together.stdout == alone, together.stderr
@@ -575,7 +579,7 @@ def test_a_fork_of_a_process_with_threads_evaluates_on_one():
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED],
         env={**os.environ, "OMP_NUM_THREADS": "2"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=False,
     )

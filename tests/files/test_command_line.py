@@ -38,7 +38,7 @@ def refused(*arguments: str, text: str | None = None) -> str:
 def path(tmp_path: Path) -> str:
     """A file of two queries."""
     file = tmp_path / "answers.csv"
-    file.write_text(CSV)
+    file.write_text(CSV, encoding="utf-8")
     return str(file)
 
 
@@ -88,7 +88,9 @@ def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
 def test_lines_of_a_cell_with_commas_are_counted(tmp_path: Path) -> None:
     """Between tabs a comma separates nothing, so that a line end behind it is in the cell."""
     path = tmp_path / "a.tsv"
-    path.write_text('preds\ttarget\tnote\n1\t1\t"a, ""b,\n"""\n1\t1\t,"b\nx x\t1\t\n')
+    path.write_text(
+        'preds\ttarget\tnote\n1\t1\t"a, ""b,\n"""\n1\t1\t,"b\nx x\t1\t\n', encoding="utf-8"
+    )
     assert refused("score", str(path)).startswith(f"line 5 of {path} must hold ids")
 
 
@@ -132,7 +134,7 @@ def test_no_other_library_gives_advice(tmp_path: Path, path: str) -> None:
     np.save(tmp_path / "objects.npy", objects)
     for name in ("text.npz", "text.npy", "text.csv"):
         (tmp_path / name).write_bytes(b'"a\xff')
-    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "empty.csv").write_text("", encoding="utf-8")
     of = {x.name: str(x) for x in tmp_path.iterdir()}
     for command in [
         ["score", of["objects.npz"]],
@@ -159,8 +161,11 @@ def test_a_page_is_written_where_the_name_ends_with_html(path: str, tmp_path: Pa
     reported = run("report", path, "--k", "1", "--out", str(two))
     assert (scored.stdout, scored.stderr) == ("", f"wrote {one}\n")
     assert (reported.stdout, reported.stderr) == ("", f"wrote {two}\n")
-    assert one.read_text().startswith("<!DOCTYPE html>")
-    pages = [re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text()) for x in (one, two)]
+    assert one.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    pages = [
+        re.sub("<dt>command</dt><dd>.*?</dd>", "", x.read_text(encoding="utf-8"))
+        for x in (one, two)
+    ]
     assert pages[0] == pages[1]
 
 

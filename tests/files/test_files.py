@@ -80,7 +80,7 @@ def test_ids_that_are_text_get_a_vocabulary(tmp_path: Path) -> None:
     """Targets and predictions share the vocabulary; values do not depend on the numbers."""
     path = tmp_path / "a.jsonl"
     rows = [{"preds": ["home", "work"], "target": "work"}, {"preds": ["gym"], "target": "home"}]
-    path.write_text("\n".join(map(json.dumps, rows)))
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     found = report.read(path)
     assert found.vocabulary == ("home", "work", "gym")
     assert found.preds.tolist() == [[0, 1], [2, -1]]
@@ -106,7 +106,7 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
         frame()[rows].to_json(tmp_path / f"{name}.jsonl", orient="records", lines=True)
     for path in (tmp_path, tmp_path / "part-*.jsonl"):
         assert report.read(path).target.tolist() == [*TARGETS[2:], *TARGETS[:2]]
-    (tmp_path / "more.csv").write_text("preds,target\n1,1\n")
+    (tmp_path / "more.csv").write_text("preds,target\n1,1\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"files of one kind.*csv"):
         report.read(tmp_path)
 
@@ -130,7 +130,7 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_named(text: str, says: str, tmp_path: Path) -> None:
     """File, row and value, and the remedy."""
     path = tmp_path / "answers.csv"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=says):
         report.read(path)
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_named(text: str, says: str, tmp_path: Path) -> N
 def test_broken_answers_may_count_as_misses(tmp_path: Path) -> None:
     """The card has their number; padding is no broken answer."""
     path = tmp_path / "answers.csv"
-    path.write_text("preds,target\n1 2,1\nI think home,2\n-100,3\n4 -100,4\n")
+    path.write_text("preds,target\n1 2,1\nI think home,2\n-100,3\n4 -100,4\n", encoding="utf-8")
     found = report.read(path, on_error="miss", padding=[-100], separator=" ")
     assert found.missed == 1
     assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 0.5
@@ -193,7 +193,7 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         report.read(tmp_path / "a.npz")
     with pytest.raises(FileNotFoundError, match="`path` must be an existing file of predictions"):
         report.read(tmp_path / "none.csv")
-    (tmp_path / "a.xlsx").write_text("")
+    (tmp_path / "a.xlsx").write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match=r"files of one kind.*'.xlsx'"):
         report.read(tmp_path / "a.xlsx")
 
@@ -260,7 +260,7 @@ def test_a_table_of_groups_has_all_groups(tmp_path: Path) -> None:
     ]
     assert "each of the 120 groups: `e.group_records()`, or `--group-table FILE`" in str(table)
     assert "group_records" not in str(e.groups["city"])
-    rows = map(json.loads, Path(path).read_text().splitlines())
+    rows = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines())
     lines = [x for x in rows if x["user"] == "user, 7"]
     alone = report.evaluate([x["preds"] for x in lines], [x["target"] for x in lines], k=1)
     found = [x for x in e.group_records("user") if x["group"] == "user, 7"]
@@ -347,7 +347,7 @@ def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
     elif kind == ".parquet":
         empty.to_parquet(path)
     elif kind.startswith(".json"):
-        path.write_text("" if kind == ".jsonl" else "[]")
+        path.write_text("" if kind == ".jsonl" else "[]", encoding="utf-8")
     else:
         empty.to_csv(path, index=False, sep="\t" if kind == ".tsv" else ",")
     out = tmp_path / "groups.csv"
@@ -358,7 +358,7 @@ def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
     found = json.loads(shown.stdout)
     assert found["acc_at_1"] == found["f1"] == {"value": None}
     assert found["card"]["queries"] == 0
-    assert out.read_text() == "kind,group,metric,value,low,high,queries\n"
+    assert out.read_text(encoding="utf-8") == "kind,group,metric,value,low,high,queries\n"
     page = tmp_path / "report.html"
     assert run("report", str(path), "--group", "user", "--out", str(page)).exit_code == 0
 
@@ -366,7 +366,7 @@ def test_a_file_without_rows_is_a_warning(kind: str, tmp_path: Path) -> None:
 def test_a_file_without_rows_has_nothing_to_compare(tmp_path: Path) -> None:
     """A test of no queries is an error, after the warning."""
     path, other = str(tmp_path / "a.jsonl"), str(write(".csv", tmp_path))
-    Path(path).write_text("")
+    Path(path).write_text("", encoding="utf-8")
     for options in (["compare", path, other], ["audit", path, "--users", "user"]):
         shown = run(*options)
         assert shown.exit_code == 1
@@ -413,9 +413,11 @@ def write_options(kind: str, folder: Path) -> tuple[Path, list[str]]:
             table.to_parquet(path)
         else:
             table.to_json(path, orient="records", lines=True)
-    (folder / "counts.txt").write_text("\n".join(map(str, range(12))))
+    (folder / "counts.txt").write_text("\n".join(map(str, range(12))), encoding="utf-8")
     lines = [f"{x / 100},{x / 50}" for x in range(11)]
-    (folder / "places.csv").write_text("\n".join(["latitude,longitude", *lines, ","]))
+    (folder / "places.csv").write_text(
+        "\n".join(["latitude,longitude", *lines, ","]), encoding="utf-8"
+    )
     return path, [
         "--mask", "use", "--exclude", "seen", "--exempt-target", "--group", "user", "--km", "3",
         "--train-counts", str(folder / "counts.txt"), "--coordinates", str(folder / "places.csv"),
@@ -479,9 +481,11 @@ def test_excluded_candidates_may_be_an_array_of_bools(tmp_path: Path) -> None:
 def test_excluded_ids_may_be_text(tmp_path: Path) -> None:
     """They have the numbers of the vocabulary, which counts and coordinates need."""
     path, counts, words = (tmp_path / name for name in ("a.jsonl", "counts.txt", "words.txt"))
-    path.write_text('{"preds": ["gym", "sea", "home"], "target": "home", "seen": ["sea"]}')
-    counts.write_text("1\n2\n3\n")
-    words.write_text("gym\nhome\nsea\n")
+    path.write_text(
+        '{"preds": ["gym", "sea", "home"], "target": "home", "seen": ["sea"]}', encoding="utf-8"
+    )
+    counts.write_text("1\n2\n3\n", encoding="utf-8")
+    words.write_text("gym\nhome\nsea\n", encoding="utf-8")
     options = ["score", str(path), "--exclude", "seen", "--format", "json", "--k", "1"]
     assert json.loads(run(*options).output)["mrr"] == {"value": 1 / 2}
     assert json.loads(run(*options, "--vocabulary", str(words)).output)["mrr"] == {"value": 1 / 2}
@@ -495,8 +499,8 @@ def test_excluded_ids_may_be_text(tmp_path: Path) -> None:
 def test_options_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     """File, row and value."""
     path, _ = write_options(".csv", tmp_path)
-    (tmp_path / "a.txt").write_text("3\n-2\n")
-    (tmp_path / "a.csv").write_text("lat,longitude\n1,2\n")
+    (tmp_path / "a.txt").write_text("3\n-2\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text("lat,longitude\n1,2\n", encoding="utf-8")
     np.save(tmp_path / "a.npy", np.zeros((2, 3)))
     for options, says in [
         (["--mask", "user"], "line 2 of .* must hold true, false, 1 or 0 in `user`, got 'ann'"),
@@ -619,7 +623,7 @@ def test_keys_must_be_the_same_and_occur_once(keys: list[Any], says: str, tmp_pa
     first, other = str(tmp_path / "first.jsonl"), str(tmp_path / "other.jsonl")
     for path, ids in ((first, ["q1", "q2", "q3", "q4"]), (other, keys)):
         rows = [{"preds": [1], "target": 1, "id": one} for one in ids]
-        Path(path).write_text("\n".join(map(json.dumps, rows)))
+        Path(path).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     shown = run("compare", first, other, "--id", "id")
     assert shown.exit_code == 1
     assert says in " ".join(shown.output.split())
@@ -649,7 +653,7 @@ def test_ids_that_are_text_are_compared_as_text(tmp_path: Path) -> None:
         for path, ids in zip(paths, targets, strict=True):
             first = ids[0] if isinstance(ids[0], list) else ids[:1]
             rows = [{"preds": first, "target": one} for one in ids]
-            Path(path).write_text("\n".join(map(json.dumps, rows)))
+            Path(path).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         return run("compare", *paths, "--k", "1", "--format", "json")
 
     shown = compare(["Bar", "Gym", "Zoo"], ["Baq", "Gyl", "Zoo"])
@@ -666,7 +670,7 @@ def test_ids_that_are_text_are_compared_as_text(tmp_path: Path) -> None:
     assert "['Zop', None] instead of ['Zoo', None]" in compare(*lists).output
     far = (1 << 20) + 12  # sparse, and numbered, in the file of lists only
     np.savez(tmp_path / "scores.npz", preds=np.zeros((1, far + 1), np.float32), target=[far])
-    (tmp_path / "far.jsonl").write_text(json.dumps({"preds": [1], "target": far}))
+    (tmp_path / "far.jsonl").write_text(json.dumps({"preds": [1], "target": far}), encoding="utf-8")
     shown = run("compare", str(tmp_path / "scores.npz"), str(tmp_path / "far.jsonl"))
     assert (shown.exit_code, "pass `--vocabulary`" in shown.output) == (1, True), shown.output
     same = compare(["Bar", "Gym", "Zoo"], ["Bar", "Gym", "Zoo"])
@@ -691,13 +695,13 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     path, out = str(write(".csv", tmp_path)), tmp_path / "out.json"
     options = ["--format", "json", "--out", str(out)]
     assert run("score", path, *options).exit_code == 0
-    before = out.read_text()
+    before = out.read_text(encoding="utf-8")
     refused = run("score", path, "--k", "2", *options)
     assert refused.exit_code == 1
     assert "overwrite it with --force" in refused.output
-    assert out.read_text() == before
+    assert out.read_text(encoding="utf-8") == before
     assert run("score", path, "--k", "2", *options, "--force").exit_code == 0
-    assert out.read_text() != before
+    assert out.read_text(encoding="utf-8") != before
     missed = run("score", path, "--k", "3", "--on-error", "miss", "--format", "json")
     assert json.loads(missed.output)["card"]["broken_answers"] == 0
     assert "Example: nextloc-metrics score" in run("score", "--help").output
@@ -725,9 +729,9 @@ def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
     """By two commands; ids that are text share a vocabulary."""
     rows = [{"preds": ["home", "work"], "target": "work"}, {"preds": ["sea"], "target": "home"}]
     words = tmp_path / "words.txt"
-    words.write_text("gym\nhome\nwork\n")
+    words.write_text("gym\nhome\nwork\n", encoding="utf-8")
     for number, row in enumerate(rows):
-        (tmp_path / f"{number}.jsonl").write_text(json.dumps(row))
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps(row), encoding="utf-8")
         options = ["--vocabulary", str(words), "--save", str(tmp_path / f"{number}.npz")]
         assert run("score", str(tmp_path / f"{number}.jsonl"), *options).exit_code == 0
         assert run("score", str(tmp_path / f"{number}.jsonl"), *options).exit_code == 1
@@ -738,7 +742,7 @@ def test_shards_are_saved_and_merged(tmp_path: Path) -> None:
     assert merged["card"]["lists_with_other_ids"] == 1
     page = tmp_path / "report.html"
     assert run("merge", *parts, "--out", str(page)).exit_code == 0
-    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert run("merge", parts[0], parts[0]).exit_code == 1
     with pytest.raises(ValueError, match=r"row 0 of .*'work'"):
         report.read(tmp_path / "0.jsonl", vocabulary=["home"])
@@ -758,8 +762,8 @@ QRELS = "q1 0 a 1\nq1 0 b 0\nq2 0 b 2\nq3 0 a 1\n"
 
 def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
     """By score, then by id from last to first; a query without an answer is a miss."""
-    (tmp_path / "a.run").write_text(RUN)
-    (tmp_path / "a.qrels").write_text(QRELS)
+    (tmp_path / "a.run").write_text(RUN, encoding="utf-8")
+    (tmp_path / "a.qrels").write_text(QRELS, encoding="utf-8")
     found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
     assert found.vocabulary is not None
     lists = [[found.vocabulary[x] for x in row if x >= 0] for row in found.preds.tolist()]
@@ -779,10 +783,10 @@ def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
 
 def test_equal_scores_of_a_run_are_in_falling_order_of_ids(tmp_path: Path) -> None:
     """Whatever the order of their lines, and whatever their ranks."""
-    (tmp_path / "a.qrels").write_text("1 0 b 1\n2 0 b 1\n")
+    (tmp_path / "a.qrels").write_text("1 0 b 1\n2 0 b 1\n", encoding="utf-8")
     lines = ["{} Q0 a 1 0.5 me\n", "{} Q0 b 2 0.5 me\n", "{} Q0 c 3 0.1 me\n"]
     run = [line.format(1) for line in lines] + [line.format(2) for line in reversed(lines)]
-    (tmp_path / "a.run").write_text("".join(run))
+    (tmp_path / "a.run").write_text("".join(run), encoding="utf-8")
     found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
     assert found.vocabulary is not None
     lists = [[found.vocabulary[x] for x in row] for row in found.preds.tolist()]
@@ -800,8 +804,8 @@ def test_equal_scores_of_a_run_are_in_falling_order_of_ids(tmp_path: Path) -> No
 )
 def test_a_broken_line_of_a_run_is_named(a: str, b: str, says: str, tmp_path: Path) -> None:
     """With its file and number."""
-    (tmp_path / "a.run").write_text(a)
-    (tmp_path / "a.qrels").write_text(b)
+    (tmp_path / "a.run").write_text(a, encoding="utf-8")
+    (tmp_path / "a.qrels").write_text(b, encoding="utf-8")
     with pytest.raises(ValueError, match=says):
         report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
     with pytest.raises(ValueError, match="`targets` must name the judgements"):
@@ -828,11 +832,11 @@ def test_predictions_are_written_as_a_run_and_read_back(tmp_path: Path) -> None:
 def test_the_command_splits_cells_at_a_separator(tmp_path: Path) -> None:
     """Ids without brackets are one id unless it is given."""
     path = tmp_path / "a.csv"
-    path.write_text("preds,target\n1 2,2\n3 1,3\n")
+    path.write_text("preds,target\n1 2,2\n3 1,3\n", encoding="utf-8")
     options = ["--k", "1", "--format", "json"]
     assert run("score", str(path), *options).exit_code == 1
     shown = run("score", str(path), *options, "--separator", " ", "--workers", "2")
     assert json.loads(shown.output)["mrr"] == {"value": (1 / 2 + 1) / 2}
-    (other := tmp_path / "b.csv").write_text("preds,target\n2 1,2\n3 1,3\n")
+    (other := tmp_path / "b.csv").write_text("preds,target\n2 1,2\n3 1,3\n", encoding="utf-8")
     same = run("compare", str(path), str(other), "--k", "1", "--separator", " ")
     assert same.exit_code == 0, same.output

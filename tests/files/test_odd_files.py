@@ -35,7 +35,7 @@ def words_of(found: report.Predictions, ids: Any) -> Any:
 def test_ids_that_python_would_take_for_numbers_are_text(tmp_path: Path) -> None:
     """Cells of a grid such as 12_3; words such as nan and inf, unless a target may be missing."""
     path, words = tmp_path / "a.csv", ["1_23", "10", "nan"]
-    path.write_text('preds,target\n"12_3",1_23\n"1_0",10\n"nan,inf",nan\n')
+    path.write_text('preds,target\n"12_3",1_23\n"1_0",10\n"nan,inf",nan\n', encoding="utf-8")
     with pytest.raises(
         ValueError, match=r"line 4, row 2 .* in `target`, got 'nan'; .*`vocabulary`"
     ):
@@ -91,12 +91,13 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
         found.to_trec(tmp_path / "a.run", tmp_path / "a.qrels")
     text = tmp_path / "a.csv"
     text.write_text(
-        "preds,target\n\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park\n"
+        "preds,target\n\"['Central Park', 'Zoo']\",Zoo\n\"Central Park, Zoo\",Central Park\n",
+        encoding="utf-8",
     )
     found = report.read(text)
     assert words_of(found, found.preds) == [["Central Park", "Zoo"], ["Central Park, Zoo"]]
     assert words_of(found, found.target) == [["Zoo"], ["Central Park"]]
-    text.write_text("preds,target\n['Zoo' 'Central Park'],Zoo\n")
+    text.write_text("preds,target\n['Zoo' 'Central Park'],Zoo\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"row 0 of .* NumPy prints.*`\.tolist\(\)`"):
         report.read(text)
 
@@ -104,7 +105,7 @@ def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
 def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
     """Otherwise an invented answer would get the number of a known one."""
     path = tmp_path / "a.csv"
-    path.write_text("preds,target\nz,a\n")
+    path.write_text("preds,target\nz,a\n", encoding="utf-8")
     with pytest.raises(ValueError, match="`vocabulary` must hold distinct ids, got 'a' twice"):
         report.read(path, vocabulary=["a", "b", "a"])
 
@@ -112,7 +113,7 @@ def test_a_vocabulary_holds_a_word_once(tmp_path: Path) -> None:
 def test_minus_one_may_be_an_id_of_the_vocabulary(tmp_path: Path) -> None:
     """It is one where the vocabulary holds it, and padding of text ids otherwise."""
     path = tmp_path / "a.csv"
-    path.write_text('preds,target\n"home,-1",-1\n"-1,home",-1\n')
+    path.write_text('preds,target\n"home,-1",-1\n"-1,home",-1\n', encoding="utf-8")
     found = report.read(path, vocabulary=["home", "-1"], separator=",")
     assert found.target.tolist() == [1, 1]
     assert found.preds.tolist() == [[0, 1], [1, 0]]
@@ -148,7 +149,7 @@ def test_null_and_padding_among_text_are_no_ids(tmp_path: Path) -> None:
     found = report.read(path, on_error="miss")
     assert (found.missed, found.vocabulary) == (1, ("b",))
     text = tmp_path / "a.csv"
-    text.write_text('preds,target\n"a,-1,-100",a\n')
+    text.write_text('preds,target\n"a,-1,-100",a\n', encoding="utf-8")
     found = report.read(text, padding=[-100], separator=",")
     assert (found.preds.tolist(), found.vocabulary) == ([[0, -1, -1]], ("a",))
 
@@ -205,8 +206,10 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
 
     def read(run: str, qrels: str) -> Any:
         lines = (f"{x} 1 {9 - i} me\n" for i, x in enumerate(run.split("; ")))
-        (tmp_path / "a.run").write_text("".join(lines))
-        (tmp_path / "a.qrels").write_text("".join(f"{x}\n" for x in qrels.split("; ")))
+        (tmp_path / "a.run").write_text("".join(lines), encoding="utf-8")
+        (tmp_path / "a.qrels").write_text(
+            "".join(f"{x}\n" for x in qrels.split("; ")), encoding="utf-8"
+        )
         found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
         assert found.grades.shape == found.target.shape
         return found, report.evaluate(found.preds, found.target, measures=["RR"]).values["RR"]
@@ -224,7 +227,7 @@ def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=says):
             read(run, qrels)
     run, judged = b"1 Q0 a 1 2 me\n", tmp_path / "a.qrels"
-    judged.write_text("1 0 a 1\n")
+    judged.write_text("1 0 a 1\n", encoding="utf-8")
     with pa.CompressedOutputStream(str(tmp_path / "a.run.zst"), "zstd") as out:
         out.write(run)
     assert report.read(tmp_path / "a.run.zst", targets=judged).preds.tolist() == [[0]]
@@ -252,7 +255,7 @@ def test_counts_of_visits_are_integers_of_64_bits(count: str, tmp_path: Path) ->
     path.write_text(f"2\n{count}\n1\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"c\.txt must hold one integer per line, from 0 to"):
         read_counts(path)
-    path.write_text("9223372036854775807\n0\n")
+    path.write_text("9223372036854775807\n0\n", encoding="utf-8")
     assert read_counts(path).tolist() == [2**63 - 1, 0]
 
 
@@ -297,8 +300,8 @@ def test_weights_in_text_are_plain_numbers(weight: str, tmp_path: Path) -> None:
 
 def test_files_that_no_reader_should_follow(tmp_path: Path) -> None:
     """JSON too deep for Python, and a name of a column too long for its CSV."""
-    (tmp_path / "a.json").write_text("[" * 100_000)
-    (tmp_path / "a.csv").write_text("x" * 200_000 + "\n1\n")
+    (tmp_path / "a.json").write_text("[" * 100_000, encoding="utf-8")
+    (tmp_path / "a.csv").write_text("x" * 200_000 + "\n1\n", encoding="utf-8")
     for name in ("a.json", "a.csv"):
         with pytest.raises(ValueError, match=f"`path` must be readable, and .*{name} is not"):
             report.read(tmp_path / name)
@@ -326,21 +329,21 @@ def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
             (f"{header}\n{row}\n{row[:-1]}b\n", f"`{last}` must be .* got .*b' in line 3, row 1"),
             (f"{header[:-1]}\n{row}\n", rf"must have the columns \['{last}'\]"),
         ]:
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8")
             with pytest.raises(ValueError, match=says) as error:
                 read(path)
             assert "a.csv" in str(error.value)
-        path.write_text(f"n,{header}\n9,{row}\n")
+        path.write_text(f"n,{header}\n9,{row}\n", encoding="utf-8")
         assert read(path) == [False] if read is coordinates else read(path)["dtw"] == 0
-    path.write_text("latitude,longitude\n52.0, 4.0\n,\nnan,1\n")
+    path.write_text("latitude,longitude\n52.0, 4.0\n,\nnan,1\n", encoding="utf-8")
     assert coordinates(path) == [False, True, True]
-    path.write_text("1,2,3,4,5\n1,2,4,4,x\n")
+    path.write_text("1,2,3,4,5\n1,2,4,4,x\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"`y` must be numbers or dates, got 'x' in line 2, row 1"):
         days(path)
-    path.write_text("1,2,3,4,5\n1,2,4,4\n")
+    path.write_text("1,2,3,4,5\n1,2,4,4\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"line 2, row 1 of .* must have 5 cells as the first row"):
         days(path)
-    path.write_text("1,9007199254740993,3,4,5\n")
+    path.write_text("1,9007199254740993,3,4,5\n", encoding="utf-8")
     with pytest.raises(ValueError, match="must be whole numbers"):
         days(path)
 
@@ -397,7 +400,7 @@ def test_the_command_needs_a_folder_to_write_to(tmp_path: Path) -> None:
     runner = pytest.importorskip("click.testing").CliRunner()
     from nextloc_metrics.report.command import main
 
-    (tmp_path / "a.csv").write_text("preds,target\n1,1\n")
+    (tmp_path / "a.csv").write_text("preds,target\n1,1\n", encoding="utf-8")
     saved = tmp_path / "a.npz"
     command = ["score", str(tmp_path / "a.csv"), "--save", str(saved)]
     shown = runner.invoke(main, [*command, "--out", str(tmp_path / "none" / "a.txt")])

@@ -762,7 +762,7 @@ def test_what_is_no_source_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(ValueError, match=r"`path` must be readable, and .*a\.csv is not"):
         values(open_rows(path))
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"need pyarrow: pip install 'nextloc-metrics\[cli\]'"):
+    with pytest.raises(ImportError, match="need pyarrow; install the extra `cli`"):
         open_rows(path)
 
 

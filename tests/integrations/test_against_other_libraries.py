@@ -360,7 +360,7 @@ def test_ranx() -> None:
         input=json.dumps([qrels, run, list(expected)]),
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     theirs = json.loads(ran.stdout.splitlines()[-1])
@@ -386,7 +386,7 @@ def test_naive_counting_of_ties_and_nan_differs() -> None:
 # The first table of the README -------------------------------------------------------------------
 
 
-def test_one_model_four_libraries() -> None:
+def test_one_model_four_libraries(repository: Path) -> None:
     """Log-probabilities get 0 from torchmetrics, and a constant model 100 % from torcheval."""
     for package in ("torch_geometric", "torcheval"):
         pytest.importorskip(package, reason=f"the comparison needs {package}")
@@ -402,13 +402,13 @@ def test_one_model_four_libraries() -> None:
     assert torcheval > 0.8  # the others are visits to locations without a training visit
 
 
-def test_the_readme_has_what_the_example_prints(data: Path) -> None:
+def test_the_readme_has_what_the_example_prints(data: Path, repository: Path) -> None:
     """The figures of the README's first table are those of real check-ins."""
     for package in ("torch_geometric", "torcheval"):
         pytest.importorskip(package, reason="the comparison needs it")
     import same_model
 
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (repository / "README.md").read_text(encoding="utf-8")
     values = same_model.main([str(data / "foursquare_nyc")])
     for library, *numbers in zip(same_model.LIBRARIES, *values.values(), strict=True):
         row = next(line for line in readme.splitlines() if line.startswith(f"| {library} "))

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import ddp_evaluation
-
 # Run inside a first namespace: makes a second one, joins them, and runs torchrun in both.
 HOSTS = """
 set -e
@@ -50,7 +48,7 @@ def _namespace() -> list[str]:
     for options in ([], ["--user", "--map-root-user"]):
         command = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", *options]
         made = subprocess.run(
-            [*command, "bash", "-c", HOSTS, "hosts", "probe"], capture_output=True, text=True
+            [*command, "bash", "-c", HOSTS, "hosts", "probe"], capture_output=True, encoding="utf-8"
         )
         if made.returncode == 0:
             return command
@@ -58,12 +56,16 @@ def _namespace() -> list[str]:
     pytest.skip(f"needs the right to make network namespaces: {'; '.join(reasons)}")
 
 
-def test_two_hosts_equal_one_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_two_hosts_equal_one_process(
+    tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`torchrun --nnodes 2` between two addresses prints what one process prints.
 
     Starting Python five times takes most of it.
     """
     namespace = _namespace()
+    import ddp_evaluation
+
     ddp_evaluation.main()
     alone = capsys.readouterr().out
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
@@ -83,7 +85,7 @@ def test_two_hosts_equal_one_process(tmp_path: Path, capsys: pytest.CaptureFixtu
     finally:
         if hosts.poll() is None:
             os.killpg(hosts.pid, signal.SIGKILL)
-    logs = "\n".join(path.read_text() for path in sorted(tmp_path.glob("*.log")))
+    logs = "\n".join(path.read_text(encoding="utf-8") for path in sorted(tmp_path.glob("*.log")))
     assert returned == 0, logs
-    assert (tmp_path / "0.txt").read_text() == alone
-    assert (tmp_path / "1.txt").read_text() == ""  # the first process alone prints
+    assert (tmp_path / "0.txt").read_text(encoding="utf-8") == alone
+    assert (tmp_path / "1.txt").read_text(encoding="utf-8") == ""  # the first process alone prints

@@ -49,14 +49,13 @@ from nextloc_metrics.integrations.libcity import ExactEvaluator
 from nextloc_metrics.integrations.scikit_learn import RankingScorer, score
 from strategies import updated
 
-PAGES = Path(__file__).parents[2] / "docs" / "integrations"
 C = 12  # locations
 
 
-def defined_on(page: str) -> dict[str, Any]:
+def defined_on(page: Path) -> dict[str, Any]:
     """The names that the examples of a page import and define."""
     names: dict[str, Any] = {}
-    for example in doctest.DocTestParser().get_examples((PAGES / page).read_text()):
+    for example in doctest.DocTestParser().get_examples(page.read_text(encoding="utf-8")):
         if example.source.startswith(("def ", "from ", "import ")):
             exec(example.source, names)
     return names
@@ -240,9 +239,9 @@ def test_trainer_of_batches_in_lists(transformers: ModuleType, tmp_path: Path) -
     assert trainer.evaluate()["eval_MRR"] == float(metrics(logits, labels, mask=labels >= 0))
 
 
-def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path) -> None:
+def test_trainer_of_the_page(transformers: ModuleType, tmp_path: Path, repository: Path) -> None:
     """The function that the page shows gives the same in both modes."""
-    evaluate = defined_on("hugging-face.md")["evaluate"]
+    evaluate = defined_on(repository / "docs/integrations/hugging-face.md")["evaluate"]
     rows, model = users(23), Model()
     labels = torch.stack([row["labels"] for row in rows])
     logits = model.scores(torch.stack([row["inputs"] for row in rows])).detach()
@@ -264,7 +263,7 @@ class Model(torch.nn.Module):
     def forward(self, scores, labels):
         return {"loss": scores.sum(), "logits": scores * self.scale}
 
-folder, rows = sys.argv[1], json.load(open(sys.argv[2]))
+folder, rows = sys.argv[1], json.load(open(sys.argv[2], encoding="utf-8"))
 rows = [{name: torch.tensor(value) for name, value in row.items()} for row in rows]
 for in_batches in (False, True):
     trainer = transformers.Trainer(
@@ -278,7 +277,7 @@ for in_batches in (False, True):
     )
     values = trainer.evaluate()
     rank = torch.distributed.get_rank()
-    with open(f"{folder}/{rank}-{in_batches}.json", "w") as file:
+    with open(f"{folder}/{rank}-{in_batches}.json", "w", encoding="utf-8") as file:
         json.dump(values, file)
 torch.distributed.destroy_process_group()
 """
@@ -291,8 +290,8 @@ def test_trainer_on_two_processes(transformers: ModuleType, tmp_path: Path) -> N
         {"scores": row, "labels": label}
         for row, label in zip(scores.tolist(), labels.tolist(), strict=True)
     ]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    (tmp_path / "script.py").write_text(TWO_PROCESSES)
+    (tmp_path / "rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    (tmp_path / "script.py").write_text(TWO_PROCESSES, encoding="utf-8")
     script = [str(tmp_path / name) for name in ("script.py", "", "rows.json")]
     subprocess.run(
         [
@@ -311,7 +310,7 @@ def test_trainer_on_two_processes(transformers: ModuleType, tmp_path: Path) -> N
     files = sorted(tmp_path.glob("[01]-*.json"))
     assert len(files) == 4
     for file in files:
-        assert metrics_of(json.loads(file.read_text()), expected) == expected
+        assert metrics_of(json.loads(file.read_text(encoding="utf-8")), expected) == expected
 
 
 def test_trainer_metrics_after_an_error() -> None:
@@ -560,7 +559,7 @@ def test_libcity_evaluator_of_scores_without_ties(
         written = {}
         for evaluator in (theirs, ours):
             evaluator.save_result(str(tmp_path), "result")
-            written[evaluator] = json.loads((tmp_path / "result.json").read_text())
+            written[evaluator] = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
         assert written[ours] == ours.evaluate()
         assert written[theirs] == expected
         for evaluator in (theirs, ours):
@@ -612,7 +611,7 @@ def test_libcity_evaluator_without_libcity(tmp_path: Path) -> None:
     assert evaluator.evaluate() == floats(libcity_metrics((1, 5, 10)), preds, torch.tensor(target))
     evaluator.save_result(str(tmp_path / "a" / "b"))
     (path,) = (tmp_path / "a" / "b").glob("*.json")
-    assert json.loads(path.read_text()) == evaluator.evaluate()
+    assert json.loads(path.read_text(encoding="utf-8")) == evaluator.evaluate()
 
 
 def test_libcity_evaluator_leaves_out_the_padding_of_sampled_targets() -> None:
@@ -635,12 +634,12 @@ def test_libcity_evaluator_of_a_wrong_configuration() -> None:
         ExactEvaluator(config_of(metrics=["Recall", "AUC"]))
 
 
-def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType) -> None:
+def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType, repository: Path) -> None:
     """After `install`, the look-up by name finds it."""
     utilities = importlib.import_module("libcity.utils.utils")
     config = config_of(evaluator="TrajLocPredEvaluator")
     assert type(utilities.get_evaluator(config)) is city.TrajLocPredEvaluator
-    defined_on("libcity.md")["install"]()
+    defined_on(repository / "docs/integrations/libcity.md")["install"]()
     assert type(utilities.get_evaluator(config)) is ExactEvaluator
 
 
@@ -648,9 +647,9 @@ def test_libcity_takes_the_evaluator_of_the_page(city: ModuleType) -> None:
 
 
 @pytest.fixture(scope="module")
-def recipes() -> dict[str, Callable[..., tuple[Any, Any]]]:
+def recipes(repository: Path) -> dict[str, Callable[..., tuple[Any, Any]]]:
     """The functions that the page shows."""
-    return defined_on("recipes.md")
+    return defined_on(repository / "docs/integrations/recipes.md")
 
 
 def in_each(convention: dict[str, Any], preds: Any, target: Any) -> dict[str, float]:
@@ -738,7 +737,7 @@ def test_recipe_for_ranx(recipes: dict[str, Callable[..., tuple[Any, Any]]]) -> 
         input=json.dumps([qrels, run, list(convention)]),
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     assert ours == pytest.approx(json.loads(ran.stdout.splitlines()[-1]), abs=1e-6)

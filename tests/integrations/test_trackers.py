@@ -106,7 +106,7 @@ def test_tensorboard(tmp_path: Path):
 def test_csv(tmp_path: Path):
     """The table has a column a name, and a row an epoch."""
     _fit(CSVLogger(tmp_path, name="", version=""))
-    with (tmp_path / "metrics.csv").open() as file:
+    with (tmp_path / "metrics.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert set(EXPECTED) == {name for name in rows[0] if name not in ("epoch", "step")}
     _equal({name: [float(row[name]) for row in rows] for name in EXPECTED})

@@ -1283,7 +1283,9 @@ def test_real_check_ins(data: Path) -> None:
     """On real check-ins values do not depend on ids, counts add up, and shares are at most 1."""
 
     def read(part: str) -> list[tuple[int, int]]:
-        with gzip.open(data / "foursquare_nyc" / f"foursquare_{part}.csv.gz", "rt") as lines:
+        with gzip.open(
+            data / "foursquare_nyc" / f"foursquare_{part}.csv.gz", "rt", encoding="utf-8"
+        ) as lines:
             return [(int(r["user_id"]), int(r["location_id"])) for r in csv.DictReader(lines)]
 
     train, test = read("train"), read("test")[::60]

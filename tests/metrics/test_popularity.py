@@ -24,7 +24,9 @@ COUNTS = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 @pytest.fixture(scope="module")
 def visits(data: Path) -> list[int]:
     """How often the training data visits every location id."""
-    with gzip.open(data / "foursquare_nyc" / "foursquare_train.csv.gz", "rt") as lines:
+    with gzip.open(
+        data / "foursquare_nyc" / "foursquare_train.csv.gz", "rt", encoding="utf-8"
+    ) as lines:
         counted = Counter(int(row["location_id"]) for row in csv.DictReader(lines))
     return [counted[i] for i in range(max(counted) + 1)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from fractions import Fraction
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor, tensor
 from torchmetrics.classification import MulticlassCalibrationError
 
+from conftest import threads_allowed
 from nextloc_metrics import (
     AURC,
     AccuracyAtCoverage,
@@ -35,7 +37,7 @@ from nextloc_metrics import (
     probability_metrics,
 )
 from nextloc_metrics.geography import ExpectedDistance, Locations
-from strategies import examples, same
+from strategies import examples, float32, same
 
 LOGITS = "logits"
 WORST = [math.nan, math.inf]
@@ -136,7 +138,8 @@ def test_the_interval_of_the_perplexity_is_that_of_the_likelihood() -> None:
     with pytest.raises(TypeError, match="must be the mean of a score"):
         Grouped(perplexity, 3)
     record = RankingCollection({"perplexity": perplexity}).table(intervals=True).records[0]
-    assert [record["low"], record["high"]] == [float(x) for x in perplexity.interval()]
+    ends = float32((record["low"], record["high"]))
+    assert ends == tuple(float(x) for x in perplexity.interval())
 
 
 # What scores are ---------------------------------------------------------------------------------
@@ -175,6 +178,38 @@ def test_probabilities_must_be_declared(dtype: torch.dtype) -> None:
         assert metric.num_queries == 4
     updated(NegativeLogLikelihood(given=LOGITS), preds, target)
     updated(NegativeLogLikelihood(validate_args=False), preds, target)
+
+
+@pytest.mark.parametrize(
+    ("given", "off", "is_read"),
+    [
+        (None, 5e-5, False),
+        (None, 5e-4, True),
+        ("probabilities", 5e-4, True),
+        ("probabilities", 2e-3, False),
+        ("log_probabilities", -5e-4, True),
+        ("log_probabilities", -2e-3, False),
+    ],
+)
+def test_how_far_a_sum_may_be_from_one(given: Any, off: float, is_read: bool) -> None:
+    """1e-4 for scores that are nearly probabilities, 1e-3 for declared ones."""
+    preds = tensor([[0.25, 0.75]], dtype=torch.float64) * (1 + off)
+    preds = preds.log() if given == "log_probabilities" else preds
+    metric = NegativeLogLikelihood(given=given)
+    with contextlib.nullcontext() if is_read else pytest.raises(ValueError, match="sum"):
+        metric.update(preds, tensor([0]))
+    assert metric.num_queries == is_read
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("number", [2, 300, 70_000])
+def test_rounding_to_the_dtype_is_no_error(dtype: torch.dtype, number: int) -> None:
+    """Equal probabilities and their logs are read, and twice as many are not."""
+    even = torch.full((1, number), 1 / number)
+    for name, preds in (("probabilities", even), ("log_probabilities", even.log())):
+        assert value(SetSize(0.5, given=name), preds.to(dtype), [0]) == number // 2
+        with pytest.raises(ValueError, match="sum to 1"):
+            updated(SetSize(0.5, given=name), preds.to(dtype).repeat(1, 2), [0])
 
 
 @pytest.mark.parametrize(
@@ -498,6 +533,29 @@ def test_prediction_sets_in_plain_loops(batch: tuple[Tensor, Tensor], mass: floa
         assert value(EmptySets(**of), preds, target) == pytest.approx(sum(empty) / n)
 
 
+@pytest.mark.usefixtures("each_backend")
+def test_a_row_without_mass_has_all_candidates_in_its_set() -> None:
+    """If all candidates with a probability are excluded, nothing is known of the others."""
+    for of in ({"mass": 0.5}, {"threshold": 0.5}):
+        kept: Any = {"preds": [[0.5, 0.5, 0.0]], "target": [2], "exclude": tensor([[0, 1]])}
+        assert value(SetSize(**of, given="probabilities"), **kept) == 3
+        assert value(SetCoverage(**of, given="probabilities"), **kept) == 0
+    assert value(SetSize(0.5, given="probabilities", validate_args=False), [[0.0, 0.0]], [0]) == 2
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_a_probability_of_exactly_the_threshold_is_in_the_set() -> None:
+    """For many thousandths, as `conformal_threshold` gives them or not, in all three metrics."""
+    share = torch.arange(3, 1000, 20, dtype=torch.float64) / 1000
+    preds = torch.stack([share, 1 - share, torch.zeros(50)], 1)
+    for row, p in zip(preds[:, None], share.tolist(), strict=True):
+        for threshold in (p, 1 - (1 - p)):
+            of: Any = {"threshold": threshold, "given": "probabilities"}
+            assert value(SetCoverage(**of), row, [0]) == 1, p
+            assert value(SetSize(**of), row, [0]) == 1 + (p <= 0.5), p
+            assert value(EmptySets(**of), row, [0]) == 0, p
+
+
 def test_macro_coverage_leaves_out_locations_that_never_occur() -> None:
     """The mean over the targets that occur, by `Grouped`."""
     preds = [[0.9, 0.1, 0.0], [0.9, 0.1, 0.0], [0.9, 0.1, 0.0]]
@@ -532,6 +590,20 @@ def test_expected_distance_in_plain_loops(batch: tuple[Tensor, Tensor]) -> None:
             total += p * float(PLACES.distance(tensor(i), tensor(t)))
     found = value(ExpectedDistance(PLACES, given=LOGITS), preds, target)
     assert found == pytest.approx(total / len(preds), rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.usefixtures("each_backend")
+def test_threads_and_layouts_change_no_bit_of_the_distance() -> None:
+    """Of 40,000 candidates, on one thread or two, in rows or columns."""
+    degrees = torch.rand(2, 40_000) * 90
+    metric = ExpectedDistance(Locations(*degrees), given=LOGITS)
+    preds, target = 3 * torch.randn(4, 40_000), tensor([0, 1, 2, 3])
+    states = []
+    for threads in (1, 2):
+        for layout in (preds, preds.t().contiguous().t()):
+            with threads_allowed(threads):
+                states.append(updated(metric.clone(), layout, target).state)
+    assert all(torch.equal(state, states[0]) for state in states)
 
 
 def test_candidates_without_coordinates_must_be_impossible() -> None:

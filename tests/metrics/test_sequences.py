@@ -131,7 +131,6 @@ def test_by_hand() -> None:
     assert SequenceAccuracy()(lists[:1], several) == 1
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of `torch.jit.script`
 def test_a_metric_like_any_other() -> None:
     """It has an interval, can be copied and merged, and is a member of collections."""
     generator = torch.Generator().manual_seed(0)
@@ -163,7 +162,6 @@ def test_a_metric_like_any_other() -> None:
         assert found["one"] > found["all"]
     assert repr(SequenceAccuracy(2)) == "SequenceAccuracy(first=2)"
     assert SequenceAccuracy(2).plot_label == "Sequence accuracy, first 2"
-    torch.jit.script(SequenceAccuracy())
 
 
 def test_it_is_drawn_and_listed() -> None:

@@ -75,7 +75,7 @@ def test_the_page_has_the_rows_that_the_script_computes(script: ModuleType, data
     check_ins = CheckIns.from_table(read_parts(folder))
     counted = script.with_unseen_visits(check_ins)
     visits = check_ins.training_counts()
-    page = (DOCS / "which-metric.md").read_text()
+    page = (DOCS / "which-metric.md").read_text(encoding="utf-8")
     for name, model, vocabulary in [
         ("always id 1", script.always_unseen(check_ins), visits > 0),
         ("most visited", MostVisited(counted), visits > 0),

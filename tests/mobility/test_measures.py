@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
@@ -305,7 +306,7 @@ def test_flows_are_those_of_plain_loops(itself: bool) -> None:
 
 
 def test_hours_are_those_of_plain_loops() -> None:
-    """Seconds, minutes and hours of any day, also before the first one, fall into their hour."""
+    """Dates, seconds, minutes and hours of any day, also before the first, fall into their hour."""
     hours = [[-1.5, 0.0, 23.99, 24.0, 49.5]]
     expected = [0] * 24
     for hour in hours[0]:
@@ -315,6 +316,24 @@ def test_hours_are_those_of_plain_loops() -> None:
         times = np.array(hours) * size
         metric.update(target=Trajectories([[1] * 5], times, time_unit=unit))
         assert metric.state[1:, :-1].sum(0).tolist() == expected
+    metric = HourOfDay()
+    dates = np.array(hours) * 3.6e9
+    dates = np.append(dates.astype("M8[us]"), [[np.datetime64("NaT")]], axis=1)
+    metric.update(target=Trajectories([[1] * 5 + [-1]], dates))
+    assert metric.state[1:, :-1].sum(0).tolist() == expected
+    column = pd.Series(dates[0, :-1])
+    metric.update(Trajectories.from_columns([1] * 5, [1] * 5, column[::-1]))
+    assert metric.state[0, :-1].tolist() == expected
+    points = [(hour, place) for hour in (-25, -1, 1) for place in (7, 8)]
+    given = Trajectories([[y for _, y in points]], [[x for x, _ in points]], time_unit="h")
+    assert DailyLocations().values(given)[0].tolist() == [2, 2, 2]
+
+
+def test_the_highest_edge_is_not_passed_by_rounding() -> None:
+    """`high` is an edge if it is a whole number of cells from `low`, up to rounding."""
+    for low, per_decade in ((1.0, 5), (0.1, 2), (2.0, 10)):
+        assert len(log_edges(low, low * 10 ** (1 / per_decade), per_decade)) == 2
+    assert len(log_edges(1, 10**0.21, 5)) == 3
 
 
 def test_the_base_of_the_logarithm() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 import pickle
 import re
 from pathlib import Path
@@ -21,6 +22,7 @@ from mobility.test_measures import padded, rows_of_ids, rows_of_points
 from nextloc_metrics import mobility
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility import Measure, Trajectories, mobility_metrics
+from nextloc_metrics.mobility.floors import find_floor
 
 PLACES = Locations(np.linspace(40, 41, 8), np.linspace(-74, -73, 8) ** 1)
 
@@ -107,16 +109,19 @@ def test_states_add_up_over_processes(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_processes_equal_one() -> None:
-    """Two processes of a gloo group have the values and floors of one, also without real rows."""
+@pytest.mark.parametrize("without", ["real rows", "an update"])
+def test_processes_equal_one(without: str) -> None:
+    """Two processes of a gloo group have the values and floors of one, whatever the other lacks."""
     coordinates = np.linspace(40, 41, 8).tolist(), np.linspace(-74, -73, 8).tolist()
     users = list(range(30))
     generated, real = rows_of_ids(1), rows_of_ids(2)
     whole = [[(generated, users), (real, users)]]
-    parts = [
+    parts: list[Any] = [
         [(generated[:11], users[:11]), (real, users)],
         [(generated[11:], users[11:]), ([], [])],
     ]
+    if without == "an update":
+        parts = [*whole, []]
     expected = evaluate(0, whole, coordinates)
     for found in work.run(evaluate, 2, parts, coordinates):
         assert found == expected
@@ -211,6 +216,58 @@ def test_the_same_users_without_names() -> None:
         assert counts.max() < 4 * 400 / 64
 
 
+def test_equal_content_stands_in_one_bucket() -> None:
+    """Without users, times tell equal places apart, and -0.0 is 0.0."""
+    moments = np.arange(1000)[:, None]
+    times = Trajectories([[1]] * 1000, moments, time_unit="s")
+    assert len(set(times.bucket)) == 64
+    buckets = []
+    for zero in (0.0, -0.0):
+        points = np.full((1000, 1, 2), zero)
+        points[:, 0, 1] = moments[:, 0]
+        given = Trajectories(points, np.full((1000, 1), zero), time_unit="s")
+        buckets.append(given.bucket)
+    assert len(set(buckets[0])) == 64
+    assert (buckets[0] == buckets[1]).all()
+    both = Trajectories([[[0.0, 1.0], [-0.0, 1.0]]])
+    assert mobility.DailyLocations().values(both)[0].tolist() == [1]
+
+
+def test_locations_are_told_apart() -> None:
+    """One `Trajectories` has the jumps of the locations that each measure has."""
+    given = Trajectories([[0, 1]])
+    for degrees in (1.0, 2.0):
+        metric = mobility.JumpLength(locations=Locations([0.0, 0.0], [0.0, degrees]))
+        fresh = metric.values(Trajectories([[0, 1]]))[0]
+        assert metric.values(given)[0] == fresh == pytest.approx(111.195 * degrees, rel=1e-4)
+
+
+def test_longitudes_have_two_ways_to_be_written() -> None:
+    """Up to 360 degrees east, the same places as west of Greenwich; no more."""
+    east, west = (mobility.JumpLength() for _ in range(2))
+    east.update([[[10.0, 181.0], [20.0, 350.0], [30.0, 360.0]]])
+    west.update([[[10.0, -179.0], [20.0, -10.0], [30.0, 0.0]]])
+    assert torch.equal(east.state, west.state)
+    with pytest.raises(ValueError, match="longitude must be degrees from -180 to 360, got"):
+        east.update([[[10.0, 360.5]]])
+
+
+def test_halves_are_as_large_as_the_generated_set() -> None:
+    """With 30 generated trajectories and 960 real ones, about 30 are compared with the others."""
+    seen = []
+
+    def halves(mask: Any) -> Any:
+        seen.append((mask @ sizes).mean())
+        return np.ones((len(mask), 2))
+
+    sizes = np.full(64, 1000 // 64)
+    find_floor(sizes, 30, halves, lambda first, _: np.ones(len(first)), 1.0)
+    assert seen == pytest.approx([30, sizes.sum() - 30])
+    seen.clear()
+    find_floor(sizes, 3000, halves, lambda first, _: np.ones(len(first)), 1.0)
+    assert seen == pytest.approx([sizes.sum() / 2] * 2)
+
+
 def test_one_user_stands_in_one_bucket() -> None:
     """All trajectories of a user go to the same half."""
     given = Trajectories(rows_of_ids(1, 400), users=[i % 20 for i in range(400)])
@@ -267,6 +324,53 @@ def commuters(seed: int, users: int, chosen: Any = slice(None)) -> Trajectories:
     return Trajectories(places[chosen], users=np.arange(users)[chosen])
 
 
+@pytest.mark.filterwarnings("ignore:.*is NaN.*:UserWarning")
+@pytest.mark.parametrize("comparison", ["jsd", "ks", "wasserstein"])
+def test_a_floor_is_no_larger_than_any_value(comparison: Any) -> None:
+    """Few trajectories, whose halves differ more: ln 2 nats, 1, or the width of what is real."""
+    for seed in range(25):
+        metrics = mobility_metrics(
+            "ids", times=True, locations=PLACES, ranks=4, comparison=comparison, base="e"
+        )
+        draw = np.random.RandomState(seed)
+        habits = [draw.randint(0, 8, draw.randint(1, 6)).tolist() for _ in range(2)]
+        users = draw.randint(0, 2, 5).tolist()
+        metrics.update(part(habits[:1], [0]), part([habits[user] for user in users], users))
+        for name, measure in metrics.measures().items():
+            most = {"jsd": math.log(2), "ks": 1.0, "cpc": 1.0, "wasserstein": 12.0}[
+                measure.comparison
+            ]
+            if measure.comparison == "wasserstein" and name != "hour_of_day":
+                real = measure.distributions()[1]
+                if not np.isnan(real).any():
+                    most = float(np.ptp(measure.places()[real > 0]))
+            floor = measure.floor()
+            assert not max(floor[:3]) > most, (seed, name, floor, most)
+
+
+def test_the_largest_distance_on_the_circle() -> None:
+    """The floor of two hours that are real is no larger than the shorter way between them."""
+    metric = mobility.HourOfDay("wasserstein")
+    real = Trajectories([[1]] * 5, [[1], [1], [22], [22], [22]], [0, 0, 1, 1, 1], time_unit="h")
+    metric.update(Trajectories([[1]], [[5]], time_unit="h"), real)
+    assert metric.floor()[:3] == (3, 3, 3)
+
+
+def test_a_sum_of_shares_that_may_overflow_is_an_error() -> None:
+    """2^31 trajectories are counted exactly, as means count as many scores, and no more."""
+    metric = mobility.UserVisitFrequency(2, "ks")
+    metric.update([[1, 2]], [[3, 3]])
+    tally = metric.state * 2**31
+    metric.reset()
+    metric.add(tally)
+    assert metric.compute() == 0.5
+    assert metric.distributions()[1].tolist() == [1, 0, 0]
+    metric.update([[1, 2]])
+    for call in (metric.compute, metric.floor, metric.result, metric.distributions, metric.band):
+        with pytest.raises(OverflowError, match="= 2147483648 scores exactly"):
+            call()
+
+
 def test_names_of_locations_change_nothing() -> None:
     """Flows and ranks are equal for any ids, also as large as integers can be."""
     rows = [rows_of_ids(1), rows_of_ids(2)]
@@ -302,8 +406,10 @@ def test_the_floor_of_real_data_falls_as_one_over_n(data: Path) -> None:
         for _ in range(8):
             own = np.isin(user, draw.permutation(np.unique(user))[:number])
             one, at, when = user[own], location[own], hours[own]
-            days = Trajectories.from_columns(one * 10_000 + when // 24, at, when, one)
-            whole = Trajectories.from_columns(one, at, when, one)
+            days = Trajectories.from_columns(
+                one * 10_000 + when // 24, at, when, one, time_unit="h"
+            )
+            whole = Trajectories.from_columns(one, at, when, one, time_unit="h")
             floors.append(
                 [
                     floor_of(mobility.JumpLength(edges, locations=locations), days),
@@ -339,6 +445,11 @@ def test_the_table_shows_every_floor() -> None:
         assert record["low"] <= record["floor"] <= record["high"]
     assert any("flows: there is no generated value" in note for note in table.notes)
     assert "30 generated and 30 real trajectories" in table.notes
+    metrics.update(part([[1, 2, 3]] * 30, users))
+    flows = metrics.table().records[-1]
+    assert flows["measure"] == "val/flows"
+    assert not np.isnan([flows["value"], flows["floor"]]).any()
+    assert np.isnan(flows["times"])  # higher is better
 
 
 @pytest.mark.filterwarnings("ignore:.*is NaN.*:UserWarning")
@@ -389,6 +500,12 @@ def test_pictures_are_drawn() -> None:
 
 NAN = float("nan")
 
+
+def hours(times: Any, **options: Any) -> Trajectories:
+    """Two points at these hours."""
+    return Trajectories([[1, 2]], times, time_unit="h", **options)
+
+
 WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: mobility.JumpLength([1]), ValueError, "`edges` must be at least two numbers"),
     (lambda: mobility.JumpLength([2, 1]), ValueError, "`edges` must be finite and rise"),
@@ -409,10 +526,15 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: mobility.JumpLength(locations=PLACES).update([[[1.0, 1.0]]]), TypeError, "leave out"),
     (lambda: mobility.Flows().update([[[1.0, 1.0]]]), TypeError, "must be ids of locations"),
     (lambda: mobility.StayDuration().update([[1, 2]]), ValueError, "times must be given"),
-    (lambda: Trajectories([[1, 2]], [[2, 1]]), ValueError, "must not decrease"),
-    (lambda: Trajectories([[1, 2]], [[2.0, NAN]]), ValueError, "must be finite"),
-    (lambda: Trajectories([[1, 2]], [[2]]), ValueError, "one for each point"),
-    (lambda: Trajectories([[1, 2]], [[2, 3]], step=1), ValueError, "`step` must be None"),
+    (lambda: hours([[2, 1]]), ValueError, "must not decrease"),
+    (lambda: hours([[2.0, NAN]]), ValueError, "must be finite"),
+    (lambda: hours(np.array([["2020-01-01", "NaT"]], "M8[s]")), ValueError, "must be finite"),
+    (lambda: hours([[2]]), ValueError, "one for each point"),
+    (lambda: hours([[2, 3]], step=1), ValueError, "`step` must be None"),
+    (lambda: Trajectories([[1]], step=1, time_unit="h"), ValueError, "`time_unit` must be None"),
+    (lambda: Trajectories([[1]], [[2]], time_unit="d"), ValueError, "`time_unit` must be one of"),
+    (lambda: Trajectories([[1]], [[2]]), ValueError, "one of ('s', 'min', 'h') for times that are"),
+    (lambda: Trajectories.from_columns([1], [1], [2]), ValueError, "for times that are numbers"),
     (lambda: Trajectories([[1, 2]], users=[1.5]), ValueError, "`users` must be 1 integers"),
     (lambda: Trajectories([[1, 2]], users=[1, 2]), ValueError, "`users` must be 1 integers"),
     (

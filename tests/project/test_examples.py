@@ -60,7 +60,7 @@ def check_ins(simulated: pd.DataFrame) -> CheckIns:
 def run_next_location(*arguments: object) -> str:
     """Run the example in a process of its own, and return the printed text."""
     command = [sys.executable, str(EXAMPLES / "next_location.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     return done.stdout
@@ -117,14 +117,14 @@ def test_next_location_runs(tiny_run: tuple[Path, str]) -> None:
 
     pixels = pyplot.imread(folder / "accuracy_within_k.png")
     assert pixels.shape[1] == pytest.approx(6.4 * 200, abs=1)  # 6.4 inches at 200 dpi
-    page = (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert "clustered by user" in page
     for title in ("By user", "By hour", "By visit", "By popularity of the target", "Ties"):
         assert f"<h2>{title}</h2>" in page
     for name, (*_, value) in headline.items():
         assert re.search(rf">{name}</td><td[^>]*>(<b>)?{value:.2f}<", page), name
     assert list((folder / "tensorboard/GRU").rglob("events.out.tfevents.*"))
-    with next((folder / "csv/GRU").rglob("metrics.csv")).open() as file:
+    with next((folder / "csv/GRU").rglob("metrics.csv")).open(encoding="utf-8") as file:
         logged = [row["val/mrr"] for row in csv.DictReader(file) if row["val/mrr"]]
     assert len(logged) == 1
     assert 0 < float(logged[0]) < 1
@@ -140,7 +140,9 @@ def test_two_processes_print_the_same(tiny_run: tuple[Path, str], tmp_path: Path
     weights = ["--checkpoint", folder / "best.ckpt", "--devices", 2]
     twice = run_next_location(*TINY, *weights, "--output", tmp_path)
     assert tables(twice) == tables(once)
-    assert (tmp_path / "report.html").read_text() == (folder / "report.html").read_text()
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == (
+        folder / "report.html"
+    ).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -383,7 +385,7 @@ def write_llm_mob(folder: Path) -> None:
     (folder / "data" / "town").mkdir(parents=True)
     for part, location in (("train", 12), ("valid", 4), ("test", 9)):
         file = folder / "data" / "town" / f"town_{part}.csv"
-        file.write_text(f"id,user_id,location_id\n0,1,{location}\n")
+        file.write_text(f"id,user_id,location_id\n0,1,{location}\n", encoding="utf-8")
     answers = {
         "top10": [
             [(3, "[3, 99, 5, 0, 1, 2, 4, 6, 7, 8]"), (5, "[4, 4, 5, 0, 1, 2, 3, 6, 7, 8]")],
@@ -397,11 +399,11 @@ def write_llm_mob(folder: Path) -> None:
         for user, rows in enumerate(users, start=1):
             lines = [f'{user},{target},"{answer}",because\n' for target, answer in rows]
             head = "user_id,ground_truth,prediction,reason\n"
-            (results / f"{user}.csv").write_text(head + "".join(lines))
+            (results / f"{user}.csv").write_text(head + "".join(lines), encoding="utf-8")
     source = ["output_dir = 'results/town/top10'\n"]
     printed = ["number of samples:  4\n", "Acc@1:  0.25\n", "Weighted F1:  0.25\n"]
     cell = {"source": source, "outputs": [{"output_type": "stream", "text": printed}]}
-    (folder / "metrics.ipynb").write_text(json.dumps({"cells": [cell]}))
+    (folder / "metrics.ipynb").write_text(json.dumps({"cells": [cell]}), encoding="utf-8")
 
 
 def test_llm_mob_evaluates_stored_answers(
@@ -469,7 +471,7 @@ def test_llm_mob_reproduces_the_published_figures(capsys: pytest.CaptureFixture[
     for name, expected in published.items():
         for metric, value in expected.items():
             assert f"{figures[name][metric]:.6f}" == f"{value:.6f}", (name, metric)
-    page = (EXAMPLES.parent / "docs" / "llm-mob.md").read_text()
+    page = (EXAMPLES.parent / "docs" / "llm-mob.md").read_text(encoding="utf-8")
     printed = capsys.readouterr().out
     for line in page.split("```text\n")[1].split("```")[0].splitlines():
         assert line.rsplit("  ", 1)[0] in printed  # p, the last column, comes from random draws
@@ -482,7 +484,7 @@ def test_pictures_draws_every_kind(
     monkeypatch.setenv("MPLBACKEND", "Agg")
     drawn = pictures.main(["--limit", "6", "--output", str(tmp_path)])
     shown = {path.name for path in (EXAMPLES.parent / "docs/pictures").iterdir()}
-    page = (EXAMPLES.parent / "docs/pictures.md").read_text()
+    page = (EXAMPLES.parent / "docs/pictures.md").read_text(encoding="utf-8")
     for name, figure in drawn.items():
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
         assert f"{name}.png" in shown

@@ -69,7 +69,7 @@ def imports(node: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
 def imported(module: str) -> dict[str, bool]:
     """What a module imports of ours, and whether only inside of functions."""
     found: dict[str, bool] = {}
-    for name, is_late in imports(ast.parse(MODULES[module].read_text())):
+    for name, is_late in imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         found[name] = found.get(name, True) and is_late
     return found
 
@@ -120,7 +120,7 @@ def test_every_room_says_what_it_is(room: str) -> None:
     """A folder's first lines tell what lives here, what it may import and where to begin."""
     door = SOURCE / room / "__init__.py"
     if door.exists():
-        sign = ast.get_docstring(ast.parse(door.read_text())) or ""
+        sign = ast.get_docstring(ast.parse(door.read_text(encoding="utf-8"))) or ""
         assert "import" in sign, room
         assert "egin with" in sign, room
 
@@ -128,7 +128,7 @@ def test_every_room_says_what_it_is(room: str) -> None:
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_no_module_is_long(module: str) -> None:
     """A module is read in one go: at most 450 lines, and 60 per function, docstrings apart."""
-    text = MODULES[module].read_text()
+    text = MODULES[module].read_text(encoding="utf-8")
     tree = ast.parse(text)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = [ast.get_docstring(x, False) for x in ast.walk(tree) if isinstance(x, documented)]

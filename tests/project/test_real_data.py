@@ -62,7 +62,7 @@ def read(file: Path) -> dict[str, list[int]]:
     if not file.is_file():
         pytest.skip(f"needs ../shared/data/foursquare_nyc/{file.name}")
     visits: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-    with gzip.open(file, "rt", newline="") as lines:
+    with gzip.open(file, "rt", newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
             visits[row["user_id"]].append(
                 (int(row["start_day"]), int(row["start_min"]), int(row["location_id"]))
@@ -232,7 +232,7 @@ def test_limits_of_the_page_on_the_ceiling(data: Path) -> None:
     if not file.is_file():
         pytest.skip("needs ../shared/data/nyc_with_coordinates/check_ins.npz")
     limits, values = ceiling.compare_with_ceiling(read_check_ins(file)[0])
-    table = (Path(__file__).parents[2] / "docs" / "ceiling.md").read_text()
+    table = (Path(__file__).parents[2] / "docs" / "ceiling.md").read_text(encoding="utf-8")
     assert "1,083 users, of whom 489 have" in table
     assert (len(limits.users), int(limits.few_visits.sum())) == (1083, 1083 - 489)
     for row in ceiling.rows(values):
@@ -250,7 +250,7 @@ def test_corrections_of_the_page_on_sampled_candidates(data: Path) -> None:
     check_ins = read_check_ins(file)[0]
     ranks = sampled.ranks_of(Markov(check_ins), check_ins)
     found = sampled.compare(ranks, check_ins.num_locations - 2, num_sampled=100, repeats=5)
-    page = (Path(__file__).parents[2] / "docs" / "sampled.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "sampled.md").read_text(encoding="utf-8")
     for row in sampled.rows("Markov chain of the user", found):
         assert row in page, row
     for true, naive, corrected, *_ in found.values():
@@ -271,7 +271,7 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
         for name, model in (("visited", MostVisited(check_ins)), ("markov", Markov(check_ins)))
     }
     lines = uncertainty.format_table(found["visited"], LOCATIONS - 2).splitlines()
-    table = (Path(__file__).parents[2] / "docs" / "uncertainty.md").read_text()
+    table = (Path(__file__).parents[2] / "docs" / "uncertainty.md").read_text(encoding="utf-8")
     for line in lines:
         assert line in table
     for evaluation in found.values():

@@ -40,7 +40,6 @@ from nextloc_metrics import (
 )
 from strategies import graded_relevant, one_relevant, updated
 
-PAGE = Path(__file__).parents[2] / "docs" / "conventions.py"
 DROPS_SCORES_BELOW_ZERO = Version("1.7.4") <= Version(torchmetrics.__version__) <= Version("1.9.0")
 
 
@@ -205,7 +204,7 @@ def test_the_inverse_of_mrr_is_the_harmonic_mean_rank() -> None:
     assert inverse == pytest.approx(1.8)
 
 
-def test_the_page_has_the_tables_that_the_script_computes() -> None:
+def test_the_page_has_the_tables_that_the_script_computes(repository: Path) -> None:
     """Every table of docs/conventions.md holds the values that the libraries compute."""
     for peer in ("ranx", "torch_geometric"):
         if importlib.util.find_spec(peer) is None:
@@ -213,10 +212,10 @@ def test_the_page_has_the_tables_that_the_script_computes() -> None:
     if not DROPS_SCORES_BELOW_ZERO:
         pytest.skip("the table of log-probabilities is of torchmetrics 1.7.4 to 1.9.0")
     ran = subprocess.run(
-        [sys.executable, str(PAGE), "--check"],
+        [sys.executable, str(repository / "docs/conventions.py"), "--check"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -795,7 +795,7 @@ def test_four_protocols_give_four_numbers_of_stored_predictions() -> None:
     assert (round(by_user, 4), round(last, 4)) == (0.2681, 0.2879)
 
 
-def test_the_pages_have_the_tables_that_the_script_computes() -> None:
+def test_the_pages_have_the_tables_that_the_script_computes(repository: Path) -> None:
     """Numbers in docs/protocols.md and docs/knows-nothing.md are those of the script."""
     for peer in ("ranx", "torch_geometric", "torcheval"):
         if importlib.util.find_spec(peer) is None:
@@ -803,10 +803,10 @@ def test_the_pages_have_the_tables_that_the_script_computes() -> None:
     if torch.backends.cpu.get_cpu_capability() != "AVX512":
         pytest.skip("the pages have the order of equal scores of a processor with AVX-512")
     ran = subprocess.run(
-        [sys.executable, str(Path(__file__).parents[2] / "docs" / "protocols.py"), "--check"],
+        [sys.executable, str(repository / "docs" / "protocols.py"), "--check"],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

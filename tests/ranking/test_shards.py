@@ -22,7 +22,6 @@ from nextloc_metrics import report
 from nextloc_metrics.report.evaluation import Evaluation
 from strategies import examples
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "score_shards.py"
 COUNTS = [5, 0, 3, 1, 1, 0, 9, 2, 4]
 
 
@@ -185,7 +184,7 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_is_run_again(tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_run_again(tmp_path: Path, repository: Path) -> None:
     """`torchrun` starts the processes anew, and every part is counted once.
 
     Takes some seconds: five processes import torch.
@@ -205,7 +204,7 @@ def test_a_worker_that_dies_is_run_again(tmp_path: Path) -> None:
     worker.write_text(
         textwrap.dedent(f"""
         import os, signal, sys
-        sys.path.insert(0, {str(EXAMPLE.parent)!r})
+        sys.path.insert(0, {str(repository / "examples")!r})
         import score_shards
         from nextloc_metrics.report.evaluation import Evaluation
 
@@ -218,14 +217,15 @@ def test_a_worker_that_dies_is_run_again(tmp_path: Path) -> None:
 
         Evaluation.save = dying
         score_shards.main(sys.argv[1:])
-        """)
+        """),
+        encoding="utf-8",
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     done = subprocess.run(
         [*torchrun, "--nproc-per-node", "2", "--max-restarts", "1", str(worker),
          str(tmp_path / "parts"), str(tmp_path / "out")],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=120,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

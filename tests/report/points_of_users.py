@@ -9,7 +9,13 @@ import pandas as pd
 
 from nextloc_metrics.report import MobilityEvaluation
 
-COLUMNS: Any = {"trajectory": "day", "location": "place", "time": "time", "user": "user"}
+COLUMNS: Any = {
+    "trajectory": "day",
+    "location": "place",
+    "time": "time",
+    "time_unit": "s",
+    "user": "user",
+}
 
 
 def points(seed: int, number: int = 60) -> pd.DataFrame:

@@ -154,7 +154,11 @@ def browse(dark: bool) -> dict[str, Any]:
             f"--blink-settings=preferredColorScheme={int(not dark)}",
         ]
         done = subprocess.run(
-            [*command, path.as_uri()], capture_output=True, text=True, timeout=120, check=True
+            [*command, path.as_uri()],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            check=True,
         )
     (told,) = re.findall(r"<pre>(\{.*\})</pre>", done.stdout)
     found: dict[str, Any] = json.loads(unescape(told))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from nextloc_metrics import (
     AccuracyAtK,
     Grouped,
     PopularityBins,
+    RankingCollection,
     analysis,
     decile_metrics,
     next_location_metrics,
@@ -22,6 +24,7 @@ from nextloc_metrics import (
 )
 from nextloc_metrics.arguments import rows as rows_of
 from nextloc_metrics.geography import Locations
+from strategies import float32
 
 PLACES = Locations.from_metres(range(9), range(9))
 
@@ -40,16 +43,16 @@ def test_headline_is_that_of_the_preset() -> None:
     e = report.evaluate(scores, target, k=(1, 3))
     metrics = next_location_metrics(9, k=(1, 3))
     metrics.update(scores, target)
-    assert e.values == {name: float(value) for name, value in metrics.compute().items()}
+    assert float32(e.values) == {name: float(value) for name, value in metrics.compute().items()}
     for name, (low, high) in e.intervals.items():
-        assert (low, high) == tuple(float(bound) for bound in metrics[name].interval())
+        assert float32((low, high)) == tuple(float(bound) for bound in metrics[name].interval())
     assert set(e.intervals) == set(e.values) - {"f1"}
     assert e.chance == analysis.chance(metrics, 9)
     for name, (low, high) in e.ties.items():
         assert low < e.values[name] < high
     worst = AccuracyAtK(1, ties="pessimistic")
     worst.update(scores, target)
-    assert e.ties["acc_at_1"][0] == float(worst.compute())
+    assert float32(e.ties["acc_at_1"][0]) == float(worst.compute())
     assert str(e).startswith(str(e.table))
     assert e.to_pandas().loc["mrr", "value"] == e.values["mrr"]
     assert "| protocol |" in e.to_markdown()
@@ -86,13 +89,13 @@ def test_groups_and_clusters() -> None:
     names, numbers = np.unique(users, return_inverse=True)
     clustered = Grouped(AccuracyAtK(1), len(names), average="queries")
     clustered.update(scores, target, groups=numbers)
-    assert e.intervals["acc_at_1"] == tuple(float(x) for x in clustered.interval())
-    assert e.values["acc_at_1"] == float(clustered.compute())
+    assert float32(e.intervals["acc_at_1"]) == tuple(float(x) for x in clustered.interval())
+    assert float32(e.values["acc_at_1"]) == float(clustered.compute())
     by_user = Grouped(AccuracyAtK(1), len(names))
     by_user.update(scores, target, groups=numbers)
     records = {record["metric"]: record for record in e.groups["user"].records}
     for i, name in enumerate(names):
-        assert records[f"acc_at_1, {name}"]["value"] == float(by_user.compute()[i])
+        assert float32(records[f"acc_at_1, {name}"]["value"]) == float(by_user.compute()[i])
         assert records[f"acc_at_1, {name}"]["queries"] == int((users == name).sum())
     assert len(e.groups["hour"].rows) == 3 * len(np.unique(hours))
     assert e.card["intervals"] == "95 %, clustered by user"
@@ -105,7 +108,7 @@ def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
     e = report.evaluate(scores, target, k=(1, 5), train_counts=counts)
     metrics = next_location_metrics(9, k=(1, 5))
     metrics.update(analysis.most_frequent(counts, 40), target)
-    assert e.baseline == {name: float(value) for name, value in metrics.compute().items()}
+    assert float32(e.baseline) == {name: float(value) for name, value in metrics.compute().items()}
     assert e.skill["mrr"] == analysis.skill(e.values["mrr"], e.baseline["mrr"])
     deciles = decile_metrics(PopularityBins.from_counts(counts), k=5)
     deciles.update(scores, target)
@@ -225,6 +228,22 @@ def test_scores_and_no_queries_have_no_mark() -> None:
     assert not any("no list" in note for note in none.table.notes)
 
 
+def test_numbers_are_those_of_the_sums() -> None:
+    """A fraction of hits is the nearest float64, everywhere but in `compute`."""
+    lists, target = [[1]] * 446 + [[0]] * 2554, [1] * 3000
+    e = report.evaluate(lists, target, k=1, groups={"user": ["a"] * 3000})
+    assert e.values["acc_at_1"] == 446 / 3000
+    assert json.loads(e.table.to_json())["acc_at_1"]["value"] == 446 / 3000
+    assert f"acc_at_1,{446 / 3000!r}," in e.table.to_csv()
+    assert e.group_records("user")[0]["value"] == 446 / 3000
+    metric = AccuracyAtK(1)
+    metric.update(torch.tensor(lists), torch.tensor(target))
+    for value in (metric.compute(), *metric.interval(), metric.standard_error()):
+        assert value.dtype == torch.float32
+    collection = RankingCollection({"hit": metric})
+    assert {x.dtype for x in collection.compute_with_intervals().values()} == {torch.float32}
+
+
 def test_several_relevant_locations() -> None:
     """The metrics are those of recommendation."""
     scores, *_ = batch()
@@ -232,7 +251,7 @@ def test_several_relevant_locations() -> None:
     e = report.evaluate(scores, target, k=(1, 3))
     metrics = recommendation_metrics(k=(1, 3))
     metrics.update(scores, target)
-    assert e.values == {name: float(value) for name, value in metrics.compute().items()}
+    assert float32(e.values) == {name: float(value) for name, value in metrics.compute().items()}
 
 
 @pytest.mark.parametrize(
@@ -273,7 +292,7 @@ def test_models_are_compared_on_the_same_queries() -> None:
     groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
     assert found.comparisons["new"]["acc_at_1"] == analysis.compare(a, b, groups=groups)
     metric.update(third, target, mask)
-    assert found.values["mirrored"]["acc_at_1"] == float(metric.compute())
+    assert float32(found.values["mirrored"]["acc_at_1"]) == float(metric.compute())
     assert set(found.comparisons) == {"new", "mirrored"}
     assert "f1" not in found.comparisons["new"]
     alone = report.compare({"old": scores, "new": other}, target, **options)
@@ -310,9 +329,11 @@ def test_line_breaks_in_names_of_groups_are_escaped() -> None:
     """In headings, tables and the card."""
     scores, target, users, _ = batch()
     e = report.evaluate(scores, target, k=1, groups={"us\ner": users}, cluster="us\ner")
+    tag = report.evaluate(scores, target, k=1, groups={"<b>": users})
+    assert r"By \<b\>:" in tag.to_markdown().splitlines()
     assert e.card["intervals"] == "95 %, clustered by us\ner"
     assert r"intervals: 95 %, clustered by us\ner" in str(e).splitlines()
-    assert r"By us\ner:" in e.to_markdown().splitlines()
+    assert r"By us\\ner:" in e.to_markdown().splitlines()  # Markdown reads `us\ner`
 
 
 def test_p_values_of_all_comparisons_are_corrected() -> None:

@@ -92,7 +92,7 @@ def test_tables_are_counted_as_records() -> None:
         columns = (frame[name].to_numpy() for name in ("day", "time"))
         day, time = columns
         where = frame[["latitude", "longitude"]].to_numpy()
-        records.append(Trajectories.from_columns(day, where, time, own))
+        records.append(Trajectories.from_columns(day, where, time, own, time_unit="s"))
     expected = mobility_metrics("coordinates", times=True)
     expected.update(*records)
     found = report.evaluate_tables(points(1), points(2), **KINDS["coordinates"])
@@ -162,7 +162,7 @@ def test_a_trajectory_goes_on_in_the_next_file(workers: int, tmp_path: Path) -> 
     """Three files of one trajectory, with an empty one between, are one trajectory."""
     for number, places in enumerate(["home,work", "gym", "", "work"]):
         rows = "".join(f"7,{place}\n" for place in places.split(",") if place)
-        (tmp_path / f"{number}.csv").write_text(f"trajectory,place\n{rows}")
+        (tmp_path / f"{number}.csv").write_text(f"trajectory,place\n{rows}", encoding="utf-8")
     found = report.evaluate_tables(tmp_path, tmp_path, location="place", workers=workers)
     flows = found.metrics.tallies()["flows"]
     assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
@@ -200,10 +200,12 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
     """A column of integers and text is text, and 7 and "7" are one name, in any block."""
     path = tmp_path / "a.jsonl"
     lines = ['{"trajectory": 7, "place": "home"}', '{"trajectory": "7", "place": 3}']
-    path.write_text("\n".join(lines))
+    path.write_text("\n".join(lines), encoding="utf-8")
     found = report.evaluate_tables(path, path, location="place")
     assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
-    path.write_text("\n".join([*lines, '{"trajectory": "b", "place": "x"}', lines[0]]))
+    path.write_text(
+        "\n".join([*lines, '{"trajectory": "b", "place": "x"}', lines[0]]), encoding="utf-8"
+    )
     with pytest.raises(ValueError, match=r"must stand together in .*'7'"):
         report.evaluate_tables(path, path, location="place")
 
@@ -224,7 +226,7 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
 def test_cells_that_cannot_be_read(rows: str, text: str, workers: int, tmp_path: Path) -> None:
     """A missing or unreadable cell of the second file is an error that names the file."""
     for name, written in (("a", "day 0,home,4\n"), ("b", rows)):
-        (tmp_path / f"{name}.csv").write_text(f"day,place,time\n{written}")
+        (tmp_path / f"{name}.csv").write_text(f"day,place,time\n{written}", encoding="utf-8")
     options = {**COLUMNS, "user": None, "workers": workers}
     with pytest.raises(ValueError, match=rf"(?s){text}.*b\.csv|b\.csv {text}"):
         report.evaluate_tables(tmp_path, points(2), **options)
@@ -248,7 +250,7 @@ def test_times_of_two_kinds(workers: int, tmp_path: Path) -> None:
     for name, time in (("a", [7]), ("b", pd.to_datetime(["2020-01-01"]))):
         frame = pd.DataFrame({"trajectory": name, "place": 1, "time": time})
         frame.to_parquet(tmp_path / f"{name}.parquet")
-    options: Any = {"location": "place", "time": "time", "workers": workers}
+    options: Any = {"location": "place", "time": "time", "time_unit": "s", "workers": workers}
     with pytest.raises(ValueError, match=r"`time` must be numbers .* or dates .*, got both in .*b"):
         report.evaluate_tables(tmp_path, tmp_path, **options)
 

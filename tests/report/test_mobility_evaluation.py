@@ -51,6 +51,7 @@ def sets(by_id: bool) -> tuple[Trajectories, Trajectories]:
                 points.to_numpy(),
                 frame["time"].to_numpy(),
                 frame["user"].to_numpy() if seed == 1 else None,
+                time_unit="s",
             )
         )
     return found[0], found[1]
@@ -75,7 +76,7 @@ def test_tables_give_the_values_of_records(
             frame.to_json(path, orient="records", lines=True, double_precision=15)
         given.append(frame if suffix == "frame" else path)
     options = {"location": "place", "locations": Locations(LATITUDE, LONGITUDE)} if by_id else {}
-    result = report.evaluate_tables(*given, time="time", user="user", **options)
+    result = report.evaluate_tables(*given, time="time", user="user", time_unit="s", **options)
     expected = mobility_metrics(
         "ids" if by_id else "coordinates", times=True, locations=options.get("locations")
     )
@@ -91,7 +92,7 @@ def test_tables_give_the_values_of_records(
 def test_text_and_dates_are_read() -> None:
     """Locations that are text, and times that are dates, give the same values as numbers."""
     options: dict[str, Any] = {"location": "place", "time": "time", "user": "user"}
-    plain = report.evaluate_tables(table(1), table(2), **options)
+    plain = report.evaluate_tables(table(1), table(2), time_unit="s", **options)
     written = []
     for seed in (1, 2):
         frame = table(seed)
@@ -116,7 +117,7 @@ def test_text_and_dates_are_read() -> None:
 def test_errors_name_the_column(change: Any, text: str) -> None:
     """A column that is missing or unreadable, and rows out of order, are errors."""
     with pytest.raises(ValueError, match=text):
-        report.evaluate_tables(change(table(1)), table(2), time="time")
+        report.evaluate_tables(change(table(1)), table(2), time="time", time_unit="s")
 
 
 def test_the_command_line(tmp_path: Path) -> None:
@@ -124,9 +125,15 @@ def test_the_command_line(tmp_path: Path) -> None:
     for seed, name in ((1, "real"), (2, "made")):
         table(seed).to_csv(tmp_path / f"{name}.csv", index=False)
     files = [str(tmp_path / "real.csv"), str(tmp_path / "made.csv")]
-    printed = CliRunner().invoke(main, ["mobility", *files, "--time", "time", "--user", "user"])
+    options = ["--time", "time", "--user", "user"]
+    refused = CliRunner().invoke(main, ["mobility", *files, *options])
+    assert refused.exit_code == 1
+    assert "`--time-unit` must be one of ('s', 'min', 'h') for a column `time` of numbers in" in (
+        refused.output
+    )
+    printed = CliRunner().invoke(main, ["mobility", *files, *options, "--time-unit", "min"])
     assert printed.exit_code == 0, printed.output
-    expected = report.evaluate_tables(*files, time="time", user="user")
+    expected = report.evaluate_tables(*files, time="time", user="user", time_unit="min")
     assert printed.output.strip() == str(expected)
     written = CliRunner().invoke(main, ["mobility", *files, "--format", "json"])
     found = json.loads(written.output)
@@ -135,6 +142,6 @@ def test_the_command_line(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     made = CliRunner().invoke(main, ["mobility", *files, "--out", str(page)])
     assert made.exit_code == 0, made.output
-    html = page.read_text()
+    html = page.read_text(encoding="utf-8")
     assert html.count("<svg") == len(found)
     assert "95 % of random halves" in html

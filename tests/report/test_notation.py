@@ -28,7 +28,7 @@ from nextloc_metrics import (
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.metrics.measures import parse_measure
 from nextloc_metrics.report.command import main
-from strategies import batch
+from strategies import batch, float32
 
 NAMES: dict[str, Any] = {
     "nDCG@3": NDCGAtK(3),
@@ -97,7 +97,7 @@ def test_weights_of_an_evaluation() -> None:
     assert list(found.values) == ["acc_at_1", "mrr", "ndcg_at_1"]
     metric = Weighted(MRR())
     metric.update(scores, target, weights=weights)
-    assert found.values["mrr"] == float(metric.compute())
+    assert float32(found.values["mrr"]) == float(metric.compute())
     assert found.intervals["mrr"] == pytest.approx([float(x) for x in metric.interval()])
     assert found.card["averaged_over"] == "queries, weighted"
     assert found.chance["acc_at_1"] == pytest.approx(1 / 6)
@@ -107,7 +107,7 @@ def test_weights_of_an_evaluation() -> None:
     (first,) = [
         x for x in found.group_records("user") if x["group"] == "a" and x["metric"] == "mrr"
     ]
-    assert first["value"] == float(own)
+    assert float32(first["value"]) == float(own)
     clustered = report.evaluate(
         scores, target, k=1, groups={"user": users}, cluster="user", weights=weights
     )
@@ -170,14 +170,18 @@ def test_wrong_grades_and_weights() -> None:
 def test_tables_have_weights_and_runs_have_grades(tmp_path: Path) -> None:
     """A column of weights, and the grades of TREC judgements, also from the command line."""
     path = tmp_path / "answers.csv"
-    path.write_text('preds,target,w\n"[7, 3]",3,2\n"[5, 7]",5,1\n"[5, 7]",1,0\n')
+    path.write_text('preds,target,w\n"[7, 3]",3,2\n"[5, 7]",5,1\n"[5, 7]",1,0\n', encoding="utf-8")
     found = report.evaluate_table(path, weights="w", measures=["RR"])
     assert found.values == {"RR": pytest.approx((2 * 0.5 + 1) / 3)}
-    path.write_text('preds,target,w\n"[7, 3]",3,heavy\n')
+    path.write_text('preds,target,w\n"[7, 3]",3,heavy\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"row 0 of .*answers.csv must hold a number"):
         report.evaluate_table(path, weights="w", measures=["RR"])
-    (tmp_path / "a.run").write_text("q1 Q0 a 1 2 me\nq1 Q0 b 2 1 me\nq2 Q0 b 1 1 me\n")
-    (tmp_path / "a.qrels").write_text("q1 0 b 3\nq1 0 a 1\nq1 0 c 0\nq2 0 b 2\nq2 0 a 2\n")
+    (tmp_path / "a.run").write_text(
+        "q1 Q0 a 1 2 me\nq1 Q0 b 2 1 me\nq2 Q0 b 1 1 me\n", encoding="utf-8"
+    )
+    (tmp_path / "a.qrels").write_text(
+        "q1 0 b 3\nq1 0 a 1\nq1 0 c 0\nq2 0 b 2\nq2 0 a 2\n", encoding="utf-8"
+    )
     read = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
     assert read.grades is not None
     assert read.vocabulary is not None

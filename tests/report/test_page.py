@@ -157,12 +157,12 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     from nextloc_metrics.report.command import main
 
     path, out = tmp_path / "a.csv", tmp_path / "report.html"
-    path.write_text('preds,target,user\n"[1, 2]",1,ann\n"[3, 2]",2,bob\n')
+    path.write_text('preds,target,user\n"[1, 2]",1,ann\n"[3, 2]",2,bob\n', encoding="utf-8")
     command = ["report", str(path), "--group", "user", "--k", "2", "--out", str(out)]
     assert runner.invoke(main, command).exit_code == 0
     found = report.read(path, groups=["user"])
     e = report.evaluate(found.preds, found.target, k=2, groups=found.groups)
-    written = out.read_text()
+    written = out.read_text(encoding="utf-8")
     (card,) = re.findall(r"<section>\n<h2>What was read</h2>.*?</section>\n", written, re.DOTALL)
     assert written.replace(card, "") == e.to_html("a.csv") + "\n"
     text = Reader(card).text
@@ -254,7 +254,7 @@ def written(folder: Path, *arguments: str) -> tuple[str, dict[str, str]]:
     nowhere = runner.invoke(main, [*arguments, "--out", str(folder / "no" / "page.html")])
     assert nowhere.exit_code == 1
     assert nowhere.stderr == f"Error: {folder / 'no'} must be an existing folder.\n"
-    html = out.read_text()
+    html = out.read_text(encoding="utf-8")
     out.unlink()
     (card,) = re.findall(r"<h2>What was read</h2>\n(<dl>.*?</dl>)", html)
     rows = re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", card)
@@ -270,7 +270,9 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
     """Models have the names of their files; in other formats `--out` is a file of text."""
     rows = 'preds,target,user\n"[1, 2]",{},ann\n"[3, 2]",2,bob\n"[4, 2]",2,eve\n'
     for name in ("a.csv", "b.csv"):
-        (tmp_path / name).write_text(rows.format(1).replace("3", "2" if name == "a.csv" else "3"))
+        (tmp_path / name).write_text(
+            rows.format(1).replace("3", "2" if name == "a.csv" else "3"), encoding="utf-8"
+        )
     files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
     html, card = written(tmp_path, "compare", *files, "--cluster", "user", "--k", "1,2")
     assert "<h1>a.csv and b.csv</h1>" in html
@@ -285,7 +287,7 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
     out = tmp_path / "table.csv"
     command = ["compare", *files, "--format", "csv"]
     assert runner.invoke(main, [*command, "--out", str(out)]).exit_code == 0
-    assert out.read_text() == runner.invoke(main, command).output
+    assert out.read_text(encoding="utf-8") == runner.invoke(main, command).output
 
 
 def test_a_comparison_names_files_by_where_they_differ(tmp_path: Path) -> None:
@@ -308,15 +310,15 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     points = "".join(
         f"{i // 3},{x},{i // 30}\n" for i, x in enumerate(generator.integers(0, 5, 90))
     )
-    (tmp_path / "real.csv").write_text(f"day,place,who\n{points}")
-    (tmp_path / "made.csv").write_text(f"day,place,who\n{points}")
+    (tmp_path / "real.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
+    (tmp_path / "made.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
     options = ["--trajectory", "day", "--location", "place", "--user", "who"]
     files = [str(tmp_path / name) for name in ("real.csv", "made.csv")]
     html, card = written(tmp_path, "mobility", *files, *options)
     assert card["files"] == ", ".join(files)
     assert card["rows"] == "90 real, 90 generated"
     assert card["columns"] == "day, place, who"
-    assert card["options"] == "time-unit s; units degrees; comparison jsd"
+    assert card["options"] == "units degrees; comparison jsd"
     text = Reader(html).text
     assert "real points" in text
     assert any(x.startswith("Daily locations: the number of different") for x in text)
@@ -325,7 +327,7 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
 
     rows = "uid,d,t,x,y\n" + "".join(f"1,{60 + i // 4},{i % 4},{i},{i}\n" for i in range(12))
     for name in ("preds.csv", "true.csv"):
-        (tmp_path / name).write_text(rows)
+        (tmp_path / name).write_text(rows, encoding="utf-8")
     files = [str(tmp_path / name) for name in ("preds.csv", "true.csv")]
     html, card = written(tmp_path, "trajectories", *files, "--year", "2023")
     assert card["rows"] == "12 predicted, 12 true"

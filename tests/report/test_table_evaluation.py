@@ -109,6 +109,6 @@ def test_counts_of_text_ids_need_their_order(tmp_path: Path) -> None:
 def test_one_name_for_groups_is_an_error(read: Any, tmp_path: Path) -> None:
     """A text is not taken for the list of its letters."""
     path = tmp_path / "answers.csv"
-    path.write_text("preds,target,user\n[3],3,ann\n")
+    path.write_text("preds,target,user\n[3],3,ann\n", encoding="utf-8")
     with pytest.raises(TypeError, match=r"`groups` must be a list of columns.*use \['user'\]"):
         read(path, groups="user")

@@ -6,6 +6,9 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -18,14 +21,17 @@ from nextloc_metrics import (
     DecileNDCG,
     Grouped,
     LocationF1,
+    MeanRank,
     PerQueryScores,
     PopularityBins,
     RankingCollection,
     analysis,
+    report,
     tables,
 )
 from nextloc_metrics.display import reading
-from strategies import batch, updated
+from nextloc_metrics.report.groups import write_groups
+from strategies import batch, float32, updated
 
 BINS = PopularityBins([2, 2, 1, 1])
 
@@ -250,8 +256,8 @@ def test_names_of_models_may_be_numbers() -> None:
     numbered: dict[Any, RankingCollection] = {1: hits(30), 2: hits(5)}
     table = tables.side_by_side(numbered)
     assert table.header == ("percent", "1", "2")
-    assert table.records[0] == {
-        "metric": "acc_at_1",
+    assert float32(table.records[0] | {"metric": 0}) == {
+        "metric": 0,
         **{str(name): float(model.compute()["acc_at_1"]) for name, model in numbered.items()},
     }
     both: dict[Any, RankingCollection] = {1: hits(30), "1": hits(5)}
@@ -283,6 +289,13 @@ def test_the_best_is_the_lowest_where_lower_is_better() -> None:
     values = [float(cell) for cell in table.rows[0][1:]]
     best = {(0, 1 + i) for i, value in enumerate(values) if value == min(values)}
     assert table.bold == best
+    ranks = {
+        "A": RankingCollection({"mean": MeanRank()}),
+        "B": RankingCollection({"mean": MeanRank()}),
+    }
+    ranks["A"].update(torch.tensor([[0, 1, 2]]), torch.tensor([2]))
+    ranks["B"].update(torch.tensor([[0, 1, 2]]), torch.tensor([1]))
+    assert tables.side_by_side(ranks).bold == {(0, 2)}
 
 
 def test_numbers_for_programs() -> None:
@@ -293,7 +306,7 @@ def test_numbers_for_programs() -> None:
     table = metrics.table(intervals=True)
     found = json.loads(table.to_json())
     values = metrics.compute_with_intervals()
-    assert found["acc_at_1"] == {
+    assert float32(found["acc_at_1"]) == {
         "value": float(values["acc_at_1"]),
         "low": float(values["acc_at_1_low"]),
         "high": float(values["acc_at_1_high"]),
@@ -301,14 +314,27 @@ def test_numbers_for_programs() -> None:
     assert found["none, 1"] == {"value": None, "low": None, "high": None, "queries": 0}
     rows = list(csv.DictReader(io.StringIO(table.to_csv())))
     assert [row["metric"] for row in rows] == list(found)
-    assert float(rows[1]["value"]) == float(values["mrr"])
+    assert float32(float(rows[1]["value"])) == float(values["mrr"])
     assert rows[-1]["value"] == ""
     frame = pytest.importorskip("pandas").DataFrame
     made = table.to_pandas()
     assert isinstance(made, frame)
-    assert made.loc["mrr", "value"] == float(values["mrr"])
+    assert float32(made.loc["mrr", "value"]) == float(values["mrr"])
     assert list(made.index) == list(found)
     assert tables.Table(["a", "b"], [["x", "1"]]).to_pandas().loc["x", "b"] == "1"
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+a", "-a", "@SUM(A1)", "\tx"])
+def test_no_text_is_a_formula(name: str) -> None:
+    """A spreadsheet that opens the CSV shows the text; numbers stay numbers."""
+    table = tables.Table([name, "b"], [[name, "-1.5"]])
+    written, shown = list(csv.reader(io.StringIO(table.to_csv()))), f"'{name}"
+    assert written == [[shown, "b"], [shown, "-1.5"]]
+    e = report.evaluate([[1]], [1], k=1, groups={"user": [name]})
+    with TemporaryDirectory() as folder:
+        write_groups(e._counted, path := Path(folder) / "groups.csv")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert next(csv.reader(lines[1:]))[1] == shown
 
 
 def test_differences_that_chance_makes_rarely_are_marked() -> None:
@@ -326,6 +352,13 @@ def test_differences_that_chance_makes_rarely_are_marked() -> None:
     assert table.rows[0][1:] == ("56.25", "93.75***")
     assert table.notes[-1] == "* p < 0.05, ** p < 0.01, *** p < 0.001"
     assert r"\textbf{93.75***}" in table.to_latex()
+    for model in models.values():
+        model.add_metrics({"hit": AccuracyAtK(1)})
+        model.update(scores, torch.tensor([1] * 20 + [0] * 20))
+    once, twice = replace(comparison, p_value=0.0056), replace(comparison, p_value=0.03)
+    table = tables.side_by_side(models, comparisons={"mrr": once, "hit": twice})
+    assert [row[2].strip("0123456789. ") for row in table.rows] == ["*", "*"]  # .0112 and .03
+    assert table.notes[-1].endswith("*** p < 0.001 (Holm's method for 2 tests)")
     with pytest.raises(ValueError, match="`comparisons` must name rows of a table of two models"):
         tables.side_by_side(models, comparisons={"ndcg": comparison})
     with pytest.raises(ValueError, match="`comparisons` must name rows of a table of two models"):

@@ -14,11 +14,12 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from mobility.mobility_oracle import haversine
 from nextloc_metrics import report
 from nextloc_metrics.report.command import main
-from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU
-from trajectories.oracle import distance, geo_bleu, path
+from nextloc_metrics.trajectories import DTW, EDR, GeoBLEU, PairMetric
 from trajectories.test_trajectory_tables import by_loops, make
+from trajectories.trajectory_oracle import distance, geo_bleu, path
 
 
 def mean_over_users(preds: Any, target: Any, score: Any) -> dict[Any, float]:
@@ -97,6 +98,13 @@ def test_degrees_and_metrics_of_ones_own() -> None:
     preds, target = (frame.assign(x=frame["x"] / 100 + 40) for frame in make(3))
     found = report.evaluate_trajectories(preds, target, units="degrees")
     assert "dtw (km)" in str(found.table)
+    errors: dict[int, list[float]] = {}
+    for slots, predicted, true in by_loops(preds, target).values():
+        for slot, p, t in zip(slots, predicted, true, strict=True):
+            errors.setdefault(slot, []).append(haversine(p, t))
+    assert found.errors == {
+        slot: pytest.approx(np.mean(km), rel=1e-9) for slot, km in errors.items()
+    }
     assert found.card["challenge"] is None
     own = {"edr": EDR(1.0), "geo_bleu": GeoBLEU()}
     found = report.evaluate_trajectories(preds, target, metrics=own)
@@ -104,14 +112,15 @@ def test_degrees_and_metrics_of_ones_own() -> None:
     assert "worst: edr" in str([day[0] for day in found._days("edr", own["edr"])])
 
 
-def test_the_best_and_the_worst_day_are_drawn() -> None:
+@pytest.mark.parametrize(("name", "metric"), [("geo_bleu", GeoBLEU()), ("dtw", DTW())])
+def test_the_best_and_the_worst_day_are_drawn(name: str, metric: PairMetric) -> None:
     """By the first metric, with their true and predicted points; the page is the same each time."""
     preds, target = make(3)
-    found = report.evaluate_trajectories(preds, target)
-    best, _, worst = found._days("geo_bleu", GeoBLEU())
-    scores = found.scores["geo_bleu"]
-    assert best[0].startswith(f"best: geo_bleu {float(scores.max()):.3g}")
-    assert worst[0].startswith(f"worst: geo_bleu {float(scores.min()):.3g}")
+    found = report.evaluate_trajectories(preds, target, metrics={name: metric})
+    best, _, worst = found._days(name, metric)
+    scores = found.scores[name] * (1 if metric.higher_is_better else -1)
+    assert best[0].startswith(f"best: {name} {abs(float(scores.max())):.3g}")
+    assert worst[0].startswith(f"worst: {name} {abs(float(scores.min())):.3g}")
     query = int(scores.argmin())
     number = int((found.rows.slots[query] >= 0).sum())
     assert torch.equal(worst[2], found.rows.target[query, :number])
@@ -138,7 +147,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(found.output)["geo_bleu"]["value"] == values["geo_bleu"]
     page = tmp_path / "page.html"
     assert run.invoke(main, ["trajectories", *files, "--out", str(page)]).exit_code == 0
-    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert run.invoke(main, ["trajectories", *files, "--out", str(page)]).exit_code == 1
     pd.concat([preds, preds[:1]]).to_csv(files[0], index=False)
     failed = run.invoke(main, ["trajectories", *files])

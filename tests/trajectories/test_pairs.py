@@ -27,7 +27,7 @@ from nextloc_metrics.trajectories import (
     PointErrorAt,
     trajectory_metrics,
 )
-from trajectories.oracle import padded, walks
+from trajectories.trajectory_oracle import padded, walks
 
 ALIGNED = walks(30, 9, seed=4, equal=True)
 PREDS, TARGET = (padded([pair[side] for pair in ALIGNED]) for side in (0, 1))
@@ -199,6 +199,11 @@ IDS = tensor([[0, 1], [2, -1]])
         (PointErrorAt(1), FINE, HALF[:, :1], "as many points .* got 2 and 1 in query 0"),
         (DTW(units="degrees"), FINE * 91, FINE, "a latitude from -90 to 90 .* got 91 in query 0"),
         (DTW(units="degrees"), FINE, FINE * 90 - tensor([0, 300.0]), "a longitude from -180 to"),
+        (DTW(units="degrees"), FINE, FINE * tensor([1, 360.5]), "to 360 .* got 360.5 in query 0"),
+        *(
+            (metric, FINE, FINE + tensor([[[0.0]], [[3e9]]]), "apart by .*, got .* in query 1")
+            for metric in (DTW(), DiscreteFrechet(), Hausdorff(), PointErrorAt(1))
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(
@@ -285,6 +290,11 @@ def test_ids_have_the_distances_of_their_locations() -> None:
     assert DTW(locations=places).plot_label == "DTW (km)"
     plane = Locations.from_metres([0, 3000, 0], [0, 4000, 1000])
     assert updated(DTW(locations=plane), tensor([[0, 1]]), tensor([[2, 0]])).compute() == 1 + 5
+    east = coordinates(target) + tensor([0.0, 360.0])  # longitudes from 181 to 360
+    by_degree = updated(DTW(units="degrees"), coordinates(preds), east)
+    assert float(by_degree.compute()) == pytest.approx(
+        float(updated(DTW(locations=places), preds, target).compute()), rel=1e-6
+    )
     metrics = trajectory_metrics(locations=places, within=2.0)
     metrics.update(preds, target)
     assert metrics.compute()["edit_distance"] == 2  # of each

@@ -1,4 +1,4 @@
-"""Metrics of trajectories on several processes, in TorchMetrics' collections, and scripted."""
+"""Metrics of trajectories on several processes and in TorchMetrics' collections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchmetrics import MetricCollection
 import distributed_workers as work
 from nextloc_metrics import Grouped, RankingCollection
 from nextloc_metrics.trajectories import DTW, GeoBLEU, trajectory_metrics
-from trajectories.oracle import padded, walks
+from trajectories.trajectory_oracle import padded, walks
 
 PAIRS = walks(24, 8, seed=6, equal=True)
 PREDS, TARGET = (padded([pair[side] for pair in PAIRS]) for side in (0, 1))
@@ -37,8 +37,7 @@ def test_processes_give_the_bits_of_one() -> None:
         work.same(found, expected)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # PyTorch's and TorchMetrics' own
-def test_metrics_are_scripted_and_stand_in_torchmetrics_collections() -> None:
+def test_metrics_stand_in_torchmetrics_collections() -> None:
     """A `MetricCollection` keeps apart what differs in an option."""
     metrics = MetricCollection({"dtw": DTW(), "in_half": DTW(scale=2.0), "geo_bleu": GeoBLEU()})
     for rows in (slice(0, 9), slice(9, 24)):
@@ -53,5 +52,3 @@ def test_metrics_are_scripted_and_stand_in_torchmetrics_collections() -> None:
         metric.persistent(True)
     restored.load_state_dict(metrics["dtw"].state_dict())
     assert restored.compute() == values["dtw"]
-    for metric in (DTW(), GeoBLEU(units="degrees")):
-        torch.jit.script(metric)

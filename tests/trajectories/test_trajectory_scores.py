@@ -24,8 +24,8 @@ from nextloc_metrics.trajectories import (
     PairMetric,
     PointErrorAt,
 )
-from trajectories import oracle
-from trajectories.oracle import Points, padded, walks
+from trajectories import trajectory_oracle as oracle
+from trajectories.trajectory_oracle import Points, padded, walks
 
 PAIRS = walks(60, 14, seed=1)
 ALIGNED = walks(40, 14, seed=2, equal=True)
@@ -161,3 +161,21 @@ def test_an_empty_prediction_has_the_worst_score(metric: Any, score: float) -> N
     metric = metric.clone()
     metric.update(padded([[]]), padded([true]))
     assert float(metric.compute()) == score
+
+
+@pytest.mark.parametrize(
+    ("preds", "target", "edits"),
+    [
+        ([[2**53, 7]], [[2**53 + 1, 7]], 1),
+        ([[2**63 - 1, 2**63 - 2]], [[2**63 - 1, 2**63 - 1]], 1),
+        ([[[0.0, 1e-170], [3.0, 4.0]]], [[[0.0, 0.0], [3.0, 4.0]]], 1),
+        ([[[-0.0, 5.0], [0.0, 3.0]]], [[[0.0, 5.0], [-0.0, 3.0]]], 0),
+    ],
+)
+@pytest.mark.usefixtures("each_backend")
+def test_points_are_equal_exactly(preds: Any, target: Any, edits: int) -> None:
+    """Neighbouring ids beyond 2^53, and coordinates whose squares underflow, are different."""
+    kind = torch.float64 if isinstance(preds[0][0], list) else torch.int64
+    metric = EditDistance()
+    metric.update(torch.tensor(preds, dtype=kind), torch.tensor(target, dtype=kind))
+    assert float(metric.compute()) == edits

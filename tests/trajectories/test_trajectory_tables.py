@@ -13,7 +13,7 @@ import torch
 
 from nextloc_metrics import Grouped
 from nextloc_metrics.trajectories import GeoBLEU, MeanPointError, from_table
-from trajectories.oracle import geo_bleu
+from trajectories.trajectory_oracle import geo_bleu
 
 COLUMNS = ["uid", "d", "t", "x", "y"]
 
@@ -136,6 +136,10 @@ def test_rows_that_do_not_fit_are_counted() -> None:
     other_user = row.to_frame().T.assign(uid=4)
     repeated = preds[~gone].iloc[[0]].assign(x=99)
     changed = pd.concat([preds[~gone], repeated, other_user])
+    twice = pd.concat([target, target[3:5].assign(x=99)])
+    found = from_table(changed, twice, on_missing="count")
+    assert found.num_repeated == 1 + 2
+    assert not (found.target == 99).any()
     found = from_table(changed, target, on_missing="count")
     assert found.num_missing == int(gone.sum())
     assert (found.num_extra, found.num_repeated) == (1, 1)

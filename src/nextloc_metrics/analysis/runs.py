@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.messages import extra, short
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
     The standard deviation divides by n - 1. The p-values are those of Welch's t-test, which does
     not assume equal variances, and NaN if a model has a single run or both have no variance. With
-    m pairs, require p < 0.05 / m (Bonferroni). Needs the extra `nextloc-metrics[analysis]`. `runs`
-    has the value of a metric in every run, by the model's name: at least one model, with at least
-    one run each, and no value that is NaN or infinite.
+    m pairs, require p < 0.05 / m (Bonferroni). Needs the extra `analysis`. `runs` has the value of
+    a metric in every run, by the model's name: at least one model, with at least one run each, and
+    no value that is NaN or infinite.
 
     Example:
         >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
@@ -90,8 +90,7 @@ def _welch(a: Runs, b: Runs) -> float:
         from scipy.stats import ttest_ind_from_stats
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "`summarize` needs SciPy to compare models; install it with "
-            "`pip install 'nextloc-metrics[analysis]'`."
+            f"`summarize` needs SciPy to compare models; {extra('analysis')}."
         ) from error
     if min(a.num_runs, b.num_runs) < 2 or a.std == b.std == 0:
         return math.nan

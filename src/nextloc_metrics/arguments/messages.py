@@ -73,6 +73,11 @@ def read_row(name: str, values: Any) -> Tensor:
         raise ValueError(f"`{name}` must be one row of numbers, got {describe(values)}.") from error
 
 
+def extra(name: str) -> str:
+    """Return the remedy for a package that is missing: how to install the extra that has it."""
+    return f"install the extra `{name}` (`pip install -e '.[{name}]'` in a clone)"
+
+
 def _remedy(name: str, value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"use `torch.from_numpy({name})`"

@@ -23,12 +23,12 @@ from torch import Tensor
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import proof
 from nextloc_metrics.backends.cpu import LIBRARY, Cpu
+from nextloc_metrics.backends.mass import Weights, sum_rows
 from nextloc_metrics.backends.reference import (
     EDGE,
     UNLISTED,
     UNRETRIEVED,
     Reference,
-    Weights,
     must_not_sync,
 )
 
@@ -42,6 +42,7 @@ __all__ = [
     "choose",
     "choose_for_pairs",
     "must_not_sync",
+    "sum_rows",
     "use",
 ]
 

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.backends.reference import Reference, Weights, must_not_sync
+from nextloc_metrics.backends.mass import Weights
+from nextloc_metrics.backends.reference import Reference, must_not_sync
 from nextloc_metrics.backends.sequences import KINDS, Kind, Sequences, table
 
 #: built on installation if there is a compiler
 LIBRARY = Path(__file__).with_name("_kernels.so")
 
-_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "gather", "match", "align"
+_FUNCTIONS = "survey", "first", "find", "tally", "weigh", "gather", "spread", "match", "align"
 
 # Up to this many relevant locations, one pass per location is faster than a binary search.
 _MOST_RELEVANT = 1 << 9
@@ -72,6 +73,7 @@ _Align = _structure("Align", f"{_PAIRS} kind window free_start found ~within")
 _WEIGHTS = "start rows columns stride kind are_weights ~inverse_temperature"
 _Weigh = _structure("Weigh", f"{_WEIGHTS} targets sums tied")
 _Gather = _structure("Gather", f"{_WEIGHTS} sums masses num_masses sizes")
+_Spread = _structure("Spread", f"{_WEIGHTS} sums shares")
 _Formula = np.dtype([("start", np.int64), ("last", np.int64), ("divisor", np.float64)])
 
 
@@ -104,6 +106,7 @@ class Cpu(Reference):
         """Count the candidates around each relevant location, and find the best candidate."""
         if not _can_read(scores) or own.shape[1] > _MOST_RELEVANT:
             return super().survey(scores, own, find_best)
+        scores = _in_rows(scores)
         own = own.contiguous()
         above, tied = _integers(*own.shape), _integers(*own.shape)
         best = _integers(len(scores)) if find_best else None
@@ -115,6 +118,7 @@ class Cpu(Reference):
         number = min(number, scores.shape[1])
         if not _can_read(scores) or number > _MOST_FIRST:
             return super().first(scores, number)
+        scores = _in_rows(scores)
         ids = _integers(len(scores), number)
         self._run("first", scores, _First, number, ids)
         return scores.gather(1, ids), ids
@@ -134,8 +138,9 @@ class Cpu(Reference):
         """Sum the weights of all candidates, of their squares, and of those above the target."""
         if not _can_read(scores):
             return super().weigh(scores, target, weights)
+        scores = _in_rows(scores)
         target = target.contiguous()
-        sums = torch.empty(len(scores), 4, dtype=torch.float64, device="cpu")
+        sums = torch.empty(len(scores), 6, dtype=torch.float64, device="cpu")
         tied = _integers(len(scores))
         self._run_weights("weigh", scores, weights, _Weigh, target, sums, tied)
         return sums, tied
@@ -146,11 +151,21 @@ class Cpu(Reference):
         """Count the highest scores whose share of all weights reaches each mass."""
         if not _can_read(scores):
             return super().gather(scores, sums, masses, weights)
+        scores = _in_rows(scores)
         sizes = _integers(len(scores), len(masses))
         shares = np.array(masses, np.float64)
         what = sums.contiguous(), shares.ctypes.data, len(masses), sizes
         self._run_weights("gather", scores, weights, _Gather, *what)
         return sizes
+
+    def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
+        """Return the shares of all candidates in the sum of weights."""
+        if not _can_read(scores):
+            return super().spread(scores, sums, weights)
+        scores = _in_rows(scores)
+        shares = torch.empty(scores.shape, dtype=torch.float64, device="cpu")
+        self._run_weights("spread", scores, weights, _Spread, sums.contiguous(), shares)
+        return shares
 
     def tally_scores(
         self,
@@ -164,6 +179,7 @@ class Cpu(Reference):
         table, last, start, divisor = formulas
         if not _can_read(scores) or len(last) > _MOST_FORMULAS:
             return None
+        scores = _in_rows(scores)
         of_formulas = np.empty(len(last), _Formula)
         of_formulas["start"], of_formulas["last"], of_formulas["divisor"] = start, last, divisor
         sums = torch.zeros(len(last), 3, dtype=torch.int64, device="cpu")
@@ -330,13 +346,15 @@ def _find_openmp() -> ctypes.c_void_p | None:
 
 
 def _can_read(scores: Tensor) -> bool:
-    """Return whether the scores are aligned plain memory with contiguous rows."""
-    return (
-        scores.dtype in _INFINITY
-        and scores.stride(1) == 1
-        and scores.data_ptr() != 0
-        and scores.data_ptr() % scores.element_size() == 0
-    )
+    """Return whether the scores are plain memory of a dtype that the C code knows."""
+    return scores.dtype in _INFINITY and scores.data_ptr() != 0
+
+
+def _in_rows(scores: Tensor) -> Tensor:
+    """Return the scores with adjacent, aligned candidates; a copy if they are not."""
+    if scores.stride(1) == 1 and scores.data_ptr() % scores.element_size() == 0:
+        return scores
+    return scores.clone(memory_format=torch.contiguous_format)
 
 
 def _addresses(what: Sequence[Any]) -> Iterator[Any]:

@@ -228,6 +228,11 @@ EXPORT int nextloc_gather(Parallel parallel, int64_t threads, int64_t rows, Gath
     return run(parallel, threads, gather_rows, gather, rows);
 }
 
+EXPORT int nextloc_spread(Parallel parallel, int64_t threads, int64_t rows, Spread *spread)
+{
+    return run(parallel, threads, spread_rows, spread, rows);
+}
+
 EXPORT int nextloc_find(Parallel parallel, int64_t threads, int64_t rows, Find *find)
 {
     return run(parallel, threads, find_in_rows, find, rows);

@@ -5,11 +5,19 @@ candidates minus those lower or equal: a NaN then counts as above, and never hel
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends.mass import (
+    Weights,
+    log_of,
+    sum_exactly,
+    sum_rows,
+    sum_units,
+    units_of,
+)
 from nextloc_metrics.backends.sequences import Kind, Sequences, align, match_ngrams
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
@@ -31,17 +39,6 @@ _BUFFER_ELEMENTS = 1 << 18
 _DEVICE_BUFFER_ELEMENTS = 1 << 22
 
 
-class Weights(NamedTuple):
-    """How scores become weights, which are probabilities up to a factor."""
-
-    are_scores: bool  #: scores are probabilities
-    inverse_temperature: float = 1.0  #: else the weight is exp(score * inverse_temperature)
-
-    def of(self, scores: Tensor, highest: Tensor) -> Tensor:
-        """Return the weights of scores, float64; 1 for the highest unless scores are weights."""
-        return scores if self.are_scores else ((scores - highest) * self.inverse_temperature).exp()
-
-
 def must_not_sync(values: Tensor) -> bool:
     """Return True if reading a value would block on the device or break a compiled graph."""
     return not values.is_cpu or torch.compiler.is_compiling()
@@ -53,7 +50,7 @@ class Reference:
     name = "reference"
     tallies_scores = False  #: whether `tally_scores` is implemented
     is_proven = True  #: whether `choose` may return this backend without the check in `proof`
-    weighs = True  #: the same for `weigh` and `gather`
+    weighs = True  #: the same for `weigh`, `gather` and `spread`
     aligns = True  #: the same for pairs of sequences, and `choose_for_pairs`
 
     def unable(self, values: Tensor) -> str | None:
@@ -129,24 +126,40 @@ class Reference:
             weights: the weight of a score.
 
         Returns:
-            float64 `[N, 4]`: the highest score, NaN if it is not finite; the sum of weights, of
-            their squares, and of those of candidates scored above the target. And int64 `[N]`, the
-            number of candidates scored as the target.
+            float64 `[N, 6]`: the highest score, NaN if it is not finite; the sum of weights, 0 for
+            a row that is no distribution, of their squares, and of those of candidates scored above
+            the target; the weight of the target, and log of its share. And int64 `[N]`, the number
+            of candidates scored as the target.
         """
         own = scores.gather(1, target[:, None])
-        sums = torch.empty(len(scores), 4, dtype=torch.float64, device=scores.device)
+        sums = torch.empty(len(scores), 6, dtype=torch.float64, device=scores.device)
         tied = torch.empty_like(target)
         for part in _parts(scores):
-            block = scores[part].double()
+            block, mine = scores[part].double(), own[part].double()
             highest = block.amax(1, keepdim=True)
-            finite = highest.isfinite()
-            highest = highest.where(finite, torch.nan)
-            weight = weights.of(block, highest)
-            above = weight.where(block > own[part], 0)
-            columns = [_sum_rows(x) for x in (weight, weight * weight, above)]
+            highest = highest.where(highest.isfinite(), torch.nan) + 0.0  # -0.0 is 0.0
+            weight = weights.of(block, highest).masked_fill_(highest.isnan(), 0)
+            units = units_of(weight)
+            total = sum_exactly(weight) if weights.are_scores else sum_units(units)
+            above = sum_units(units.where(block > mine, 0))
+            weight_of_mine = weights.of(mine, highest).where(total[:, None] > 0, 0)[:, 0]
+            apart = (mine - highest)[:, 0] * weights.inverse_temperature
+            log_of_mine = log_of(weight_of_mine) if weights.are_scores else apart
+            share = (log_of_mine - log_of(total)).where(total > 0, -torch.inf)
+            columns = total, sum_rows(weight * weight), above, weight_of_mine, share
             sums[part] = torch.stack([highest[:, 0], *columns], 1)
-            tied[part] = (block == own[part]).sum(1)
+            tied[part] = (block == mine).sum(1)
         return sums, tied
+
+    def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
+        """Return the shares of all candidates in the sum of weights, float64 `[N, C]`.
+
+        Args:
+            scores: floating `[N, C]`.
+            sums: the answer of `weigh`.
+            weights: the weight of a score.
+        """
+        return weights.of(scores.double(), sums[:, :1]) / sums[:, 1:2]
 
     def gather(
         self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
@@ -160,17 +173,19 @@ class Reference:
             weights: the weight of a score.
 
         Returns:
-            int64 `[N, M]`; C where the highest score is not finite. A share that is `EDGE` below a
+            int64 `[N, M]`; C for a row that is no distribution. A share that is `EDGE` below a
             mass reaches it.
         """
         found = torch.empty(len(scores), len(masses), dtype=torch.int64, device=scores.device)
         for part in _parts(scores):
-            block = scores[part].double().sort(1, descending=True).values
-            reached = weights.of(block, sums[part, :1]).cumsum(1)
+            highest = sums[part, :1]
+            weight = weights.of(scores[part].double(), highest).masked_fill_(highest.isnan(), 0)
+            units = units_of(weight).sort(1, descending=True).values
+            reached = sum_units(units, running=True)
             wanted = torch.stack([sums[part, 1] * (mass - EDGE) for mass in masses], 1)
             sizes = torch.searchsorted(reached, wanted) + 1
             found[part] = sizes.clamp(max=scores.shape[1])
-        return found.masked_fill(sums[:, :1].isnan(), scores.shape[1])
+        return found.masked_fill(~(sums[:, 1:2] > 0), scores.shape[1])
 
     def tally_scores(
         self,
@@ -241,19 +256,10 @@ class Reference:
 
 
 def _parts(scores: Tensor) -> Iterator[slice]:
-    """Return slices of rows that fit a work buffer."""
-    rows = _rows_of_buffer(scores)
+    """Return slices of rows of which several arrays of float64 fit a work buffer."""
+    rows = max(1, _rows_of_buffer(scores) // 4)
     for row in range(0, len(scores), rows):
         yield slice(row, row + rows)
-
-
-def _sum_rows(values: Tensor) -> Tensor:
-    """Sum each row by halves: the order of additions depends on the length of a row alone."""
-    while (width := values.shape[1]) > 1:
-        half = width // 2
-        folded = values[:, :half] + values[:, half : 2 * half]
-        values = torch.cat([folded, values[:, 2 * half :]], 1) if width % 2 else folded
-    return values[:, 0]
 
 
 def _rows_of_buffer(scores: Tensor) -> int:

@@ -86,8 +86,8 @@ static ALWAYS_INLINE void NAME(sift_down)(const KEY *row, KEY infinity, int64_t 
     heap[root] = moved;
 }
 
-/* Find the first `number` candidates, by score and then by index. The root of the heap is the last
-   one, so that a group of scores without a higher one is skipped. */
+/* Find the first `number` candidates by score; which of those tied at the end is not promised. The
+   root of the heap is the last one, so that a group of scores without a higher one is skipped. */
 static ALWAYS_INLINE void NAME(first_of_row)(const KEY *row, int64_t columns, KEY infinity,
                                              int64_t number, int64_t *first)
 {

@@ -13,7 +13,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
-from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors
+from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors, unrounded
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.plots import plot_collection
@@ -128,7 +128,7 @@ class SummedCollection(MetricCollection):
             {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
              'val/hit_high': tensor(0.3958)}
         """
-        values, intervals, *_ = self.results(confidence, count=False)
+        values, intervals, *_ = self._results(confidence, count=False)
         bounds = {
             self._set_name(name): {
                 self._set_name(f"{name}_{end}"): bound
@@ -148,10 +148,14 @@ class SummedCollection(MetricCollection):
         }
 
     def results(self, confidence: float | None, count: bool = True) -> Results:
-        """Return values as `compute`, intervals, and the numbers of queries, if `count`.
+        """Return float64 values, intervals, and the numbers of queries, if `count`.
 
         Without `confidence` there are no intervals; to count queries may need more collectives.
         """
+        with unrounded():
+            return self._results(confidence, count)
+
+    def _results(self, confidence: float | None, count: bool) -> Results:
         if confidence is not None:
             check_confidence(confidence)
         with self.summed_at_once(cached=False):

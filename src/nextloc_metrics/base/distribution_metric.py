@@ -20,7 +20,7 @@ class DistributionMetric(RecordMetric):
         given: what `preds` are: `"logits"`, any real numbers, of which the softmax is taken;
             `"log_probabilities"`; or `"probabilities"`, which are divided by their sum. None reads
             logits, but raises for a query whose scores are in [0, 1] and sum to 1 within 1e-4
-            (1e-2 in half precision).
+            (and what rounding to the dtype adds).
         temperature: by which logits are divided before the softmax.
     """
 

@@ -1,7 +1,8 @@
-"""The base class of all metrics here: TorchMetrics' `Metric` with four fixes."""
+"""The base class of all metrics here: TorchMetrics' `Metric` with three fixes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -26,6 +27,28 @@ def outside_graphs(function: Callable[Given, Value]) -> Callable[Given, Value]:
     return run
 
 
+_UNROUNDED: ContextVar[bool] = ContextVar("unrounded", default=False)
+
+
+@contextmanager
+def unrounded() -> Iterator[None]:
+    """Let `compute` and `interval` return float64, as tables and files write it."""
+    token = _UNROUNDED.set(True)
+    try:
+        yield
+    finally:
+        _UNROUNDED.reset(token)
+
+
+def rounded(value: Any, device: torch.device) -> Any:
+    """Return float64 as float32 on the device, also of a dict, unless within `unrounded`."""
+    if isinstance(value, dict):
+        return {key: rounded(one, device) for key, one in value.items()}
+    if not isinstance(value, Tensor) or value.dtype != torch.float64 or _UNROUNDED.get():
+        return value
+    return value.float().to(device)
+
+
 class _Unsqueezed:
     """A wrapped value: TorchMetrics squeezes a bare tensor with one element."""
 
@@ -34,24 +57,14 @@ class _Unsqueezed:
 
 
 class BaseMetric(Metric):
-    """TorchMetrics' `Metric`, with four fixes.
+    """TorchMetrics' `Metric`, with three fixes.
 
     - An error in `forward` or `compute` leaves the state unchanged.
     - An update that raises is not counted as an update.
-    - A value keeps the shape that `compute` returned, also with one element.
-    - The metric can be scripted.
+    - A value keeps the shape that `compute` returned, also with one element. `compute` may return
+      float64: it is rounded once, to float32 on the metric's device.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Exclude properties and options from TorchScript, also those of subclasses."""
-        super().__init_subclass__(**kwargs)
-        members = {name: x for kind in reversed(cls.__mro__) for name, x in vars(kind).items()}
-        options = {name for kind in cls.__mro__ for name in vars(kind).get("__annotations__", ())}
-        options -= vars(Metric)["__annotations__"].keys()
-        cls.__jit_unused_properties__ = [n for n, x in members.items() if isinstance(x, property)]
-        cls.__jit_ignored_attributes__ = [*Metric.__jit_ignored_attributes__, *sorted(options)]
-
-    @torch.jit.unused
     @outside_graphs
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Add a batch and return the value of this batch alone."""
@@ -95,7 +108,7 @@ class BaseMetric(Metric):
         @outside_graphs
         @wraps(compute)
         def shaped(*args: Any, **kwargs: Any) -> Any:
-            return wrapped(*args, **kwargs).value
+            return rounded(wrapped(*args, **kwargs).value, self.device)
 
         return shaped
 

@@ -15,6 +15,7 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_bool, check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
+from nextloc_metrics.base.fixes import rounded
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.plots import plot_metric
 from nextloc_metrics.base.summed import SummedMetric
@@ -206,8 +207,8 @@ class RecordMetric(SummedMetric):
 
         A value that is not a mean of scores raises a `TypeError`.
         """
-        error = self._estimate().standard_error * self.factor
-        return error.float().to(self.state.device)
+        error: Tensor = rounded(self._estimate().standard_error * self.factor, self.device)
+        return error
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the confidence interval for the mean over all possible queries.
@@ -239,8 +240,7 @@ class RecordMetric(SummedMetric):
         """
         intervals.check_confidence(confidence)
         low, high = self._estimate().interval(confidence)
-        bounds = [(bound * self.factor).float().to(self.state.device) for bound in (low, high)]
-        return bounds[0], bounds[1]
+        return rounded(low * self.factor, self.device), rounded(high * self.factor, self.device)
 
     def _estimate(self) -> intervals.Estimate:
         if not self.averages_scores:

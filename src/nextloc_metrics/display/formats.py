@@ -24,8 +24,11 @@ _LATEX = {
 }
 
 
-# Characters that end a line, or that a terminal does not print.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Characters that end a line, that a terminal does not print, or that turn the direction of text.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+# What a spreadsheet reads as a formula; a number is none.
+_FORMULA = re.compile(r"[=+\-@\t\r](?![\d.]*$)")
 
 
 def one_line(text: str) -> str:
@@ -42,14 +45,14 @@ def to_markdown(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) 
     """Return a Markdown table, with the notes below it."""
 
     def line(cells: Cells, row: int | None = None) -> str:
-        written = [_markdown(cell.strip()) for cell in cells]
+        written = [markdown(cell.strip()) for cell in cells]
         if row is not None:
             written = [f"**{x}**" if (row, i) in bold else x for i, x in enumerate(written)]
         return f"| {' | '.join(written)} |"
 
     sides = line(["@", *["#"] * (len(header) - 1)]).replace("@", ":---").replace(r"\#", "---:")
     table = [line(header), sides, *(line(cells, row) for row, cells in enumerate(rows))]
-    return "\n".join([*table, *([""] if notes else []), *(f"{_markdown(x)}  " for x in notes)])
+    return "\n".join([*table, *([""] if notes else []), *(f"{markdown(x)}  " for x in notes)])
 
 
 def to_latex(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> str:
@@ -87,14 +90,20 @@ def to_html(header: Cells, rows: Sequence[Cells], notes: Cells, bold: Bold) -> s
 
 
 def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return comma-separated values; NaN is an empty cell."""
+    """Return comma-separated values; NaN is an empty cell, and no text is a formula."""
     names = list(dict.fromkeys(name for record in records for name in record))
     text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    for record in records:
-        writer.writerow({name: "" if _is_nan(x) else x for name, x in record.items()})
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(csv_cell, names))
+    writer.writerows([csv_cell(record.get(name, "")) for name in names] for record in records)
     return text.getvalue()
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a cell of a CSV file: empty for NaN, and `'` before what looks like a formula."""
+    if isinstance(value, str) and _FORMULA.match(value):
+        return f"'{value}"
+    return "" if _is_nan(value) else value
 
 
 def to_json(records: Sequence[Mapping[str, Any]]) -> str:
@@ -114,5 +123,6 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _markdown(text: str) -> str:
+def markdown(text: str) -> str:
+    """Return the text with what Markdown reads as its own escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.messages import extra, short
 from nextloc_metrics.display.reading import plural
 
 # Their lightness differs by 9 % or more, so that they differ in grey and for the colour-blind.
@@ -134,9 +134,7 @@ def import_pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "pictures need matplotlib; install it with `pip install 'nextloc-metrics[plot]'`."
-        ) from error
+        raise ModuleNotFoundError(f"pictures need matplotlib; {extra('plot')}.") from error
     return pyplot
 
 

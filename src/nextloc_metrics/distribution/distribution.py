@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
@@ -20,8 +21,9 @@ from nextloc_metrics.distribution.needs import DistributionNeeds, Given
 from nextloc_metrics.ranking.exclude import leave_out, read_exclude
 from nextloc_metrics.ranking.target import Relevant, read_target
 
-# How far a sum of probabilities may be from 1: of declared ones, and of scores that look like them.
-_DECLARED, _SIMILAR, _OF_HALF = 1e-3, 1e-4, 1e-2
+# How far a sum of exact probabilities may be from 1: of declared ones, and of scores that look like
+# them.
+_DECLARED, _SIMILAR = 1e-3, 1e-4
 
 # Scores that are converted at once.
 _AT_ONCE = 1 << 16
@@ -29,7 +31,7 @@ _AT_ONCE = 1 << 16
 
 @dataclass(eq=False)
 class Distribution(Record):
-    """The probabilities of a batch of queries: six numbers per query, float64 `[N]`.
+    """The probabilities of a batch of queries: seven numbers per query, float64 `[N]`.
 
     A row that is no distribution, with NaN, infinity or nothing above -infinity, counts as the
     worst of all: the target has the probability 0, and a wrong candidate the probability 1.
@@ -41,14 +43,15 @@ class Distribution(Record):
         answered: whether there is an answer: a list with an id, or a row that is a distribution.
         confidence: the probability of the best candidate.
         correct: the probability that the target is the best candidate, with ties broken at random.
+        own: the probability of the target.
         log_target: log of the target's probability; -infinity for a probability of 0.
         squares: the sum of all squared probabilities.
         above: the sum of the probabilities of the candidates more likely than the target.
         tied: the number of candidates exactly as likely as the target.
         sizes: by mass, the number of the most likely candidates that reach it.
         scores: the scores of all candidates, floating `[N, C]`, if a metric reads them.
-        log_weights: float64 `[N, 2]`, the highest score and log of the sum of the weights
-            relative to it; NaN for a row that is no distribution.
+        sums: float64 `[N, 6]`, what the backend's `weigh` returns, NaN for a row that is no
+            distribution.
         num_candidates: C.
     """
 
@@ -57,13 +60,14 @@ class Distribution(Record):
     answered: Tensor
     confidence: Tensor
     correct: Tensor
+    own: Tensor | None = None
     log_target: Tensor | None = None
     squares: Tensor | None = None
     above: Tensor | None = None
     tied: Tensor | None = None
     sizes: dict[float, Tensor] | None = None
     scores: Tensor | None = None
-    log_weights: Tensor | None = None
+    sums: Tensor | None = None
     num_candidates: int | None = None
     weights: Weights | None = None
 
@@ -93,17 +97,11 @@ class Distribution(Record):
         excluded = read_exclude(batch, relevant, number)
         if excluded is not None:
             scores = leave_out(scores, excluded.to(scores.device))
-            if weights.are_scores:
-                scores = scores.clamp(min=0)  # -infinity becomes 0, and NaN stays
             sums, tied = backend.weigh(scores, target, weights)
-        highest, total, squares, above = sums.unbind(1)
+        highest, total, squares, above, mine, log_share = sums.unbind(1)
         own = scores.gather(1, target[:, None])[:, 0].double()
-        broken = highest.isnan() | ~(total > 0)
-        log_total = total.log()
-        if weights.are_scores:
-            log_own, confidence = own.log(), highest / total
-        else:
-            log_own, confidence = (own - highest) * weights.inverse_temperature, 1 / total
+        broken = ~(total > 0)
+        best = weights.of(highest, highest) if weights.are_scores else 1.0
         sizes = None
         if needs.masses:
             masses = sorted(needs.masses)
@@ -114,15 +112,16 @@ class Distribution(Record):
             Queries(batch.preds.shape[:-1], counted.to(device)),
             target=target.to(device),
             answered=~broken,
-            confidence=confidence.clamp(max=1).masked_fill(broken, 1),
+            confidence=(best / total).clamp(max=1).masked_fill(broken, 1),
             correct=((own == highest) / tied.clamp(min=1)).double().masked_fill(broken, 0),
-            log_target=(log_own - log_total).clamp(max=0).masked_fill(broken, -torch.inf),
+            own=(mine / total).clamp(max=1).masked_fill(broken, 0),
+            log_target=log_share.clamp(max=0),
             squares=(squares / total / total).clamp(max=1).masked_fill(broken, 1),
             above=(above / total).clamp(max=1).masked_fill(broken, 1),
             tied=tied.masked_fill(broken, 1),
             sizes=sizes,
             scores=scores if needs.scores else None,
-            log_weights=torch.stack([highest.masked_fill(broken, torch.nan), log_total], 1),
+            sums=sums.masked_fill(broken[:, None], torch.nan),
             num_candidates=scores.shape[1],
             weights=weights,
         )
@@ -183,13 +182,13 @@ class Distribution(Record):
         Those of a row that is no distribution are NaN.
         """
         assert self.scores is not None  # `require` has passed
-        assert self.log_weights is not None
+        assert self.sums is not None
         assert self.weights is not None
         at_once = max(1, _AT_ONCE // self.scores.shape[1])
         for begin in range(0, len(self.scores), at_once):
-            rows = slice(begin, begin + at_once)
-            highest, log_total = self.log_weights[rows, :, None].unbind(1)
-            yield self.weights.of(self.scores[rows].double(), highest) / log_total.exp()
+            scores = self.scores[begin : begin + at_once]
+            backend = backends.choose(scores, "weighs")
+            yield backend.spread(scores, self.sums[begin : begin + at_once], self.weights)
 
 
 def _read_one(batch: Batch, number: int | None) -> Relevant:
@@ -206,8 +205,7 @@ def _check_given(scores: Tensor, counted: Tensor, highest: Tensor, given: Given 
     """Raise if rows that count are not what `given` says, or if it must say what they are."""
     if given == "logits":
         return
-    half = scores.dtype in (torch.float16, torch.bfloat16)
-    slack = _OF_HALF if half else _SIMILAR if given is None else _DECLARED
+    slack = (_SIMILAR if given is None else _DECLARED) + _rounding(scores)
     checked = counted & ~highest.isnan()
     if given is None:
         checked &= (highest > 0) & (highest <= 1)
@@ -220,6 +218,16 @@ def _check_given(scores: Tensor, counted: Tensor, highest: Tensor, given: Given 
         wrong = are_probabilities if given is None else ~are_probabilities
         if wrong.any():
             _refuse(int(rows[wrong][0]), float(total[wrong][0]), given)
+
+
+def _rounding(scores: Tensor) -> float:
+    """Return how far rounding to the dtype moves the sum of C probabilities, or of exp of logs.
+
+    Rounding changes each p by the share u, or log p by u |log p|, and the mean of |log p| is the
+    entropy, at most log C; a p that is not normal is off by up to half of the smallest number.
+    """
+    number, of_dtype = scores.shape[1], torch.finfo(scores.dtype)
+    return of_dtype.eps / 2 * (1 + math.log(number) + number * of_dtype.tiny)
 
 
 def _refuse(row: int, total: float, given: Given | None) -> NoReturn:

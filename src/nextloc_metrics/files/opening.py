@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from nextloc_metrics.arguments.messages import clip, short
+from nextloc_metrics.arguments.messages import clip, extra, short
 
 RUNS = (".run", ".trec")
 TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -28,9 +28,7 @@ def need_arrow() -> Any:
     try:
         import pyarrow
     except ModuleNotFoundError as error:
-        raise ImportError(
-            "Tables and files need pyarrow: pip install 'nextloc-metrics[cli]'."
-        ) from error
+        raise ImportError(f"tables and files need pyarrow; {extra('cli')}.") from error
     return pyarrow
 
 
@@ -100,9 +98,7 @@ def _file_system(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
         from fsspec.implementations.arrow import ArrowFSWrapper
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"Addresses such as {clip(url)} need fsspec: pip install fsspec."
-        ) from error
+        raise ImportError(f"addresses such as {clip(url)} need fsspec; {extra('cli')}.") from error
     try:
         system, path = url_to_fs(url)
     except ImportError:  # fsspec knows the protocol, but its package is missing

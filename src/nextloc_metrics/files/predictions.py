@@ -115,7 +115,7 @@ def read(
         >>> import pathlib, tempfile
         >>> from nextloc_metrics import report
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
-        >>> _ = path.write_text('preds,target,user\n"[7, 3]",3,ann\n"[5]",5,bob\n')
+        >>> _ = path.write_text('preds,target,user\n"[7, 3]",3,ann\n"[5]",5,bob\n', "utf-8")
         >>> found = report.read(path, groups=["user"])
         >>> found.preds.tolist(), found.target.tolist(), list(found.groups["user"])
         ([[7, 3], [5, -1]], [3, 5], ['ann', 'bob'])

@@ -332,7 +332,7 @@ class DistanceError(_NearTarget):
         wanted = max(1, math.ceil(share * int(counts[-1])))
         bin_number = int(torch.searchsorted(counts, wanted))
         km = 0.0 if bin_number == 0 else _SMALLEST_KM * _GROWTH ** (bin_number - 0.5)
-        return torch.tensor(km, dtype=torch.float32, device=self.state.device)
+        return torch.tensor(km, dtype=torch.float64)
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return ends of bins in km, and the share of all processes' queries up to each of them."""

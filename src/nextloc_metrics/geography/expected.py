@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.backends import sum_rows
 from nextloc_metrics.base.distribution_metric import DistributionMean
 from nextloc_metrics.distribution.distribution import Distribution
 from nextloc_metrics.distribution.needs import DistributionNeeds
@@ -62,7 +63,7 @@ class ExpectedDistance(DistributionMean):
     def score(self, record: Distribution) -> Tensor:
         """Return the expected distance."""
         device = self.locations.points.device
-        found, begin = [], 0
+        found, begin, largest = [], 0, self.locations.largest
         for part in record.all_probabilities():
             probabilities, rows = part.to(device), slice(begin, begin + len(part))
             candidates = torch.arange(part.shape[1], device=device)
@@ -77,7 +78,9 @@ class ExpectedDistance(DistributionMean):
                     f"{float(probabilities[row, candidate]):.3g} for {candidate} in query "
                     f"{begin + row}."
                 )
-            products = (probabilities * distance).masked_fill(distance.isnan(), 0).sum(1)
-            found.append(products.masked_fill(probabilities[:, 0].isnan(), self.locations.largest))
+            broken = probabilities[:, 0].isnan()
+            products = probabilities * (distance / largest)
+            shares = sum_rows(products.masked_fill(distance.isnan() | broken[:, None], 0))
+            found.append((shares * largest).masked_fill(broken, largest))
             begin += len(part)
         return torch.cat(found) if found else record.confidence

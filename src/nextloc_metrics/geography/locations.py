@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import check_number
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.messages import describe, extra, short
 from nextloc_metrics.base.options import describe_option
 
 #: mean radius of the Earth in km
@@ -181,9 +181,7 @@ class Locations(torch.nn.Module):
         try:
             from scipy.spatial import cKDTree
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "neighbours need SciPy; install it with `pip install 'nextloc-metrics[analysis]'`."
-            ) from error
+            raise ModuleNotFoundError(f"neighbours need SciPy; {extra('analysis')}.") from error
         reach = km if self.is_plane else 2 * math.sin(min(km / EARTH_RADIUS, math.pi) / 2)
         own = (~self.missing()).nonzero()[:, 0]
         tree = cKDTree(self.points[own].cpu().numpy())

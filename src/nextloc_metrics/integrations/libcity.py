@@ -85,7 +85,7 @@ class ExactEvaluator:
         folder = Path(save_path)
         folder.mkdir(parents=True, exist_ok=True)
         name = time.strftime("%Y_%m_%d_%H_%M_%S") if filename is None else filename
-        (folder / f"{name}.json").write_text(json.dumps(result))
+        (folder / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
 
     def clear(self) -> None:
         """Remove all batches."""

@@ -162,16 +162,16 @@ def _wide_columns(scores: Tensor) -> Tensor:
 
 
 def mean(state: Tensor) -> Tensor:
-    """Return the mean of the tallied scores, floating `[...]`; infinite if a score is."""
+    """Return the mean of the tallied scores, float64 `[...]`; infinite if a score is."""
     if state.shape[-1] == _BOUNDED:
         return ratio(state[..., 0], state[..., 2])
-    return moments(state)[0].float().to(state.device)
+    return moments(state)[0]
 
 
 def ratio(total: Tensor, count: Tensor) -> Tensor:
     """Divide a fixed-point sum, at most `count`, by `count`; NaN where `count` is 0."""
     check_number(count)
-    return _ratio(total, count).float().to(total.device)
+    return _ratio(total, count)
 
 
 def check_number(count: Tensor) -> None:

@@ -306,7 +306,7 @@ class F1AtK(_CutAtK):
         whole, relevant, queries, part = self.state.tolist()
         divisor = (self.k * queries + relevant) * exact.ONE
         pooled = 2 * (whole * exact.ONE + part) / divisor if queries else torch.nan
-        return torch.tensor(pooled, dtype=torch.float32, device=self.state.device)
+        return torch.tensor(pooled, dtype=torch.float64)
 
     @property
     def averages_scores(self) -> bool:

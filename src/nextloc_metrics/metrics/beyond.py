@@ -69,7 +69,7 @@ class Personalization(RecommendedTally):
         common = dot(self.counts, self.counts - 1)
         pairs = queries * (queries - 1)
         value = 1 - common / (self.k * pairs)
-        return value.masked_fill(pairs == 0, torch.nan).float().to(self.state.device)
+        return value.masked_fill(pairs == 0, torch.nan)
 
 
 class Entropy(RecommendedTally):
@@ -102,7 +102,7 @@ class Entropy(RecommendedTally):
         counts = exact.float64(self.counts)
         total = counts.sum()
         entropy = total.log2() - torch.xlogy(counts, counts).sum() / math.log(2) / total
-        return entropy.clamp(min=0).float().to(self.state.device)
+        return entropy.clamp(min=0)
 
 
 class TailShare(RecommendedTally):
@@ -179,8 +179,7 @@ class TailShare(RecommendedTally):
     def compute(self) -> Tensor:
         """Return the share of recommendations in the tail; NaN without a recommendation."""
         tail = self.tail().to(self.state.device)
-        found = exact.float64(self.counts[tail].sum()) / exact.float64(self.counts.sum())
-        return found.float().to(self.state.device)
+        return exact.float64(self.counts[tail].sum()) / exact.float64(self.counts.sum())
 
 
 class Novelty(MeanMetric, FirstRanks):

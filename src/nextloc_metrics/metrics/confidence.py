@@ -104,7 +104,7 @@ class ConfidenceTally(DistributionMetric):
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
 
     def _value(self, value: float) -> Tensor:
-        return torch.tensor(value, dtype=torch.float32, device=self.state.device)
+        return torch.tensor(value, dtype=torch.float64)
 
 
 class CalibrationError(ConfidenceTally):

@@ -397,4 +397,4 @@ class DecileKForRecall(DecileMetric):
     def values(self) -> Tensor:
         """Return the median or mean k of every bin."""
         value = of_histogram(self.state, self.statistic, self.exhausted)
-        return value.to(self.state.device).float().roll(-1)
+        return value.roll(-1)

@@ -53,7 +53,7 @@ class DecilePredictionShare(DecileAtK):
     def values(self) -> Tensor:
         """Return the share of each bin."""
         counts = exact.float64(self.state)
-        return (counts[:-2] / counts[-1]).float().to(self.state.device).roll(-1)
+        return (counts[:-2] / counts[-1]).roll(-1)
 
     @property
     def num_invented(self) -> int:
@@ -125,7 +125,7 @@ class DecileCoverage(DecileAtK):
         )
         parts = torch.cat([parts.sum(1, keepdim=True), parts.roll(-1, 1)], 1)
         covered, occurs = exact.float64(parts).unbind()
-        coverage = (covered / occurs).float().to(self.state.device)
+        coverage = covered / occurs
         return coverage.masked_fill(self.state[0].sum() == 0, torch.nan)
 
     @classmethod

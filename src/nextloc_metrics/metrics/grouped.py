@@ -213,7 +213,7 @@ class Grouped(RecordMetric):
         if self.average == "queries":
             return exact.mean(self.state.sum(0)) * self.factor
         values = exact.mean(self.state) * self.factor
-        return values.double().nanmean().float() if self.average == "groups" else values
+        return values.nanmean() if self.average == "groups" else values
 
     def gap(self, confidence: float = 0.95) -> Gap:
         """Return the highest value of a group minus the lowest, over all processes.

@@ -112,7 +112,7 @@ class LocationTally(RankingTally):
             score = (score.nan_to_num() * support).sum() / support.sum()
         if self.average == "macro":
             score = score.nanmean()
-        return score.float().to(self.state.device)
+        return score
 
     @property
     def num_queries(self) -> int:

@@ -80,7 +80,6 @@ class PerQueryScores(BaseMetric):
         record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
         getattr(self, self.state_name).append(self._score(record, query_ids))
 
-    @torch.jit.unused
     @outside_graphs
     def forward(
         self,

@@ -12,6 +12,7 @@ from nextloc_metrics.arguments.checks import check_bool, check_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import EDGE
 from nextloc_metrics.base.distribution_metric import DistributionMean
+from nextloc_metrics.base.fixes import rounded
 from nextloc_metrics.distribution.distribution import Distribution
 from nextloc_metrics.distribution.needs import DistributionNeeds
 from nextloc_metrics.means import exact, intervals
@@ -119,13 +120,13 @@ class Perplexity(NegativeLogLikelihood):
 
     def compute(self) -> Tensor:
         """Return exp of the mean; NaN without a query."""
-        return exact.moments(self.state)[0].exp().float().to(self.state.device)
+        return exact.moments(self.state)[0].exp()
 
     def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the log-likelihood, exponentiated."""
         intervals.check_confidence(confidence)
         estimate = self.of_all_processes(lambda: intervals.of_queries(self.state))
-        low, high = (x.exp().float().to(self.state.device) for x in estimate.interval(confidence))
+        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence))
         return low, high
 
 
@@ -167,9 +168,9 @@ class BrierScore(DistributionMean):
 
     def score(self, record: Distribution) -> Tensor:
         """Return half of the sum of squares."""
-        assert record.log_target is not None  # `check` has passed
+        assert record.own is not None  # `check` has passed
         assert record.squares is not None
-        return ((1 - 2 * record.log_target.exp() + record.squares) / 2).clamp(0, 1)
+        return ((1 - 2 * record.own + record.squares) / 2).clamp(0, 1)
 
 
 class _OfSets(DistributionMean):
@@ -204,8 +205,9 @@ class SetCoverage(_OfSets):
     The set of a query is the smallest set of the most likely candidates whose probabilities sum to
     at least `mass`; or all candidates with a probability of at least `threshold`, which may be
     none. Of candidates that are tied where the set ends, as many as it needs are drawn at random:
-    the expected value counts. A sum within 1e-9 of `mass` reaches it. A row with NaN or infinity
-    does not cover its target.
+    the expected value counts. A sum within 1e-9 of `mass` reaches it, and a probability within the
+    1e-9th part of `threshold`. A row with NaN or infinity, or without mass, does not cover its
+    target.
 
     Libraries that average over locations count one that never occurs as 0. Here
     `Grouped(metric, num_locations, average="groups")` with `groups=target` averages over those
@@ -234,23 +236,23 @@ class SetCoverage(_OfSets):
 
     def score(self, record: Distribution) -> Tensor:
         """Return the probability that the target is in the set."""
-        assert record.log_target is not None  # `check` has passed
+        assert record.own is not None  # `check` has passed
         assert record.above is not None
         assert record.tied is not None
-        own = record.log_target.exp()
         if self.threshold is not None:
-            return (own >= self.threshold).double()
+            return (~_are_below(record.own, self.threshold)).double()
         assert self.mass is not None
-        places = ((self.mass - EDGE - record.above) / own).ceil()
+        places = ((self.mass - EDGE - record.above) / record.own).ceil()
         reached = record.above >= self.mass - EDGE
         share = (places / record.tied).clamp(max=1)
-        return share.masked_fill(reached | (own == 0), 0)
+        return share.masked_fill(reached | (record.own == 0), 0)
 
 
 class SetSize(_OfSets):
     r"""Size of prediction sets: the mean number of candidates in the set of `SetCoverage`.
 
-    A row with NaN or infinity has all candidates in its set. A set of a `threshold` may be empty;
+    A row with NaN or infinity, or without mass because all other candidates are excluded, has all
+    candidates in its set. A set of a `threshold` may be empty;
     [`EmptySets`][nextloc_metrics.EmptySets] is the share of these.
 
     Args:
@@ -291,7 +293,8 @@ class SetSize(_OfSets):
             return record.sizes[self.mass].double()
         assert self.threshold is not None
         # a NaN, of a broken row, counts
-        counts = [(~(part < self.threshold)).sum(1) for part in record.all_probabilities()]
+        below = (_are_below(part, self.threshold) for part in record.all_probabilities())
+        counts = [(~part).sum(1) for part in below]
         return torch.cat(counts).double() if counts else record.confidence
 
 
@@ -323,7 +326,12 @@ class EmptySets(DistributionMean):
 
     def score(self, record: Distribution) -> Tensor:
         """Return whether the best candidate is below the threshold."""
-        return (record.confidence < self.threshold).double()
+        return _are_below(record.confidence, self.threshold).double()
+
+
+def _are_below(probabilities: Tensor, threshold: float) -> Tensor:
+    """Return whether probabilities are below a threshold, by more than rounding."""
+    return probabilities < threshold * (1 - EDGE)
 
 
 def _check_share(name: str, value: float | None) -> float | None:

@@ -134,7 +134,7 @@ class RankQuantile(MeanRank):
     def compute(self) -> Tensor:
         """Return the quantile; NaN without a query."""
         rank = histogram.quantile(self.state, self.q) / 2
-        return torch.tensor(rank, dtype=torch.float32, device=self.state.device)
+        return torch.tensor(rank, dtype=torch.float64)
 
     @property
     def num_queries(self) -> int:

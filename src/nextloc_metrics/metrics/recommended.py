@@ -182,7 +182,7 @@ class Coverage(RecommendedTally):
         """Return the share of recommended locations; NaN without a query."""
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
         is_empty = exact.float64(self.state[-1]) == 0
-        return found.masked_fill(is_empty, torch.nan).float().to(self.state.device)
+        return found.masked_fill(is_empty, torch.nan)
 
 
 class Gini(RecommendedTally):
@@ -233,7 +233,7 @@ class Gini(RecommendedTally):
         divisor = size if self.definition == "population" else size - 1
         total = dot(self.counts.sort().values, weights)
         gini = total / (divisor * exact.float64(self.counts.sum()))
-        return (1 - gini if self.definition == "evenness" else gini).float().to(self.state.device)
+        return 1 - gini if self.definition == "evenness" else gini
 
 
 class AveragePopularity(RecommendedTally):
@@ -271,7 +271,7 @@ class AveragePopularity(RecommendedTally):
     def compute(self) -> Tensor:
         """Return the mean number of visits; NaN without a recommendation."""
         total = dot(self.counts, self.train_counts.to(self.state.device))
-        return (total / exact.float64(self.counts.sum())).float().to(self.state.device)
+        return total / exact.float64(self.counts.sum())
 
 
 def dot(counts: Tensor, weights: Tensor) -> Tensor:

@@ -90,13 +90,13 @@ class SampledRanks(RankingTally):
         """Return the area under the ROC curve; NaN without a query."""
         counts = exact.float64(self.state)
         below = torch.arange(self.num_sampled, -1, -1, device=counts.device)
-        return ((counts * below).sum() / self.num_sampled / counts.sum()).float().to(self.device)
+        return (counts * below).sum() / self.num_sampled / counts.sum()
 
     @property
     def shares(self) -> Tensor:
         """The share of queries with each rank, of all processes, float `[num_sampled + 1]`."""
         state = self.counts
-        return exact.ratio(state, state.sum() // exact.ONE)
+        return exact.ratio(state, state.sum() // exact.ONE).float()
 
     @property
     def counts(self) -> Tensor:

@@ -158,7 +158,7 @@ class TimeError(_OfTimes):
             return super().compute()
         share = 0.5 if self.statistic == "median" else float(self.statistic)
         minutes = histogram.quantile(self.state, share) / _STEPS
-        return torch.tensor(minutes, dtype=torch.float32, device=self.state.device)
+        return torch.tensor(minutes, dtype=torch.float64)
 
     @property
     def averages_scores(self) -> bool:

@@ -68,7 +68,7 @@ def find_floor(
     goal = _noise(num_generated, sizes.sum())
     values = np.minimum(values * (goal / noise) ** power, most)
     low, high = np.quantile(values, [0.025, 0.975])
-    return Floor(float(values.mean()), float(low), float(high))
+    return Floor(min(float(values.mean()), most), float(low), float(high))  # a mean is rounded
 
 
 def _noise(n: Any, m: Any) -> Any:

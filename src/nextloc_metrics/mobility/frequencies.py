@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.display.style import import_pyplot
+from nextloc_metrics.means import exact
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.measure import (
@@ -25,9 +26,6 @@ from nextloc_metrics.mobility.measure import (
 )
 from nextloc_metrics.mobility.pictures import Axis, draw_flows
 from nextloc_metrics.mobility.trajectories import Trajectories
-
-# A share of 1 in the state of `UserVisitFrequency`.
-_ONE = 1 << 32
 
 _RANKS = 100
 
@@ -82,6 +80,11 @@ class UserVisitFrequency(DenseMeasure):
         """Return the ranks; the rest stands at the next one."""
         return np.arange(1.0, self.num_cells + 1)
 
+    def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
+        """Return the sums of shares; raise if there are so many that a sum may have overflowed."""
+        exact.check_number(self.state[:, -1])
+        return super().histograms()
+
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
         """Add up the share of each rank, in steps of 2^-32."""
         order = np.lexsort([trajectories.places, trajectories.row])
@@ -94,7 +97,7 @@ class UserVisitFrequency(DenseMeasure):
         row, visits = row[by_rank], visits[by_rank]
         rank = np.arange(len(row)) - np.searchsorted(row, row)
         lengths = np.diff(trajectories.starts)
-        share = np.rint(visits / lengths[row] * _ONE).astype(np.int64)
+        share = np.rint(visits / lengths[row] * exact.ONE).astype(np.int64)
         found = np.zeros((1 + BUCKETS, self.num_cells), dtype=np.int64)
         np.add.at(found, (part[row], np.minimum(rank, self.ranks)), share)
         return found
@@ -117,6 +120,11 @@ class SparseMeasure(Measure):
     ) -> None:
         """Add the state as a list, whose entries processes gather."""
         super().add_state(name, [], "cat", persistent)
+
+    def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
+        """Gather the entries; a process without any would send no entry, or one of floats."""
+        setattr(self, self.state_name, [self.state])
+        super()._sync_dist(*args, **kwargs)
 
     @property
     def power(self) -> float | None:
@@ -241,18 +249,18 @@ class VisitFrequency(SparseMeasure):
         ids = trajectories.need_ids(self)
         return part[trajectories.row], ids, np.zeros_like(ids)
 
-    def _ordered(self, counts: Any) -> Any:
-        """Return the counts of the first ranks, and of the rest."""
+    def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
+        """Return the counts of the first ranks, and of the rest, in place of those of locations."""
+        generated, halves = super().histograms()
+        return self._by_rank(generated), lambda mask: self._by_rank(halves(mask))
+
+    def _by_rank(self, counts: Any) -> Any:
         falling = -np.sort(-counts, -1)
         width = counts.shape[-1]
         found = np.zeros((*counts.shape[:-1], self.ranks + 1))
         found[..., : min(width, self.ranks)] = falling[..., : self.ranks]
         found[..., -1] = falling[..., self.ranks :].sum(-1)
         return found
-
-    def compare(self, first: Any, other: Any) -> Numbers:
-        """Compare the shares of the ranks."""
-        return super().compare(self._ordered(first), self._ordered(other))
 
 
 class Flows(SparseMeasure):

@@ -378,6 +378,11 @@ class HourOfDay(DenseMeasure):
             return comparisons.circular_wasserstein(first, other)
         return super().compare(first, other)
 
+    def largest(self, real: Any) -> float:
+        """Return the largest value of two sets with points in the hours of the real ones only."""
+        hours = np.eye(24)[real > 0]
+        return float(self.compare(hours[:, None], hours).max(initial=0))
+
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
         """Count the points of each hour."""
         hours = trajectories.hours(trajectories.need_times(self))

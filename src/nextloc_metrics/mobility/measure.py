@@ -153,7 +153,7 @@ class Measure(SummedMetric):
         value, reason = self._difference()
         if self._update_count and reason:
             warnings.warn(f"{short(self)} is NaN: {reason}.", stacklevel=2)
-        return torch.tensor(value, device=self.device)
+        return torch.tensor(value, dtype=torch.float64)
 
     def _difference(self) -> tuple[float, str]:
         generated, real = self._both()
@@ -199,10 +199,21 @@ class Measure(SummedMetric):
         return self.of_all_processes(self._floor)
 
     def _floor(self) -> Floor:
-        sizes = self.sizes()
-        _, halves = self.histograms()
-        most = np.inf if self.comparison == "wasserstein" else 1.0
+        sizes, (_, halves) = self.sizes(), self.histograms()
+        most = self.largest(halves(np.ones((1, BUCKETS), dtype=bool))[0])
         return find_floor(sizes[1:], int(sizes[0]), halves, self.compare, self.power, most)
+
+    def largest(self, real: Any) -> float:
+        """Return the largest value of two sets with values in the cells of the real ones only.
+
+        It is that of sets with all their values in the cells that are farthest apart.
+        """
+        cells = np.flatnonzero(real)
+        if self.higher_is_better or not len(cells):
+            return 1.0
+        ends = np.zeros((2, len(real)))
+        ends[[0, 1], cells[[0, -1]]] = 1
+        return float(self.compare(*ends))
 
     @property
     def power(self) -> float | None:
@@ -212,7 +223,7 @@ class Measure(SummedMetric):
     def distributions(self) -> tuple[Numbers, Numbers]:
         """Return the shares of each cell, generated and real, float64 `[K]`, of all processes."""
         generated, real = self.of_all_processes(self._both)
-        return comparisons.shares(self._ordered(generated)), comparisons.shares(self._ordered(real))
+        return comparisons.shares(generated), comparisons.shares(real)
 
     def band(self) -> Numbers:
         """Return the range of 95 % of random halves of the real users for each cell, `[2, K]`."""
@@ -222,17 +233,13 @@ class Measure(SummedMetric):
             found: list[Any] = []
 
             def keep(first: Any, other: Any) -> Any:
-                found.append(comparisons.shares(self._ordered(first)))
+                found.append(comparisons.shares(first))
                 return np.zeros(len(first))
 
             find_floor(sizes[1:], int(sizes[0]), self.histograms()[1], keep, 0)
             return np.quantile(found[0], [0.025, 0.975], axis=0) if found else None
 
         return self.of_all_processes(read)
-
-    def _ordered(self, counts: Any) -> Any:
-        """Return counts in the order of the cells."""
-        return counts
 
     @property
     def unit(self) -> str:
@@ -301,7 +308,8 @@ class DenseMeasure(Measure):
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
         """Return generated counts, and those of sets of buckets."""
-        counts = self.state[:, :-1].cpu().numpy()
+        # without a sign: 2^31 shares of 1 sum to 2^63
+        counts = self.state[:, :-1].cpu().numpy().view(np.uint64)
         real = counts[1:].astype(np.float64)
         return counts[0], lambda mask: mask.astype(np.float64) @ real
 

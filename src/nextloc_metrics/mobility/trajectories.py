@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -32,11 +32,11 @@ class Trajectories:
     Args:
         points: coordinates `[N, L, 2]`, padded with NaN: latitude and longitude, or x and y; or
             integer `[N, L]`, ids of locations, padded with -1.
-        times: numbers `[N, L]` that do not decrease within a row; those of padding are not read.
-            Hours of the day and days are those of these numbers, so pass local times.
+        times: numbers or `datetime64` `[N, L]` that do not decrease within a row; those of padding
+            are not read. Hours of the day and days are theirs, so pass local times.
         users: integers or text `[N]`, the user of each trajectory; None takes every trajectory as
             another user's.
-        time_unit: the unit of `times`: `"s"`, `"min"` or `"h"`.
+        time_unit: the unit of `times` that are numbers: `"s"`, `"min"` or `"h"`.
         step: hours from one column to the next, for trajectories with a point at regular times and
             no `times`; the first column is at hour 0.
 
@@ -61,10 +61,9 @@ class Trajectories:
         times: Array | None = None,
         users: Array | None = None,
         *,
-        time_unit: TimeUnit = "s",
+        time_unit: TimeUnit | None = None,
         step: float | None = None,
     ) -> None:
-        check_choice("time_unit", time_unit, TimeUnit)
         found = as_tensor("points", points).detach().cpu()
         if not found.numel():
             found = torch.zeros(0, 0, dtype=torch.int64)
@@ -76,8 +75,13 @@ class Trajectories:
         if times is not None:
             if step is not None:
                 raise ValueError(f"`step` must be None with `times`, got {short(step)}.")
-            moments = _read_times(times, (number, width))[rows, columns]
+            moments, time_unit = _read_times(times, (number, width), time_unit)
+            moments = moments[rows, columns]
         elif step is not None:
+            if time_unit is not None:
+                raise ValueError(
+                    f"`time_unit` must be None with `step`, in hours, got {short(time_unit)}."
+                )
             step = check_number("step", step)
             moments = columns
         self._set(rows, flat, moments, _read_users(users, number), time_unit, step)
@@ -88,7 +92,7 @@ class Trajectories:
         flat: Any,
         moments: Any,
         users: Any,
-        time_unit: TimeUnit,
+        time_unit: TimeUnit | None,
         step: float | None,
     ) -> None:
         """Keep the points; `rows` rise, `users` are hashes by row."""
@@ -99,9 +103,10 @@ class Trajectories:
         if flat.ndim == 1:
             self.ids = flat.astype(np.int64)
         else:
-            self.coordinates = flat.astype(np.float64) + 0.0
+            self.coordinates = flat.astype(np.float64)
         self._users = None if users is None else users[self._original]
-        self._times, self._step, self._per_hour = moments, step, _PER_HOUR[time_unit]
+        self._times, self._step = moments, step
+        self._per_hour = _PER_HOUR[time_unit or "h"]
         self._positions: dict[Any, tuple[Locations | None, Numbers]] = {}
         self._check_times()
 
@@ -113,7 +118,7 @@ class Trajectories:
         times: Array | None = None,
         users: Array | None = None,
         *,
-        time_unit: TimeUnit = "s",
+        time_unit: TimeUnit | None = None,
     ) -> Trajectories:
         """Make trajectories from columns with a point per row, in any order.
 
@@ -123,16 +128,15 @@ class Trajectories:
         Args:
             trajectory: integers or text `[P]`, which trajectory each point belongs to.
             points: coordinates `[P, 2]`, or integer `[P]`, ids of locations.
-            times: numbers `[P]`.
+            times: numbers or `datetime64` `[P]`.
             users: integers or text `[P]`, the user of each point, one for all of a trajectory.
-            time_unit: the unit of `times`.
+            time_unit: the unit of `times` that are numbers.
 
         Example:
             >>> from nextloc_metrics.mobility import Trajectories
-            >>> Trajectories.from_columns(["a", "b", "a"], [4, 5, 7], times=[60, 0, 0])
+            >>> Trajectories.from_columns(["a", "b", "a"], [4, 5, 7], [60, 0, 0], time_unit="s")
             Trajectories(2 with 3 points)
         """
-        check_choice("time_unit", time_unit, TimeUnit)
         found = as_tensor("points", points).detach().cpu()
         is_known = _check_points(found[:, None])[:, 0].numpy()
         flat = found.numpy()
@@ -140,7 +144,7 @@ class Trajectories:
         order = np.argsort(names, kind="stable")
         moments = None
         if times is not None:
-            moments = _read_times(times, (len(flat),))
+            moments, time_unit = _read_times(times, (len(flat),), time_unit)
             order = np.lexsort([moments, names])
         order = order[is_known[order]]
         moments = None if moments is None else moments[order]
@@ -354,13 +358,26 @@ def _check_points(found: torch.Tensor) -> torch.Tensor:
     return found >= 0
 
 
-def _read_times(times: Array, shape: tuple[int, ...]) -> Any:
+def _read_times(
+    times: Array, shape: tuple[int, ...], time_unit: TimeUnit | None
+) -> tuple[Any, TimeUnit]:
+    """Return times as numbers, which dates become, with their unit."""
+    if time_unit is not None:
+        check_choice("time_unit", time_unit, TimeUnit)
+    if getattr(getattr(times, "dtype", None), "kind", "") == "M":
+        dates = np.asarray(times, "datetime64[us]")
+        times = np.where(np.isnat(dates), np.nan, dates.astype(np.int64) / 1e6)
+        time_unit = "s"
+    if time_unit is None:
+        raise ValueError(
+            f"`time_unit` must be one of {get_args(TimeUnit)} for times that are numbers, got None."
+        )
     found = as_tensor("times", times).detach().cpu()
     if found.shape != shape or found.is_complex() or found.dtype == torch.bool:
         raise ValueError(
             f"`times` must be numbers, one for each point, {list(shape)}, got {describe(found)}."
         )
-    return (found.double() if found.is_floating_point() else found.long()).numpy()
+    return (found.double() if found.is_floating_point() else found.long()).numpy(), time_unit
 
 
 def _read_users(users: Array | None, number: int) -> hashing.Hashes | None:

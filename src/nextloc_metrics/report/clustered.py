@@ -149,5 +149,5 @@ class ClusteredGroups(Grouped):
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
         bounds = torch.stack(estimate.interval(confidence))
-        low, high = (bounds * self.factor).float()
+        low, high = bounds * self.factor
         return low, high

@@ -241,7 +241,7 @@ def audit(
 @click.option("--longitude", default="longitude", show_default=True, help="Column, or of y.")
 @click.option("--location", help="Column of locations, in place of coordinates.")
 @click.option("--time", help="Column of numbers or dates.")
-@click.option("--time-unit", type=click.Choice(["s", "min", "h"]), default="s", show_default=True)
+@click.option("--time-unit", type=click.Choice(["s", "min", "h"]), help="For times as numbers.")
 @click.option("--user", help="Column of users in REAL, for the floor.")
 @click.option("--units", type=click.Choice(["degrees", "km", "m"]), default="degrees")
 @click.option("--coordinates", type=FILE, help="As for `score`: of the locations 0, 1, ...")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.formats import markdown, one_line
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols import Audit
@@ -99,7 +99,8 @@ class Evaluation:
         """Return the headline, all tables and the card as Markdown."""
         parts = [self.table.to_markdown()]
         parts += [
-            f"By {one_line(name)}:\n\n{table.to_markdown()}" for name, table in self.groups.items()
+            f"By {markdown(one_line(name))}:\n\n{table.to_markdown()}"
+            for name, table in self.groups.items()
         ]
         if self.deciles is not None:
             parts.append(f"By popularity of the target:\n\n{self.deciles.to_markdown()}")

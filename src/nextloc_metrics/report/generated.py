@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.arguments.checks import check_choice, check_positive
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.mobility.floors import Floor
@@ -79,7 +79,7 @@ def evaluate_tables(
     location: str | None = None,
     time: str | None = None,
     user: str | None = None,
-    time_unit: TimeUnit = "s",
+    time_unit: TimeUnit | None = None,
     units: Units = "degrees",
     locations: Locations | None = None,
     workers: int = 1,
@@ -110,7 +110,7 @@ def evaluate_tables(
             read in UTC.
         user: the column of users, in the real table only; None takes each trajectory as another
             user's.
-        time_unit: the unit of times that are numbers.
+        time_unit: the unit of times that are numbers: `"s"`, `"min"` or `"h"`.
         units: of coordinates.
         locations: the coordinates of the locations 0, 1, ...
         workers: the number of processes, which share the files; a cluster has its own.
@@ -130,6 +130,8 @@ def evaluate_tables(
         0.31127812445913283
     """
     check_positive("workers", workers)
+    if time_unit is not None:
+        check_choice("time_unit", time_unit, TimeUnit)
     is_ids = location is not None
     make = partial(
         mobility_metrics,
@@ -148,6 +150,7 @@ def evaluate_tables(
     metrics = counts.metrics
     results = {name: one.result() for name, one in metrics.measures().items()}
     first = next(iter(results.values()))
+    times = f"dates, or numbers in {time_unit}" if time_unit else "dates"
     return MobilityEvaluation(
         {name: one.value for name, one in results.items()},
         {name: one.floor for name, one in results.items()},
@@ -156,7 +159,7 @@ def evaluate_tables(
         {
             "points": "locations" if is_ids else "coordinates",
             "coordinates": units if not is_ids else "of the locations" if locations else None,
-            "times": f"dates, or numbers in {time_unit}" if time else None,
+            "times": times if time else None,
             "floor": f"random halves of {'users' if user else 'trajectories'}",
             "real_trajectories": first.real,
             "generated_trajectories": first.generated,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.display.formats import csv_cell
 from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.report.counted import Counted
 
@@ -37,6 +38,8 @@ def titled_records(counted: Counted, kind: str) -> list[dict[str, Any]]:
 def write_groups(counted: Counted, path: Path) -> None:
     """Write a row per kind, group and metric to a file, .csv or .parquet.
 
+    In CSV, `'` stands before a name that a spreadsheet would read as a formula.
+
     Raises:
         ValueError: the evaluation has no groups.
     """
@@ -52,7 +55,7 @@ def write_groups(counted: Counted, path: Path) -> None:
             writer.writerow(_COLUMNS)
             for block in blocks:
                 rows = zip(*block, strict=True)
-                writer.writerows([("" if x != x else x for x in row) for row in rows])
+                writer.writerows(map(csv_cell, row) for row in rows)
         return
     pa = need_arrow()
     from pyarrow import parquet

@@ -41,7 +41,7 @@ def write_page(
     if title.lower().endswith((".html", ".htm")):
         raise ValueError(
             f"`title` must be a title, not a file, got {short(title)}; write the page that is "
-            f"returned: `Path({title!r}).write_text(e.to_html())`."
+            f'returned: `Path({title!r}).write_text(e.to_html(), "utf-8")`.'
         )
     if source is not None:
         first, *others = sections.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Columns:
     points: tuple[str, ...]
     time: str | None
     user: str | None
-    time_unit: TimeUnit
+    time_unit: TimeUnit | None
     is_ids: bool
     is_located: bool
 
@@ -54,6 +54,11 @@ class Columns:
         if self.time is not None:
             found["time"], is_date = read_numbers(part, self.time)
             found["is_date"] = np.full(len(found["time"]), is_date)
+            if self.time_unit is None and not found["is_date"].all():
+                raise ValueError(
+                    f"`time_unit` must be one of {get_args(TimeUnit)} for a column `{self.time}` "
+                    f"of numbers in {part.file}, got None."
+                )
         if self.user is not None:
             found["user"] = read_names(part, self.user)
         return found

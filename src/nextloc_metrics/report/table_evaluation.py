@@ -67,7 +67,7 @@ def evaluate_table(
         >>> import pathlib, tempfile
         >>> from nextloc_metrics import report
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "answers.csv"
-        >>> _ = path.write_text('preds,target,user\n"[7, 3]",3,ann\n"[5, 7]",5,bob\n')
+        >>> _ = path.write_text('preds,target,user\n"[7, 3]",3,ann\n"[5, 7]",5,bob\n', "utf-8")
         >>> found = report.evaluate_table(path, groups=["user"], k=1)
         >>> found.values["acc_at_1"], found.values["mrr"]
         (0.5, 0.75)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from nextloc_metrics.analysis.comparison import Comparison
+from nextloc_metrics.analysis.comparison import Comparison, holm
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.readings import count_notes, read_results
@@ -35,7 +35,7 @@ def side_by_side(
         intervals: whether to add a column with the interval of each mean of scores, at the level
             `confidence`.
         comparisons: for two models, results of `analysis.compare` by the names of rows; they mark
-            the values of the last model by significance.
+            the values of the last model by p-value, corrected for their number by Holm's method.
 
     Raises:
         ValueError: there are comparisons and not two models, a comparison has no row, or a model
@@ -60,7 +60,8 @@ def side_by_side(
         name: read_results(model, found[name], keep_base=True, by_group=True)
         for name, model in models.items()
     }
-    marks = {name: _mark(comparison) for name, comparison in (comparisons or {}).items()}
+    tests = {name: one.p_value for name, one in (comparisons or {}).items()}
+    marks = dict(zip(tests, map(_mark, holm(list(tests.values()))), strict=True))
     rows = set(chain.from_iterable(readings.values()))
     if comparisons and (len(models) != 2 or not set(marks) <= rows):
         raise ValueError(
@@ -70,10 +71,11 @@ def side_by_side(
     last = list(models)[-1] if marks else ""
     notes = count_notes(found)
     if any(marks.values()):
-        levels = reversed(_MARKS.items())
-        notes.append(", ".join(f"{mark} p < {level:g}" for level, mark in levels))
+        levels = [f"{mark} p < {level:g}" for level, mark in reversed(_MARKS.items())]
+        of = "" if len(tests) == 1 else f" (Holm's method for {len(tests)} tests)"
+        notes.append(", ".join(levels) + of)
     return of_readings(readings, known, notes, {last: marks}, percent)
 
 
-def _mark(comparison: Comparison) -> str:
-    return next((mark for level, mark in _MARKS.items() if comparison.p_value < level), "")
+def _mark(p_value: float) -> str:
+    return next((mark for level, mark in _MARKS.items() if p_value < level), "")

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.checks import check_bool, check_number
-from nextloc_metrics.trajectories.metric import DistanceOfPairs, PairMetric, backend_of
+from nextloc_metrics.backends.sequences import Sequences
+from nextloc_metrics.trajectories.metric import (
+    DistanceOfPairs,
+    PairMetric,
+    backend_of,
+    numbered,
+)
 from nextloc_metrics.trajectories.pairs import Pairs
 
 
@@ -52,7 +58,7 @@ class EditDistance(PairMetric):
 
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the edits of each pair."""
-        pairs = self.sequences(record)
+        pairs = Sequences(*numbered(record), record.predicted.cpu(), record.true.cpu())
         found = backend_of(pairs).align(pairs, "edits")
         return _over_longer(found, record) if self.normalized else found
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from nextloc_metrics.geography.locations import (
     check_locations,
     to_sphere,
 )
+from nextloc_metrics.means import exact
 from nextloc_metrics.trajectories.pairs import Pairs
 
 Units = Literal["plane", "degrees"]
@@ -89,12 +91,21 @@ class PairMetric(MeanMetric):
         """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
         scores = self.score_pairs(record)
         counted = (record.counted & (record.true > 0)).to(scores.device)
-        return scores.masked_fill(~counted, 0), counted
+        scores = scores.masked_fill(~counted, 0)
+        if self.validate_args and not self.is_bounded:
+            far = ((scores > exact.HIGHEST_FINITE) & scores.isfinite()).nonzero()
+            if len(far):
+                query = int(far[0])
+                raise ValueError(
+                    f"`preds` and `target` must be at most 2^31 apart by {short(self)}, got "
+                    f"{float(scores[query]):.4g} in query {query}; pass coordinates in a larger "
+                    "unit, or leave it out with `mask`."
+                )
+        return scores, counted
 
     def sequences(self, record: Pairs) -> Sequences:
-        """Return the points as sequences on the CPU; ids become points on a line."""
-        points = [x.cpu().double() for x in (record.preds, record.target)]
-        first, second = points if points[0].ndim == 3 else (x[..., None] for x in points)
+        """Return the points as sequences on the CPU; ids become points on a line, by `numbered`."""
+        first, second = numbered(record) if record.is_of_ids else _coordinates(record)
         return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
 
     @property
@@ -103,6 +114,26 @@ class PairMetric(MeanMetric):
         return (self._label or type(self).__name__) + (
             f" ({self.unit})" if self.unit not in ("", "units") else ""
         )
+
+
+def numbered(record: Pairs) -> tuple[Tensor, Tensor]:
+    """Return points on a line, float64 `[N, L, 1]` and `[N, M, 1]`, one for each different point.
+
+    So two points are equal exactly if their ids are, however large, or both their coordinates,
+    however near.
+    """
+    sides = record.preds, record.target
+    points = np.concatenate([x.flatten(0, 1).cpu().numpy() for x in sides])
+    if points.ndim == 2:
+        points = np.ascontiguousarray(points).view(np.complex128)[:, 0]
+    numbers = torch.from_numpy(np.unique(points, return_inverse=True)[1]).double()
+    end = sides[0].shape[:2].numel()
+    first, second = numbers[:end], numbers[end:]
+    return first.view(*sides[0].shape[:2], 1), second.view(*sides[1].shape[:2], 1)
+
+
+def _coordinates(record: Pairs) -> list[Tensor]:
+    return [x.cpu().double() for x in (record.preds, record.target)]
 
 
 def backend_of(pairs: Sequences) -> Reference:
@@ -165,7 +196,6 @@ class DistanceOfPairs(PairMetric):
 
     def sequences(self, record: Pairs) -> Sequences:
         """Return the points as sequences on the CPU, on a plane or on a sphere."""
-        found = super().sequences(record)
         if self.locations is not None:
             # an unchecked id without coordinates is far from all others
             points = self.locations.points.cpu().nan_to_num(nan=_FAR)
@@ -175,13 +205,12 @@ class DistanceOfPairs(PairMetric):
             is_plane = self.locations.is_plane
         elif self.units == "degrees":
             first, second = (
-                to_sphere(x.flatten(0, 1)).view(*x.shape[:2], 3)
-                for x in (found.first, found.second)
+                to_sphere(x.flatten(0, 1)).view(*x.shape[:2], 3) for x in _coordinates(record)
             )
             is_plane = False
         else:
-            return found
-        lengths = found.first_length, found.second_length
+            return super().sequences(record)
+        lengths = record.predicted.cpu(), record.true.cpu()
         return Sequences(first, second, *lengths, 0.0 if is_plane else 2 * EARTH_RADIUS)
 
 
