@@ -292,7 +292,8 @@ def test_groups_are_written_to_a_file(kind: str, tmp_path: Path) -> None:
         assert list(found.columns) == list(expected.columns)
         assert found.to_dict("records") == expected.to_dict("records")
     assert len(found) == 3 * (120 + 2)
-    assert "overwrite it with --force" in run("score", path, *options, "--group-table", out).output
+    refused = run("score", path, *options, "--group-table", out)
+    assert "overwrite it with `--force`" in refused.output
 
 
 def test_no_format_drops_groups_silently(tmp_path: Path) -> None:
@@ -698,7 +699,7 @@ def test_errors_have_an_exit_code_and_no_traceback(tmp_path: Path) -> None:
     before = out.read_text(encoding="utf-8")
     refused = run("score", path, "--k", "2", *options)
     assert refused.exit_code == 1
-    assert "overwrite it with --force" in refused.output
+    assert "overwrite it with `--force`" in refused.output
     assert out.read_text(encoding="utf-8") == before
     assert run("score", path, "--k", "2", *options, "--force").exit_code == 0
     assert out.read_text(encoding="utf-8") != before
@@ -721,7 +722,7 @@ def test_without_click_the_command_says_what_it_needs(monkeypatch: pytest.Monkey
 
     monkeypatch.setitem(sys.modules, "click", None)
     monkeypatch.delitem(sys.modules, "nextloc_metrics.report.command", raising=False)
-    with pytest.raises(SystemExit, match=r"needs click: pip install 'nextloc-metrics\[cli\]'"):
+    with pytest.raises(SystemExit, match=r"needs click; install the extra `cli` \("):
         __main__.main()
 
 

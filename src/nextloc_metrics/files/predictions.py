@@ -67,12 +67,9 @@ class Predictions:
 
         Raises:
             FileExistsError: a file exists, and `force` is False.
-            ValueError: an id holds a space.
+            ValueError: an id holds a space, or both files are one.
         """
-        for path in map(Path, (run, qrels)):
-            if path.exists() and not force:
-                raise FileExistsError(f"{path} exists; overwrite it with `force=True`.")
-        write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name)
+        write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name, force)
 
 
 def read(

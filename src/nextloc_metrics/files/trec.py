@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.files.opening import open_bytes
 from nextloc_metrics.files.parts import ExplainedError
 
@@ -97,6 +98,7 @@ def write_trec(
     run: Path,
     qrels: Path,
     name: str,
+    force: bool,
 ) -> None:
     """Write lists of ids, or the best candidates by score, and the relevant ids."""
     preds = torch.as_tensor(preds)
@@ -113,13 +115,16 @@ def write_trec(
             raise ValueError(f"ids in a run must hold no spaces, got {text!r}.")
         return text
 
-    with run.open("w", encoding="utf-8") as file:
+    if run.resolve() == qrels.resolve():
+        raise ValueError(f"`run` and `qrels` must be two files, got {run} for both.")
+    with new_file(run, force, text=True) as file, new_file(qrels, force, text=True) as judgements:
         for query, row in enumerate(zip(ids.tolist(), scores.tolist(), strict=True)):
             seen: set[int] = set()
             for rank, (number, score) in enumerate(zip(*row, strict=True), 1):
                 if number >= 0 and number not in seen:  # a run must not repeat an id
                     file.write(f"{query} Q0 {word(number)} {rank} {score!r} {name}\n")
                     seen.add(number)
-    with qrels.open("w", encoding="utf-8") as file:
         for query, numbers in enumerate(target.reshape(len(target), -1).tolist()):
-            file.writelines(f"{query} 0 {word(number)} 1\n" for number in numbers if number >= 0)
+            judgements.writelines(
+                f"{query} 0 {word(number)} 1\n" for number in numbers if number >= 0
+            )

@@ -259,7 +259,7 @@ class Counted:
         sample = f"clustered by {self.setting.cluster}"
         return [f"intervals: {sample if kind in self.pairs else 'queries independent'}"]
 
-    def save(self, path: Path | BytesIO) -> None:
+    def save(self, path: Path | BytesIO, force: bool = False) -> None:
         """Write the counts to a file; see `saved`."""
         header = {
             "setting": asdict(self.setting),
@@ -271,7 +271,7 @@ class Counted:
         }
         arrays = {name: member.state for name, member in self._members().items()}
         arrays |= {f"pairs of {kind}": pairs.keys for kind, pairs in self.pairs.items()}
-        saved.write(path, header, {**arrays, **self.data.arrays()})
+        saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
     def load(cls, path: Path | BytesIO) -> Counted:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe
+from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography import DistanceError
 from nextloc_metrics.means import exact
@@ -28,18 +29,21 @@ from nextloc_metrics.report.clustered import Pairs
 _VERSION = 2
 
 
-def write(path: Path | BytesIO, header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
-    """Write a header and arrays; an interrupted process leaves no partial file at `path`."""
+def write(
+    path: Path | BytesIO,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Tensor],
+    force: bool = False,
+) -> None:
+    """Write a header and arrays to a file, as `new_file`, or to bytes."""
     text = json.dumps({"version": _VERSION, **header})
     values: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
     values |= {"header": np.array(text), "checksum": np.array(checksum(text, values))}
     if isinstance(path, BytesIO):
         np.savez(path, **values)
         return
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
+    with new_file(path, force) as file:
         np.savez_compressed(file, **values)
-    part.replace(path)
 
 
 def checksum(header: str, arrays: Mapping[str, Any]) -> str:
