@@ -92,6 +92,15 @@ def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
     )
 
 
+def test_lines_of_a_cell_with_commas_are_counted(tmp_path: Path) -> None:
+    """Between tabs a comma separates nothing, so that a line end behind it is in the cell."""
+    path = tmp_path / "a.tsv"
+    path.write_text(
+        'preds\ttarget\tnote\n1\t1\t"a, ""b,\n"""\n1\t1\t,"b\nx x\t1\t\n', encoding="utf-8"
+    )
+    assert refused("score", str(path)).startswith(f"line 5 of {path} must hold ids")
+
+
 def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
     """In the command; Python counts from 0."""
     np.savez(tmp_path / "a.npz", preds=np.array([[1, 2], [3, -9]]), target=np.array([1, 2]))

@@ -128,7 +128,7 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
         ("preds,target\n1,1.5\n", "row 0 of .*'1.5'"),
         ("preds,target\n1,1e3x\n,", "row 1 of .*''"),
         ("lists,target\n1,1\n", r"must have the columns \['preds'\], got \['lists', 'target'\]"),
-        ('preds,target\n1,1\n"2,2\n', "row 1 of .*must have 2 cells as the header, got 1"),
+        ('preds,target\n1,1\n"2,2\n', "line 3, row 1 of .*must have a closing quote"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, says: str, tmp_path: Path) -> None:
