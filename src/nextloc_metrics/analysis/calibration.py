@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_candidates, is_integer
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.checks import check_candidates, check_share, is_integer
+from nextloc_metrics.arguments.messages import describe
 
 # Logits that are converted at once.
 _AT_ONCE = 1 << 20
@@ -53,8 +53,7 @@ def conformal_threshold(scores: Array, alpha: float, groups: Array | None = None
 
     Source: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world", 2005.
     """
-    if type(alpha) is not float or not 0 < alpha < 1:
-        raise ValueError(f"`alpha` must be between 0 and 1, such as 0.1, got {short(alpha)}.")
+    alpha = check_share("alpha", alpha, 0.1)
     values = as_tensor("scores", scores).detach().cpu()
     if values.ndim != 1 or not values.is_floating_point() or bool(values.isnan().any()):
         raise ValueError(
@@ -113,7 +112,7 @@ def fit_temperature(logits: Array, target: Array) -> float:
     """
     scores = as_tensor("logits", logits).detach()
     targets = as_tensor("target", target, scores.device)
-    check_candidates(scores)
+    check_candidates(scores, targets)
     if scores.ndim != 2 or not scores.is_floating_point():
         raise ValueError(f"`logits` must be floating [N, C], got {describe(scores)}.")
     if not is_integer(targets) or targets.shape != scores.shape[:1] or not len(targets):

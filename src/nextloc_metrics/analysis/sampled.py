@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics.analysis.chance import scores_of_ranks
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive, is_integer
+from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
 from nextloc_metrics.means import exact
@@ -129,7 +129,7 @@ def correct_sampled(
     num_sampled = check_positive("num_sampled", num_sampled, LARGEST_STATE)
     num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
     steps = check_positive("steps", steps)
-    num_resamples, seed = check_positive("num_resamples", num_resamples), as_int(seed)
+    num_resamples, seed = check_positive("num_resamples", num_resamples), as_number(seed)
     check_choice("method", method, Method)
     _check_sampling(sampling, num_sampled, num_candidates)
     if type(seed) is not int or not 0 <= seed < 2**63:

@@ -132,7 +132,8 @@ class RecordMetric(SummedMetric):
 
         Args:
             preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
-                ids, best first, padded with -1; or a `Ranking` (or another record) without
+                ids, best first, padded with -1, with at least two dimensions unless `target` is
+                one id; or a `Ranking` (or another record) without
                 `target`, `mask` and `exclude`. `...` is the shape of the queries, such as `[N]` or
                 `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,

@@ -10,7 +10,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.base.fixes import BaseMetric
 from nextloc_metrics.base.options import describe_option, is_default
@@ -55,7 +55,7 @@ class SummedMetric(BaseMetric, ABC):
 
     def __init__(self, **options: Any) -> None:
         declared = self._declared_options()
-        own = {name: as_int(options.pop(name)) for name in declared if name in options}
+        own = {name: as_number(options.pop(name)) for name in declared if name in options}
         super().__init__(**{"dist_sync_fn": all_reduce, **options})
         for name, value in own.items():
             setattr(self, name, value)

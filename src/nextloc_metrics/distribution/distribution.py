@@ -70,7 +70,7 @@ class Distribution(Record):
     @classmethod
     def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
         """Read scores, or lists of ids with the confidence of each answer."""
-        check_candidates(batch.preds)
+        check_candidates(batch.preds, batch.target)
         if is_integer(batch.preds):
             return cls._of_lists(batch)
         if batch.confidence is not None:
