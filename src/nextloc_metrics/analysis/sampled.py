@@ -16,7 +16,6 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.sampled import SampledRanks
 from nextloc_metrics.scoring.sampled import (
     STEPS,
@@ -188,7 +187,7 @@ def _counts(ranks: SampledRanks | Array, num_sampled: int, groups: Array | None)
             )
         if groups is not None:
             raise ValueError("`groups` must be None for a SampledRanks, which has no queries.")
-        counts = exact.float64(ranks.counts).cpu() / exact.ONE
+        counts = ranks.counts.cpu()
         if not float(counts.sum()):
             raise ValueError(f"`ranks` must have counted a query, got {short(ranks)} without one.")
         return counts[None]

@@ -100,7 +100,8 @@ class ConfidenceTally(DistributionMetric):
     def _cells(self) -> Tensor:
         """Return queries, correct ones and sums of confidences of each cell, float64 `[3, C]`."""
         exact.check_number(self.state[:, 0].sum())
-        number, correct, confidence = exact.float64(self.state.cpu()).unbind(1)
+        # 2^31 ones sum to -2^63
+        number, correct, confidence = exact.float64(self.state.cpu()).abs().unbind(1)
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
 
     def _value(self, value: float) -> Tensor:
