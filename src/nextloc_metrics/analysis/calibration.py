@@ -11,6 +11,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import check_candidates, check_share, is_integer
 from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.means.exact import part_of
 
 # Logits that are converted at once.
 _AT_ONCE = 1 << 20
@@ -74,8 +75,7 @@ def conformal_threshold(scores: Array, alpha: float, groups: Array | None = None
 
 
 def _threshold(scores: Tensor, alpha: float, where: str) -> Tensor:
-    # 1e-9: (n + 1) (1 - alpha) may be an integer up to rounding
-    wanted = math.ceil((len(scores) + 1) * (1 - alpha) - 1e-9)
+    wanted = math.ceil(part_of(len(scores) + 1, 1 - alpha))
     if wanted > len(scores):
         raise ValueError(
             f"`scores` must hold at least {math.ceil(1 / alpha - 1 - 1e-9)} queries for `alpha` "

@@ -230,6 +230,17 @@ def _ratio(total: Tensor, count: Tensor) -> Tensor:
     return float64(total).abs() / ONE / float64(count)  # 2^31 ones sum to -2^63
 
 
+def part_of(number: int, share: float) -> float:
+    """Return share x number, as an integer where it is one but for the rounding of the share.
+
+    So .29 of 100 are 29, and 1 - .7 of 10 are 3. A share is read to 2^-50, a few units in the last
+    place.
+    """
+    part = number * share
+    whole = round(part)
+    return float(whole) if abs(part - whole) <= number * 2.0**-50 else part
+
+
 def float64(tensor: Tensor) -> Tensor:
     """Convert to float64, on the CPU if the device has no float64."""
     return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()

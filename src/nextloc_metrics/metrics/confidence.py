@@ -334,7 +334,7 @@ class AccuracyAtCoverage(_Selective):
         number, wrong, before, wrong_before = self._levels()
         if not len(number):
             return self._value(math.nan)
-        answered = max(1.0, math.ceil(self.coverage * float(number.sum()) - 1e-9))
+        answered = max(1.0, math.ceil(exact.part_of(int(number.sum()), self.coverage)))
         last = int(torch.searchsorted(before + number, answered))
         share = (answered - before[last]) / number[last]
         return self._value(1 - float(wrong_before[last] + share * wrong[last]) / answered)
