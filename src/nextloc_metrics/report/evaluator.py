@@ -482,7 +482,7 @@ def evaluate(
         measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
             instead of the preset; `metrics.measures.parse_measure` lists them.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
-        weights: `[N]`, numbers from 0 to 2^31: the means are weighted, as by `Weighted`, and
+        weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
 
     Raises:
