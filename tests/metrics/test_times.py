@@ -152,6 +152,30 @@ def test_joint_accuracy_is_accuracy_where_the_time_is_right() -> None:
     assert unlimited.compute() == AccuracyAtK(2)(scores[:3], target[:3])
 
 
+@pytest.mark.parametrize("how", ["mask", "ignore_index"])
+def test_times_of_queries_that_are_left_out_are_not_read(how: str) -> None:
+    """Neither where a mask nor where an ignored target leaves the query out."""
+    joint = JointAccuracy(1, 30, ignore_index=5 if how == "ignore_index" else None)
+    mask = [True, False] if how == "mask" else None
+    when = {"times": [10.0, 0.0], "target_times": [0.0, math.nan]}
+    joint.update([[4], [5]], [4, 5], mask, **when)
+    assert (joint.num_queries, float(joint.compute())) == (1, 1.0)
+
+
+def test_an_error_of_exactly_the_minutes_counts() -> None:
+    """And a NaN never does, however many minutes are allowed."""
+    lists, target = [[4], [4], [4]], [4, 4, 4]
+    joint = JointAccuracy(1, 30)
+    joint.update(lists, target, times=[30.0, 31.0, -30.0], target_times=[0.0, 0.0, 0.0])
+    assert float(joint.compute()) == pytest.approx(2 / 3)
+    for metric in (TimeWithin(720, "clock"), TimeWithin(1440, "clock"), TimeWithin(1e9)):
+        assert metric([math.nan, 720.0], [0.0, 0.0]) == 0.5
+    for kind in ("clock", "elapsed"):
+        joint = JointAccuracy(1, 1e9, kind)
+        joint.update([[4]], [4], times=[math.nan], target_times=[0.0])
+        assert joint.compute() == 0
+
+
 def test_times_are_drawn_with_their_unit() -> None:
     """The mean with its interval, and a median."""
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
@@ -181,6 +205,10 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (lambda: TimeWithin(-1), "`minutes` must be a finite number of at least 0, got -1"),
     (lambda: JointAccuracy(1, 5, km=1.0), "`km` and `locations` must be given together"),
+    (
+        lambda: JointAccuracy(1, 5).update([[1]], [1], times=[1], target_times=[math.nan]),
+        "`target_times` must hold finite times, got nan for query 0",
+    ),
     (lambda: JointAccuracy(1, 5).update([[1]], [1]), "`times` and `target_times` must be given"),
     (
         lambda: RankingCollection({"joint": JointAccuracy(1, 5)}).update([[1]], [1]),
