@@ -99,8 +99,9 @@ def parse_measure(measure: Any) -> RankingMetric:
     found = _FORM.fullmatch(str(measure).strip())
     name = "" if found is None else _OTHER_NAMES.get(found["name"], found["name"])
     if found is None or name not in _MEASURES:
-        near = "" if found is None else _nearest(found["name"])
-        similar = near and f"; use `{str(measure).strip().replace(found['name'], near, 1)}`"
+        similar = ""
+        if found is not None and (near := _nearest(found["name"])):
+            similar = f"; use `{str(measure).strip().replace(found['name'], near, 1)}`"
         raise ValueError(
             f"a measure must be one of {', '.join(_MEASURES)}, with a cut-off such as `nDCG@10`, "
             f"got {short(str(measure))}{similar}."
