@@ -21,7 +21,8 @@ class PopularityBins(torch.nn.Module):
 
     Args:
         bin_of: integer `[C]`, the bin of each location, from 0 (unmapped) to `num_bins`.
-        num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.
+        num_bins: the number of bins, without bin 0; None for the highest in `bin_of`, if no bin
+            below it is empty.
 
     `counts`, int64 `[C]`, and `by` are `train_counts` and `by` of `from_counts`, else None.
 
@@ -46,6 +47,13 @@ class PopularityBins(torch.nn.Module):
         highest = int(table.max())
         if num_bins is None:
             num_bins = max(1, highest)
+            used = int(torch.unique(table[table > 0]).numel())
+            if used < highest:
+                raise ValueError(
+                    f"`bin_of` must use each of its {highest} bins unless `num_bins` is given, got "
+                    f"{used} different bins; make bins of visits by "
+                    "`PopularityBins.from_counts(counts)`."
+                )
         num_bins = check_positive("num_bins", num_bins)
         if highest > num_bins:
             raise ValueError(f"`bin_of` must be at most `num_bins`, {num_bins}, got {highest}.")
