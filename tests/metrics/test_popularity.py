@@ -106,7 +106,7 @@ def test_counts_and_bins_are_read_from_any_integers() -> None:
         made = PopularityBins.from_counts(counts)
         assert torch.equal(made.bin_of, wanted.bin_of)
         assert made.bin_of.dtype == torch.int64
-    assert torch.equal(PopularityBins(wanted.bin_of.tolist(), 10).bin_of, wanted.bin_of)
+    assert torch.equal(PopularityBins(wanted.bin_of.tolist()).bin_of, wanted.bin_of)
 
 
 def test_changing_the_input_later_changes_no_bin() -> None:
@@ -121,9 +121,11 @@ def test_changing_the_input_later_changes_no_bin() -> None:
 
 
 def test_number_of_bins_is_the_highest_unless_given() -> None:
-    """Only where it is given, bins may be empty."""
-    assert PopularityBins([1, 3, 2, 0]).num_bins == 3
-    assert PopularityBins([1, 3, 0], num_bins=3).num_bins == 3
+    """In a table of bins the highest bins may be empty, and of up to 10 bins any."""
+    assert PopularityBins([1, 3, 0]).num_bins == 3
+    assert PopularityBins([1, 10]).num_bins == 10
+    assert PopularityBins(range(12)).num_bins == 11
+    assert PopularityBins([1, 11], num_bins=11).num_bins == 11
     assert PopularityBins([1, 3, 0], num_bins=5).num_bins == 5
     assert PopularityBins([0, 0]).num_bins == 1
 
@@ -147,7 +149,7 @@ def test_bins_of_ids() -> None:
         (lambda: PopularityBins.from_counts([3, 2], num_bins=2.0), ["num_bins", "2.0"]),
         (lambda: PopularityBins([1, -1]), ["bin_of", "at least 0", "-1"]),
         (lambda: PopularityBins([1, 4], num_bins=3), ["bin_of", "at most", "3", "4"]),
-        (lambda: PopularityBins([999, 4, 1]), ["bin_of", "999 bins", "got 3", "from_counts"]),
+        (lambda: PopularityBins([999, 4, 1]), ["bin_of", "got 3", "up to 999", "from_counts"]),
         (lambda: PopularityBins([0.5, 1.0]), ["bin_of", "integers", "float32"]),
         (lambda: PopularityBins(torch.tensor(3)), ["bin_of", "one row", "()"]),
         (lambda: PopularityBins([1, 1], num_bins=True), ["num_bins", "positive", "True"]),
