@@ -239,9 +239,14 @@ def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Print warnings, and an error of the data or the options without a traceback; then exit."""
+    """Print warnings, and an error of the data or the options without a traceback; then exit.
+
+    What is done here uses one thread.
+    """
+    from nextloc_metrics.report.processes import one_thread
+
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with one_thread(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
             try:
                 yield

@@ -16,6 +16,7 @@ from nextloc_metrics.mobility.trajectories import TimeUnit, Units
 from nextloc_metrics.report import page
 from nextloc_metrics.report.counted_points import Counting, count_tables
 from nextloc_metrics.report.points import Columns
+from nextloc_metrics.report.processes import one_thread
 
 
 @dataclass(repr=False)
@@ -69,6 +70,7 @@ class MobilityEvaluation:
         return self.table._repr_html_()
 
 
+@one_thread()
 def evaluate_tables(
     real: Any,
     generated: Any,
@@ -90,7 +92,7 @@ def evaluate_tables(
     Tables are read in parts: memory grows by 8 bytes for each trajectory, not with the points. The
     rows of one trajectory stand together, also where one file ends and the next begins. They are
     in the order of `time`, and where times are equal or `time` is None, in that of the rows. The
-    values are the same bits for any number of files, parts and workers.
+    values are the same bits for any number of files, parts and workers. A process uses one thread.
 
     The rows of a `dask.dataframe.DataFrame`, a `ray.data.Dataset` or a `pyspark.sql.DataFrame` may
     stand anywhere. The engine moves the rows of a trajectory to one partition, which loses their

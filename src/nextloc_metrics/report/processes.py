@@ -1,15 +1,33 @@
-"""Files that processes share."""
+"""Files that processes share, and the one thread of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing import get_context
 from typing import TypeVar
 
+import torch
+
 Share = TypeVar("Share")
 Found = TypeVar("Found")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread, and then as many as before.
+
+    A part of a table is counted in operations of some milliseconds. After each, several threads
+    would spin until the last is done, which on a busy machine takes longer than the operation.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def divide(files: Sequence[str], workers: int) -> list[list[str]]:
@@ -29,5 +47,5 @@ def run(count: Callable[[Share], Found], shares: Sequence[Share], workers: int) 
 
 
 def _start(number: int) -> Executor:
-    """Start processes afresh: threads do not survive a fork."""
-    return ProcessPoolExecutor(number, mp_context=get_context("spawn"))
+    """Start processes afresh, as threads do not survive a fork; each uses one."""
+    return ProcessPoolExecutor(number, get_context("spawn"), torch.set_num_threads, (1,))

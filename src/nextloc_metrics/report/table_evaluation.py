@@ -18,9 +18,10 @@ from nextloc_metrics.report.data import limits_of
 from nextloc_metrics.report.engines.partition import count_part, count_rows, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.processes import divide, run
+from nextloc_metrics.report.processes import divide, one_thread, run
 
 
+@one_thread()
 def evaluate_table(
     rows: Any,
     *,
@@ -43,7 +44,7 @@ def evaluate_table(
 
     Memory grows with locations and groups, not with rows. The values are those of `evaluate`, bit
     for bit, for any number of files, parts and workers. For lists of ids, the column of targets is
-    read first, to learn how many locations there are.
+    read first, to learn how many locations there are. A process uses one thread.
 
     Args:
         rows: a path, a pattern, a folder or a list of them, a table that exports an Arrow stream

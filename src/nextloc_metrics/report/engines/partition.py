@@ -16,6 +16,7 @@ from nextloc_metrics.files.shapes import Widths, count_widths
 from nextloc_metrics.files.tables import TableRows
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.report.evaluator import Evaluator
+from nextloc_metrics.report.processes import one_thread
 
 #: Parts that one task merges.
 FAN_IN = 8
@@ -57,6 +58,7 @@ def open_part(part: bytes) -> bytes:
     return part[1:]
 
 
+@one_thread()
 def _guard(make: Callable[[], bytes]) -> bytes:
     try:
         return _COUNTS + make()
