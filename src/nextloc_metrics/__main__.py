@@ -10,7 +10,10 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        sys.exit("the command line needs click: pip install 'nextloc-metrics[cli]'")
+        sys.exit(
+            "the command line needs click; install the extra `cli` (`pip install -e '.[cli]'` in a "
+            "clone)."
+        )
     run(prog_name="nextloc-metrics")
 
 

@@ -526,7 +526,8 @@ def test_repr_shows_what_was_chosen(case: Case) -> None:
     for name, value in case.options.items():
         assert f"{name}={describe_option(value)}" in text
     if not case.name.startswith("geography"):  # whose coordinates are written as a digest
-        assert repr(eval(text, vars(nextloc_metrics))) == text
+        names = {name: getattr(nextloc_metrics, name) for name in nextloc_metrics.__all__}
+        assert repr(eval(text, names)) == text
 
 
 # Classes that share a state, and options that `compute` alone reads, or that follow from those.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,7 +13,14 @@ import pytest
 pytest.importorskip("click")
 from click.testing import CliRunner
 
+from nextloc_metrics import protocols
+from nextloc_metrics.distribution.needs import Given
+from nextloc_metrics.files.ids import OnError
+from nextloc_metrics.mobility.trajectories import TimeUnit
+from nextloc_metrics.mobility.trajectories import Units as MobilityUnits
 from nextloc_metrics.report.command import main
+from nextloc_metrics.trajectories.metric import Units as PlaneUnits
+from nextloc_metrics.trajectories.tables import OnMissing
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
 LINES = '{"preds": [1, 2], "target": 2, "user": "ann"}\n{"preds": [3, 4], "target": 3}\n'
@@ -83,6 +90,15 @@ def test_lines_are_counted_as_an_editor_does(text: str, line: int) -> None:
     assert message.startswith(
         f"line {line} of standard input must hold ids of locations in `preds`"
     )
+
+
+def test_lines_of_a_cell_with_commas_are_counted(tmp_path: Path) -> None:
+    """Between tabs a comma separates nothing, so that a line end behind it is in the cell."""
+    path = tmp_path / "a.tsv"
+    path.write_text(
+        'preds\ttarget\tnote\n1\t1\t"a, ""b,\n"""\n1\t1\t,"b\nx x\t1\t\n', encoding="utf-8"
+    )
+    assert refused("score", str(path)).startswith(f"line 5 of {path} must hold ids")
 
 
 def test_rows_of_files_without_lines_are_counted_from_1(tmp_path: Path) -> None:
@@ -175,3 +191,76 @@ def test_exit_statuses_are_those_of_the_help(path: str) -> None:
     assert run("score", path, "--k", "1", "--preds", "none").exit_code == 1
     for usage in (["score", path, "--none"], ["score"], ["none"], ["score", path, "--format", "x"]):
         assert run(*usage).exit_code == 2
+
+
+OUTPUTS = [
+    (["score", "FILE", "--save", "o.npz", "--out", "o.npz"], "`--out` and `--save` must be two"),
+    (["score", "FILE", "--out", "./o.csv", "--group", "user", "--group-table", "o.csv"], "two"),
+    (["score", "FILE", "--out", "d/../o.csv", "--save", "o.csv", "--force"], "must be two files"),
+    (["score", "FILE", "--out", "./FILE", "--force"], "`--out` must be no file that is read"),
+    (["report", "*.csv", "--out", "FILE", "--force"], "`--out` must be no file that is read"),
+    (["score", "d", "--save", "d/FILE", "--force"], "`--save` must be no file that is read"),
+    (["compare", "FILE", "FILE", "--out", "FILE"], "`--out` must be no file that is read"),
+    (["merge", "FILE", "--out", "FILE", "--force"], "`--out` must be no file that is read"),
+    (["score", "FILE", "--vocabulary", "words", "--out", "words", "--force"], "that is read"),
+    (["score", "a.npy", "--target", "t.npy", "--out", "t.npy", "--force"], "that is read"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), OUTPUTS, ids=lambda x: " ".join(x))
+def test_outputs_are_different_files_and_no_inputs(
+    words: list[str], says: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However their paths are written; it is a usage error, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / Path(path).name).write_text(CSV)
+    for name in ("words", "a.npy", "t.npy"):
+        (tmp_path / name).write_text(name)
+    before = {x: x.read_bytes() for x in tmp_path.iterdir() if x.is_file()}
+    shown = run(*(word.replace("FILE", Path(path).name) for word in words))
+    assert (shown.exit_code, says in " ".join(shown.output.split())) == (2, True), shown.output
+    assert {x: x.read_bytes() for x in tmp_path.iterdir() if x.is_file()} == before
+
+
+def test_a_column_may_be_named_as_an_output(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only files are compared."""
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--force"]):
+        assert run("score", path, "--k", "1", "--out", "preds", *options).exit_code == 0
+
+
+def test_the_seed_reaches_the_audit(tmp_path: Path) -> None:
+    """Protocols that draw candidates print what `protocols.audit` returns for that seed."""
+    scores = np.random.default_rng(0).random((30, 200))
+    target = np.arange(30)
+    np.savez(tmp_path / "scores.npz", preds=scores, target=target)
+    found = {
+        seed: run("audit", str(tmp_path / "scores.npz"), "--seed", seed, "--format", "json").stdout
+        for seed in ("7", "8")
+    }
+    assert found["7"] != found["8"]
+    for seed, text in found.items():
+        assert json.loads(text) == protocols.audit(scores, target, seed=int(seed)).table.records
+
+
+@pytest.mark.parametrize(
+    ("option", "commands", "values"),
+    [
+        ("--given", ["score", "report"], Given),
+        ("--on-error", ["score", "compare", "audit"], OnError),
+        ("--on-missing", ["trajectories"], OnMissing),
+        ("--units", ["mobility"], MobilityUnits),
+        ("--units", ["trajectories"], PlaneUnits),
+        ("--time-unit", ["mobility"], TimeUnit),
+    ],
+)
+def test_options_offer_what_the_library_accepts(
+    option: str, commands: list[str], values: Any
+) -> None:
+    """Their choices are written where no PyTorch is imported."""
+    for name in commands:
+        param = next(x for x in main.commands[name].params if option in x.opts)
+        assert {*param.type.choices} == {*get_args(values)}  # type: ignore[attr-defined]

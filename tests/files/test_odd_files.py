@@ -13,6 +13,7 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
 from nextloc_metrics.geography import Locations
+from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -32,12 +33,51 @@ def words_of(found: report.Predictions, ids: Any) -> Any:
 
 
 def test_ids_that_python_would_take_for_numbers_are_text(tmp_path: Path) -> None:
-    """Cells of a grid such as 12_3, and words such as nan and inf."""
-    path = tmp_path / "a.csv"
+    """Cells of a grid such as 12_3; words such as nan and inf, unless a target may be missing."""
+    path, words = tmp_path / "a.csv", ["1_23", "10", "nan"]
     path.write_text('preds,target\n"12_3",1_23\n"1_0",10\n"nan,inf",nan\n', encoding="utf-8")
-    found = report.read(path, separator=",")
-    assert words_of(found, found.target) == [["1_23"], ["10"], ["nan"]]
+    with pytest.raises(
+        ValueError, match=r"line 4, row 2 .* in `target`, got 'nan'; .*`vocabulary`"
+    ):
+        report.read(path, separator=",")
+    found = report.read(path, separator=",", vocabulary=words)
+    assert words_of(found, found.target) == [[word] for word in words]
     assert words_of(found, found.preds) == [["12_3"], ["1_0"], ["nan", "inf"]]
+
+
+WORDS = [
+    "nan",
+    "NaN",
+    "None",
+    "null",
+    "NULL",
+    "NA",
+    "inf",
+    "-inf",
+    "+1",
+    " 3",
+    "3 ",
+    "3\u00a0",
+    "1e3",
+]
+
+
+@pytest.mark.parametrize("word", [*WORDS, "1.5", "-0", "01", "1_0", "Zoo", "1-2", "nano", "e3"])
+@pytest.mark.parametrize("others", [[], ["Bar"]])
+def test_one_target_changes_no_other(word: str, others: list[str], tmp_path: Path) -> None:
+    """In any order the other rows are right, as integers and as text; or the target is refused."""
+    path, right = tmp_path / "a.csv", ['"[1, 2]",1.0', '"[3.0, 4]",3', "5.0,5", '"[""6.0""]",6']
+    rows = [*right, *(f"7,{x}" for x in others), f'9,"{word}"']
+    for made in (rows, rows[::-1]):
+        path.write_text("\n".join(["preds,target", *made]), encoding="utf-8")
+        if word in {*WORDS, "1.5", "-0"}:
+            with pytest.raises(ValueError, match=rf"row {made.index(rows[-1])} of .* in `target`"):
+                report.evaluate_table(path, k=1)
+        else:
+            found = report.evaluate_table(path, k=1)
+            assert found.values["acc_at_1"] == pytest.approx(4 / len(rows))
+        found = report.evaluate_table(path, k=1, vocabulary=[*"12345679", word, *others])
+        assert found.values["acc_at_1"] == pytest.approx(4 / len(rows))
 
 
 def test_names_with_spaces_and_commas(tmp_path: Path) -> None:
@@ -159,6 +199,153 @@ def test_runs_of_other_systems(tmp_path: Path) -> None:
     for name in ("a.run", "a.run.gz"):
         found = report.read(tmp_path / name, targets=tmp_path / "a.qrels")
         assert report.evaluate(found.preds, found.target, k=1).values["acc_at_1"] == 1
+
+
+def test_ids_of_a_run_are_text(tmp_path: Path) -> None:
+    """-1, 1 and 1.0 are three documents; ids that are all integers stay numbers."""
+
+    def read(run: str, qrels: str) -> Any:
+        lines = (f"{x} 1 {9 - i} me\n" for i, x in enumerate(run.split("; ")))
+        (tmp_path / "a.run").write_text("".join(lines), encoding="utf-8")
+        (tmp_path / "a.qrels").write_text(
+            "".join(f"{x}\n" for x in qrels.split("; ")), encoding="utf-8"
+        )
+        found = report.read(tmp_path / "a.run", targets=tmp_path / "a.qrels")
+        assert found.grades.shape == found.target.shape
+        return found, report.evaluate(found.preds, found.target, measures=["RR"]).values["RR"]
+
+    found, mrr = read("1 Q0 1.0; 1 Q0 1; 2 Q0 x; 2 Q0 -1", "1 0 1 1; 2 0 -1 2; 2 0 b 1")
+    assert (found.vocabulary, mrr) == (("-1", "1", "b", "1.0", "x"), 0.5)
+    found, mrr = read("1 Q0 -1; 1 Q0 5", "1 0 5 1")
+    assert mrr == 0.5
+    found, mrr = read("1 Q0 7; 1 Q0 5", "1 0 5 1; 1 0 6 0")
+    assert (found.vocabulary, found.preds.tolist(), mrr) == (None, [[7, 5]], 0.5)
+    for run, qrels, says in [
+        ("1 Q0 a; 1 Q0 b; 1 Q0 a", "1 0 a 1", "line 3 of .*a.run must hold a document once per qu"),
+        ("1 Q0 a", "1 0 a 1; 1 0 a 0", "line 2 of .*a.qrels must have the grade of the lines befo"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            read(run, qrels)
+    run, judged = b"1 Q0 a 1 2 me\n", tmp_path / "a.qrels"
+    judged.write_text("1 0 a 1\n", encoding="utf-8")
+    with pa.CompressedOutputStream(str(tmp_path / "a.run.zst"), "zstd") as out:
+        out.write(run)
+    assert report.read(tmp_path / "a.run.zst", targets=judged).preds.tolist() == [[0]]
+    for name, content in (("a.run", run + b"1 Q0 \xff 1 1 me\n"), ("a.run.gz", run)):
+        (tmp_path / name).write_bytes(content)
+        says = rf"{name} must be text in UTF-8, and is not after line \d"
+        with pytest.raises(ValueError, match=says):
+            report.read(tmp_path / name, targets=judged)
+
+
+def test_lines_of_a_vocabulary_end_at_line_ends_only(tmp_path: Path) -> None:
+    """Other separators, such as U+0085, are characters of a name."""
+    words = ["x\x85y", "b\u20282", "c\x0bd\x0ce\x1cf", "\rg", " h "]
+    for end in ("\n", "\r\n"):
+        for last in ("", end):
+            content = "\ufeff" + end.join(words) + last
+            (tmp_path / "v.txt").write_bytes(content.encode())
+            assert read_words(tmp_path / "v.txt") == words
+
+
+@pytest.mark.parametrize("count", ["9223372036854775808", "9" * 5000, "-1", "1.5", "1_0", "\u0663"])
+def test_counts_of_visits_are_integers_of_64_bits(count: str, tmp_path: Path) -> None:
+    """From 0 on, in ASCII digits; another is named."""
+    path = tmp_path / "c.txt"
+    path.write_text(f"2\n{count}\n1\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"c\.txt must hold one integer per line, from 0 to"):
+        read_counts(path)
+    path.write_text("9223372036854775807\n0\n", encoding="utf-8")
+    assert read_counts(path).tolist() == [2**63 - 1, 0]
+
+
+def test_arrays_that_declare_more_than_they_hold(tmp_path: Path) -> None:
+    """A header of any size takes no memory."""
+    np.save(tmp_path / "p.npy", np.eye(3))
+    np.save(tmp_path / "t.npy", np.arange(3))
+    content = (tmp_path / "t.npy").read_bytes()
+    lie = content.replace(b"(3,), }" + b" " * 12, b"(1000000000000,), }")
+    assert len(lie) == len(content)
+    (tmp_path / "t.npy").write_bytes(lie)
+    with pytest.raises(ValueError, match=r"t\.npy must hold arrays of numbers .* cut"):
+        report.read(tmp_path / "p.npy", targets=tmp_path / "t.npy")
+    with pytest.raises(ValueError, match=r"t\.npy must hold arrays of numbers .* cut"):
+        read_counts(tmp_path / "t.npy")
+
+
+@pytest.mark.parametrize("kind", ["u1", "i1", "i2", "i4", "u4", "i8"])
+def test_arrays_of_any_integers(kind: str, tmp_path: Path) -> None:
+    """Targets of 8 bits, and a mask of 0 and 1, are read beside scores as beside lists."""
+    target, mask = np.array([0, 1, 1], kind), np.array([1, 1, 0], kind)
+    for preds in (np.eye(3), [[0], [1], [2]]):
+        np.savez(tmp_path / "a.npz", preds=preds, target=target, mask=mask)
+        found = report.read(tmp_path / "a.npz", mask="mask")
+        e = report.evaluate(found.preds, found.target, k=1, mask=found.mask)
+        assert e.values["acc_at_1"] == 1
+        assert report.evaluate_table(tmp_path / "a.npz", mask="mask", k=1).values == e.values
+        assert report.evaluate(preds, target, k=1, mask=mask.astype(bool)).values == e.values
+    np.savez(tmp_path / "a.npz", preds=np.zeros((3, 0)), target=target)
+    with pytest.raises(ValueError, match=r"a\.npz must be scores .* with C from 1 on"):
+        report.read(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("weight", ["1_0", "\uff11", "\u0663", "x", ""])
+def test_weights_in_text_are_plain_numbers(weight: str, tmp_path: Path) -> None:
+    """Not what Python takes for one besides."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"preds,target,w\n1,1,2.5\n1,2,{weight}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 3, row 1 of .*a\.csv must hold a number in `w`"):
+        report.evaluate_table(path, weights="w", k=1)
+
+
+def test_files_that_no_reader_should_follow(tmp_path: Path) -> None:
+    """JSON too deep for Python, and a name of a column too long for its CSV."""
+    (tmp_path / "a.json").write_text("[" * 100_000, encoding="utf-8")
+    (tmp_path / "a.csv").write_text("x" * 200_000 + "\n1\n", encoding="utf-8")
+    for name in ("a.json", "a.csv"):
+        with pytest.raises(ValueError, match=f"`path` must be readable, and .*{name} is not"):
+            report.read(tmp_path / name)
+
+
+def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
+    """A cell too many, a column named twice and an open quote are errors with file and row."""
+    day = {"uid": "1", "d": "2", "t": "3", "x": "4", "y": "5"}
+
+    def coordinates(path: Path) -> Any:
+        return read_coordinates(path).points.isnan().any(1).tolist()
+
+    def days(path: Path) -> Any:
+        return report.evaluate_trajectories(path, {x: [float(n)] for x, n in day.items()}).values
+
+    for read, header, row in [
+        (coordinates, "latitude,longitude", "52.0,4.0"),
+        (days, ",".join(day), ",".join(day.values())),
+    ]:
+        path, last = tmp_path / "a.csv", header.rpartition(",")[2]
+        for text, says in [
+            (f"{header}\n{row},10\n", "line 2, row 0 of .* cells as the header, got"),
+            (f"{header},{last}\n{row},9\n", f"must have every column once, got '{last}' 2 times"),
+            (f'{header},n\n{row},\n{row},"o\n{row},\n', "line 3, row 1 of .* a closing quote"),
+            (f"{header}\n{row}\n{row[:-1]}b\n", f"`{last}` must be .* got .*b' in line 3, row 1"),
+            (f"{header[:-1]}\n{row}\n", rf"must have the columns \['{last}'\]"),
+        ]:
+            path.write_text(text, encoding="utf-8")
+            with pytest.raises(ValueError, match=says) as error:
+                read(path)
+            assert "a.csv" in str(error.value)
+        path.write_text(f"n,{header}\n9,{row}\n", encoding="utf-8")
+        assert read(path) == [False] if read is coordinates else read(path)["dtw"] == 0
+    path.write_text("latitude,longitude\n52.0, 4.0\n,\nnan,1\n", encoding="utf-8")
+    assert coordinates(path) == [False, True, True]
+    path.write_text("1,2,3,4,5\n1,2,4,4,x\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`y` must be numbers or dates, got 'x' in line 2, row 1"):
+        days(path)
+    path.write_text("1,2,3,4,5\n1,2,4,4\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 2, row 1 of .* must have 5 cells as the first row"):
+        days(path)
+    path.write_text("1,9007199254740993,3,4,5\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="must be whole numbers"):
+        days(path)
 
 
 def test_evaluations_of_nothing() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import pickle
+import re
 import struct
 import warnings
 import zipfile
@@ -80,9 +82,34 @@ def test_a_field_too_many_shifts_nothing(tmp_path: Path) -> None:
         says = rf"row 1 of .*a\.csv must have 2 cells as the header, got {cells}: '{row}'; quote"
         with pytest.raises(ValueError, match=says):
             values(open_rows(path))
-    text(path, 'preds,target\n"7,3\n5,5\n')
-    with pytest.raises(ValueError, match=r"a\.csv must have 2 cells"):  # a quote is not closed
-        values(open_rows(path))
+
+
+@pytest.mark.parametrize("kind", [".csv", ".tsv", ".csv.gz"])
+@pytest.mark.parametrize("size", [100, 1 << 22])
+def test_a_file_that_ends_inside_a_quoted_cell(
+    kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is named wherever the quote opens; any other quote is a character."""
+    monkeypatch.setattr("nextloc_metrics.files.sources._BLOCK", size)
+    path = tmp_path / f"a{kind}"
+
+    def rows_of(*cells: list[str]) -> Any:
+        content = "".join("\t".join(row) + "\n" for row in [["preds", "target", "note"], *cells])
+        content = content if kind == ".tsv" else content.replace("\t", ",")
+        made = content[:-1].encode()  # the last line has no end
+        path.write_bytes(gzip.compress(made) if kind.endswith("gz") else made)
+        return open_rows(path)
+
+    right = [["[1]", "1", "fine"]] * 20
+    for cut in ('"oops', '"oops ""', '"a, b\n', '"'):
+        for before in (right, []):
+            with pytest.raises(ValueError, match=rf"row {len(before)} of .* must have a closing q"):
+                values(rows_of(*before, ["[2]", "2", cut], *right))
+        with pytest.raises(ValueError, match=r"row 20 of .*a\..* must have a closing quote"):
+            values(rows_of(*right, ["[2]", cut]))
+    for note in ('5" pipe', '"a"b"', '""', '"a ""b"""', "'"):
+        found = values(rows_of(*right, ["[2]", "2", note], *right))
+        assert found == ([[1]] * 20 + [[2]] + [[1]] * 20, [1] * 20 + [2] + [1] * 20)
 
 
 def test_a_column_occurs_once(tmp_path: Path) -> None:
@@ -276,7 +303,7 @@ def test_large_integers_keep_their_digits(tmp_path: Path) -> None:
     """Beside a float in JSON, and beside a part with floats."""
     path = lines(
         tmp_path / "a.jsonl", {"preds": [LARGE, 1], "target": LARGE},
-        *[{"preds": [LARGE, 0.5], "target": 5}] * 300,
+        *[{"preds": [LARGE, 0.5], "target": 5}, {"preds": [LARGE], "target": 5}] * 300,
     )  # fmt: skip
     with pytest.raises(ValueError, match=r"row 1 of .*must hold ids.*\[9007199254740993, 0.5\]"):
         values(open_rows(path))
@@ -442,6 +469,84 @@ def test_a_broken_line_of_json_is_named_or_counted(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"lines of .*a\.jsonl are no JSON objects"):
         found = values(rows)
     assert (found, rows.missed, rows.num_rows) == (([[1]] * 301, [1] * 301), 3, 301)
+
+
+def test_one_float_changes_no_other_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In JSON lines, wherever it stands: the list is one broken answer, or the error names it."""
+    monkeypatch.setattr("nextloc_metrics.files.json_lines._BLOCK", 1 << 10)
+    right = {"preds": [1, 2, 3], "target": 1, "seen": [4], "pad": "y" * 100}
+    for name, cell in (("preds", [2.5, 1]), ("preds", [1.0]), ("target", 1.0), ("seen", [4.0])):
+        for at in (0, 3, 99):
+            rows = [right] * 99
+            rows.insert(at, {**right, name: cell})
+            path = lines(tmp_path / "a.jsonl", *rows)
+            place = f"line {at + 1}, row {at} of {path} must hold ids of locations in `{name}`"
+            with pytest.raises(ValueError, match=re.escape(f"{place}, got {cell}")):
+                values(open_rows(path, exclude="seen", on_error="raise"))
+            if name == "preds":
+                found = report.evaluate_table(path, k=1, exclude="seen", on_error="miss")
+                assert found.values["acc_at_1"] == pytest.approx(0.99)
+                assert found.card["broken_answers"] == 1
+
+
+@pytest.mark.parametrize("kind", ["table", "jsonl", "csv"])
+def test_the_first_rows_do_not_decide_the_width_of_scores(kind: str, tmp_path: Path) -> None:
+    """Most rows do: where broken rows are misses, their order changes nothing."""
+    whole, broken = [[0.9, 0.1, 0.0]] * 7, [[0.3], [], [0.5, 0.5], [0.1] * 4, [0.2, 0.8], None]
+    rows = [{"preds": x, "target": 2 - i % 3} for i, x in enumerate([*broken, *whole])]
+    for made in (rows, rows[::-1], rows[6:] + rows[:6]):
+        table = pa.Table.from_pylist(made)
+        source: Any = table
+        if kind == "jsonl":
+            source = lines(tmp_path / "a.jsonl", *made)
+        elif kind == "csv":
+            source = tmp_path / "a.csv"
+            cells = [json.dumps(row["preds"]) for row in made]
+            pd.DataFrame({"preds": cells, "target": table["target"]}).to_csv(source, index=False)
+        found = report.evaluate_table(source, k=1, on_error="miss")
+        assert found.values["acc_at_1"] == pytest.approx(2 / 13)
+        assert (found.card["broken_answers"], found.card["candidates"]) == (6, 3)
+        with pytest.raises(ValueError, match=r"row \d+ of .*must hold scores, as many"):
+            report.evaluate_table(source, k=1)
+    for made in (rows[1:2], rows[1:2] * 3):
+        if kind == "table":
+            typed = pa.table({"preds": pa.array([x["preds"] for x in made], pa.list_(pa.float64())),
+                              "target": [1] * len(made)})  # fmt: skip
+            for on_error in ("raise", "miss"):
+                with pytest.raises(ValueError, match="must hold scores in `preds`, got empty"):
+                    open_rows(typed, on_error=on_error)
+    stream = pa.table({"preds": [[0.5], [0.9, 0.1]], "target": [0, 0]}).to_reader
+    with pytest.raises(ValueError, match=r"row [01] of .*must hold scores"):
+        values(open_rows(stream(), on_error="miss"))
+
+
+@pytest.mark.parametrize("name", ["preds", "target", "seen"])
+@pytest.mark.parametrize("kind", [".parquet", ".jsonl", ".csv"])
+def test_one_long_list_takes_little_memory(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are padded to the longest of few rows, so that padding is bounded by the data."""
+    monkeypatch.setattr("nextloc_metrics.files.tables._VALUES", 1 << 10)
+    number, long = 3000, 2000
+    columns: dict[str, Any] = {
+        "preds": [[1, 2, 3]] * number, "target": [[1, 2]] * number, "seen": [[4]] * number,
+    }  # fmt: skip
+    columns[name] = [*columns[name][1:], list(range(long))]
+    path = tmp_path / f"a{kind}"
+    if kind == ".parquet":
+        parquet.write_table(pa.table(columns), path)
+    elif kind == ".jsonl":
+        lines(path, *pa.table(columns).to_pylist())
+    else:
+        pd.DataFrame(columns).to_csv(path, index=False)
+    batches = list(open_rows(path, exclude="seen").chunks())
+    assert sum(len(batch.target) for batch in batches) == number
+    assert len(batches) < 200
+    sizes = [x.numel() for batch in batches for x in (batch.preds, batch.target, batch.exclude)]
+    assert max(sizes) <= max(long, 16 << 10) < number * long / 100
+    monkeypatch.setattr("nextloc_metrics.files.predictions.memory", lambda: 1 << 20)
+    with pytest.raises(ValueError, match=f"of {long} ids, got .*`report.evaluate_table`"):
+        report.read(path, exclude="seen")
 
 
 # Kinds of sources --------------------------------------------------------------------------------
@@ -739,6 +844,65 @@ def test_other_kinds_of_lists() -> None:
     for kind in (pa.large_list(pa.large_string()), pa.list_(pa.string_view())):
         rows = pa.table({"preds": pa.array(words, kind), "target": ["a", "d"]})
         assert values(open_rows(rows)) == (words, ["a", "d"])
+
+
+def test_a_column_may_be_runs_of_equal_rows(tmp_path: Path) -> None:
+    """Targets, groups and predictions, in memory and in Arrow IPC."""
+
+    def runs(values: Any) -> Any:
+        return pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), pa.array(values))
+
+    whole = pa.table({"preds": [[3], [5], [4]], "target": runs([3, 4]), "user": runs(["a", "b"])})
+    with ipc.new_file(tmp_path / "a.arrow", whole.schema) as writer:
+        writer.write(whole)
+    for source in (whole, tmp_path / "a.arrow"):
+        rows = open_rows(source, groups=["user"])
+        assert values(rows) == ([[3], [5], [4]], [3, 3, 4])
+        assert labels(rows, "user") == ["a", "a", "b"]
+    lists = whole.set_column(0, "preds", runs([[3, 1], [4]]))
+    assert values(open_rows(lists))[0] == [[3, 1], [3, 1], [4]]
+
+
+def test_nan_in_a_cell_of_pandas_is_no_missing_value() -> None:
+    """The value is that of the same rows in Arrow; None, and a cell without a list, are missing."""
+    nan = float("nan")
+    scores = [[nan, 0.9], [0.1, 0.9]]
+    expected = report.evaluate_table(pa.table({"preds": scores, "target": [1, 1]}), k=1).values
+    assert expected["mrr"] == 0.75
+    for cells in (scores, [np.array(x) for x in scores], [np.array(x, "f4") for x in scores]):
+        frame = pd.DataFrame({"preds": cells, "target": [1, 1]})
+        assert report.evaluate_table(frame, k=1, on_error="miss").values == expected
+    for missing in (nan, None, [0.1, None]):
+        frame = pd.DataFrame({"preds": [np.array([nan, 0.9]), missing], "target": [1, 1]})
+        with pytest.raises(ValueError, match=r"row 1 of DataFrame must hold scores"):
+            values(open_rows(frame))
+
+
+def test_a_file_counts_once(tmp_path: Path) -> None:
+    """Repeated in a list, or a link in a folder, it is an error."""
+    path = text(tmp_path / "a.csv", "preds,target\n1,1\n")
+    again = [path, str(tmp_path / "x" / ".." / "a.csv")]
+    (tmp_path / "x").mkdir()
+    for source in (again, [path, path], [str(tmp_path), path]):
+        with pytest.raises(
+            ValueError, match=r"must be distinct files, got .*a\.csv after .*a\.csv"
+        ):
+            open_rows(source)
+    (tmp_path / "b.csv").symlink_to(path)
+    with pytest.raises(ValueError, match=r"must be distinct files, got .*b\.csv after .*a\.csv"):
+        report.evaluate_table(tmp_path, k=1)
+
+
+def test_the_folder_of_rows_without_a_value(tmp_path: Path) -> None:
+    """Its name is Hive's and Spark's for null, which is no group."""
+    for user in ("ann", "__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / f"user={user}").mkdir()
+        table(tmp_path / f"user={user}" / "a.parquet", [[1]], [1])
+    with pytest.raises(
+        ValueError, match=r"row 0 of .*__HIVE.* must hold a group in `user`, got no"
+    ):
+        report.evaluate_table(tmp_path, groups=["user"], k=1)
+    assert report.evaluate_table(tmp_path, k=1).card["queries"] == 2
 
 
 def test_names_of_columns_may_hold_dots(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def public_names() -> set[str]:
         if isinstance(module, ModuleType):
             named = {
                 name: value
-                for name, value in vars(module).items()
+                for name, value in inspect.getmembers(module)
                 if inspect.isclass(value) or inspect.isfunction(value)
             }
             defined = [

@@ -170,6 +170,17 @@ def test_errors_do_not_depend_on_the_partitions(partitions: int) -> None:
     assert e.card["broken_answers"] == 1
 
 
+def test_a_partition_does_not_decide_the_width_of_scores() -> None:
+    """All partitions do, where rows of another width are misses."""
+    scores = [[0.5]] * 1200 + [[0.9, 0.1, 0.0]] * 1300 + [[0.2, 0.8]] * 9
+    rows = pd.DataFrame({"preds": scores, "target": np.arange(len(scores)) % 3})
+    expected = report.evaluate_table(pa.Table.from_pandas(rows), k=1, on_error="miss")
+    assert (expected.card["broken_answers"], expected.card["candidates"]) == (1209, 3)
+    for made in (rows, rows[::-1]):
+        found = report.evaluate_table(partition(made, 3), k=1, on_error="miss")
+        assert show(found) == show(expected)
+
+
 def test_columns_that_do_not_exist() -> None:
     """A wrong name is an error that lists the columns, before anything is computed."""
     with pytest.raises(ValueError, match=r"must have the columns .*'users'.* did you mean 'user'"):
@@ -286,6 +297,24 @@ def test_tensors_of_ray(ray_cluster: Any) -> None:
     )
     expected = report.evaluate_table(table(), k=1)
     assert report.evaluate_table(found, k=1).values == expected.values
+
+
+@engines
+def test_blocks_of_ray_differ_in_types(ray_cluster: Any) -> None:
+    """A block without an id, and integers and floats of other widths, are as in one table."""
+    lists, scores = [[1, 2], [1, 2], [], []], [[0.5, 0.25]] * 4
+    rows = [{"preds": x, "target": 1} for x in lists]
+    found = ray_cluster.data.from_items(rows, override_num_blocks=2)
+    found = report.evaluate_table(found, k=1)
+    assert found.values == report.evaluate_table(pa.Table.from_pylist(rows), k=1).values
+    for cells, wide, narrow in (([[1, 2]] * 4, "i8", "i4"), (scores, "f8", "f4")):
+        blocks = [
+            pa.table({"preds": pa.array([np.array(x, kind) for x in cells]), "target": [1] * 4})
+            for kind in (wide, narrow)
+        ]
+        found = report.evaluate_table(ray_cluster.data.from_arrow(blocks), k=1)
+        whole = pa.table({"preds": cells * 2, "target": [1] * 8})
+        assert found.values == report.evaluate_table(whole, k=1).values
 
 
 @engines

@@ -215,10 +215,11 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
     [
         ("day 1,,5\n", "column `place` must have no missing value, got one in line 2"),
         (",home,5\n", "column `day` must have no missing value"),
-        ("day 1,home,\n", "column `time` must be numbers or dates"),
-        ("day 1,home,noon\n", "column `time` must be numbers or dates"),
+        ("day 1,home,\n", "column `time` must have no missing value, got one in line 2"),
+        ("day 1,home,noon\n", "column `time` must be numbers or dates, got 'noon' in line 2"),
         ("day 1,home,nan\n", "column `time` must have no missing value"),
         ("day 1,home\n", "must have 3 cells"),
+        ('day 1,home,"5\nday 1,home,6\n', "must have a closing quote"),
     ],
 )
 @pytest.mark.parametrize("workers", [1, 2])

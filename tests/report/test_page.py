@@ -339,5 +339,5 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
 def test_a_title_that_is_a_file_is_an_error() -> None:
     """`to_html` returns the page and writes no file."""
     e = report.evaluate([[3, 5], [4, 2]], [3, 2], k=1)
-    with pytest.raises(ValueError, match=r"`title` must be a title.*write_text\(e\.to_html\(\)\)"):
+    with pytest.raises(ValueError, match=r"`title` must be a title.*write_text\(e\.to_html\(\), "):
         e.to_html("page.html")

@@ -89,7 +89,7 @@ def test_files_are_read_with_and_without_a_header(tmp_path: Path) -> None:
         found = report.evaluate_trajectories(tmp_path / name, str(tmp_path / "true.csv"))
         assert found.values == wanted
     preds[["uid", "d", "t"]].to_csv(tmp_path / "short.csv", index=False, header=False)
-    with pytest.raises(ValueError, match="must have a header, or the five columns"):
+    with pytest.raises(ValueError, match="a header, or the columns uid, d, t, x, y, got 3"):
         report.evaluate_trajectories(tmp_path / "short.csv", target)
 
 

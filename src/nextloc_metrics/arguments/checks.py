@@ -71,6 +71,17 @@ def check_candidates(preds: Tensor) -> None:
         )
 
 
+def check_scores(preds: Tensor) -> None:
+    """Raise unless `preds` has floating scores of at least one candidate."""
+    if not preds.is_floating_point():
+        raise TypeError(
+            "`preds` must be a floating tensor of scores, got "
+            f"{describe(preds)}; pass integer scores as `.float()`, and lists of ids to "
+            "`Ranking.from_lists`."
+        )
+    check_candidates(preds)
+
+
 def check_number(name: str, value: object, or_zero: bool = False) -> float:
     """Return the value as a float, or raise if it is not a finite positive number."""
     is_bool = isinstance(value, bool)

@@ -143,6 +143,7 @@ def read_rows(
         )
     if not is_integer(target):
         raise TypeError(f"`target` must be integers, ids of locations, got {describe(target)}.")
+    target = target.long()
     kinds = {name: _read_kind(name, x, len(target)) for name, x in (groups or {}).items()}
     options = {
         "mask": mask,

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from nextloc_metrics.arguments.messages import extra, short
+from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.display.reading import plural
 
 # Their lightness differs by 9 % or more, so that they differ in grey and for the colour-blind.
@@ -125,8 +126,8 @@ def save(figure: Any, path: str | Path) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMATS:
         raise ValueError(f"`path` must end in .png, .svg or .pdf, got {short(str(path))}.")
-    with import_pyplot().rc_context(_FILES):
-        figure.savefig(path, format=suffix[1:], **_FORMATS[suffix])
+    with import_pyplot().rc_context(_FILES), new_file(path) as file:
+        figure.savefig(file, format=suffix[1:], **_FORMATS[suffix])
 
 
 def import_pyplot() -> Any:

@@ -13,7 +13,7 @@ from torch import Tensor
 from nextloc_metrics import backends
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_candidates, is_integer
+from nextloc_metrics.arguments.checks import check_candidates, check_scores, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record
 from nextloc_metrics.backends import Weights
@@ -74,9 +74,10 @@ class Distribution(Record):
     @classmethod
     def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
         """Read scores, or lists of ids with the confidence of each answer."""
-        check_candidates(batch.preds)
         if is_integer(batch.preds):
+            check_candidates(batch.preds)
             return cls._of_lists(batch)
+        check_scores(batch.preds)
         if batch.confidence is not None:
             raise ValueError(
                 "`confidence` is read with lists of ids only, as scores tell it, got "

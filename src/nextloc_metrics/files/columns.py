@@ -110,7 +110,9 @@ def read_weights(file: str, name: str, rows: Sequence[int], column: Any) -> Tens
 
 
 def _number(cell: Any) -> float:
-    """Return a cell as a number, NaN if it is none."""
+    """Return a cell as a number, NaN if it is none; Python would take `1_0` and other digits."""
+    if isinstance(cell, str) and (not cell.isascii() or "_" in cell):
+        return float("nan")
     try:
         return float(cell)
     except (TypeError, ValueError):

@@ -27,7 +27,16 @@ Kind = Literal["integers", "text", "scores"]
 _SHORT = r"(?:0|-?[1-9][0-9]{0,17})"
 _LIST = rf"^\[ *(?:{_SHORT}(?: *, *{_SHORT})*)? *\]$"
 _WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?")
-_FRACTION = re.compile(r"[+-]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][+-]?[0-9]+)?")
+# What CSV has where a value is missing or infinite: no target, unless a vocabulary has it.
+MISSING = frozenset(
+    ("nan", "NaN", "NAN", "inf", "Inf", "INF", "infinity", "Infinity", "None", "null", "NULL", "NA",
+     "N/A", "<NA>", "NaT")
+)  # fmt: skip
+# Arrow's expressions: digits such as 01 may be a name; any other way to write a number is none.
+_DIGITS = "^(?:[0-9]+|-[1-9][0-9]*)$"
+_SPACE = r"[\s\pZ\x{85}]*"
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_ODD = f"^{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE}$"
 
 
 class WrongTypeError(ValueError):
@@ -42,12 +51,15 @@ class Reading(NamedTuple):
         is_loose: whether text may be a number and a number text, as in CSV or with a vocabulary.
         separator: what separates the ids of text without brackets; None takes it as one id.
         may_be_list: whether text that begins with `[` is a list.
+        known: for CSV, whose values have no types, names that are ids although they look like a
+            number or a missing value; None takes text of any kind byte for byte.
     """
 
     kind: Kind
     is_loose: bool = False
     separator: str | None = None
     may_be_list: bool = True
+    known: frozenset[str] | None = None
 
 
 @dataclass(eq=False)
@@ -120,12 +132,14 @@ def read_cells(column: Any, how: Reading) -> Cells:
 
 
 def plain(column: Any) -> Any:
-    """Return an Arrow array as values, without dictionary, extension, chunks or views of text."""
+    """Return an Arrow array as values: no dictionary, runs, extension, chunks or views of text."""
     pa = need_arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
+    if pa.types.is_run_end_encoded(column.type):
+        column = _compute().run_end_decode(column)
     if pa.types.is_dictionary(column.type):
         column = plain(column.dictionary).take(column.indices)
     if is_text(column.type) and not pa.types.is_string(column.type):
@@ -182,7 +196,7 @@ def _convert(values: Any, how: Reading) -> tuple[Any, Any]:
             missing = large if missing is None else missing | large
         return numbers.astype(np.int64, copy=False), missing
     if is_text(kind) and how.kind == "text":
-        return values, missing
+        return (values, missing) if how.known is None else _names(values, how.known)
     if is_text(kind) and how.is_loose:
         return integers_of(values.fill_null(""))
     if types.is_integer(kind) and how.is_loose:
@@ -210,6 +224,34 @@ def integers_of(text: Any) -> tuple[Any, Any]:
         if number is not None:
             numbers[i], wrong[i] = number, False
     return numbers, wrong
+
+
+def are_whole(lists: Any) -> bool:
+    """Return whether all of Arrow's lists of text hold integers from 0 on, without other marks."""
+    pc, ids = _compute(), lists.flatten()
+    return pc.all(pc.match_substring_regex(ids, "^(?:0|[1-9][0-9]{0,17})$")).as_py() is not False
+
+
+def _is_odd(text: Any) -> Any:
+    """Return which of Arrow text looks like a number, but not of digits alone, or like a gap."""
+    pc = _compute()
+    found = pc.match_substring_regex(text, _ODD)
+    if pc.any(found).as_py():
+        found = pc.and_not(found, pc.match_substring_regex(text, _DIGITS))
+    return _numpy(found)
+
+
+def _names(text: Any, known: frozenset[str]) -> tuple[Any, Any]:
+    """Write 7.0 as 7, as for integers; return also which text is no id, or None."""
+    odd = _is_odd(text)
+    if not odd.any():
+        return text, None
+    wrong, written = np.zeros(len(text), bool), text.to_pylist()
+    for i in np.flatnonzero(odd):
+        if written[i] not in known:
+            number = _integer(written[i])
+            written[i], wrong[i] = str(number), number is None
+    return need_arrow().array(written, text.type), wrong
 
 
 def _integer(text: str) -> int | None:
@@ -365,12 +407,14 @@ def _checked(tokens: list[Any], cell: Any, how: Reading) -> list[Any] | None:
         if how.kind == "scores":
             is_right = kind is float or (kind is int and abs(token) < 2**53 and loose)
         elif how.kind == "text":
-            is_right = kind is str or (kind is int and loose)
-            value = str(token)
+            looks_whole = kind is float or (kind is str and token[-2:] == ".0")
+            if looks_whole and how.known is not None and token not in how.known:
+                whole = _whole(token)
+                value = token if whole is None else whole
+            is_right = type(value) is str or (type(value) is int and loose)
+            value = str(value)
         else:
-            value = _integer(token) if kind is str and loose else token
-            if kind is float and loose and token.is_integer() and abs(token) < 2**53:
-                value = int(token)  # 7.0 beside integers, as pandas writes it; it is exact
+            value = _whole(token) if loose and kind in (str, float) else token
             is_right = type(value) is int and -(2**63) <= value < 2**63
         if not is_right:
             return None
@@ -378,17 +422,21 @@ def _checked(tokens: list[Any], cell: Any, how: Reading) -> list[Any] | None:
     return found
 
 
+def _whole(token: Any) -> int | None:
+    """Return the integer that text or a float is, such as 7.0, as pandas writes it beside a gap."""
+    if isinstance(token, float):
+        return int(token) if token.is_integer() and abs(token) < 2**53 else None
+    return _integer(token) if isinstance(token, str) else None
+
+
 def are_words(column: Any, bad: Any, how: Reading) -> bool:
-    """Return whether a cell that cannot be read as integers holds text that is no number."""
-    for row in np.flatnonzero(bad):
-        cell = column[int(row)]
-        for token in split(cell if isinstance(column, list) else cell.as_py(), how) or []:
-            # 01 is text, but 1.5 and 1e3 are neither integers nor names
-            if isinstance(token, str) and not (
-                _WHOLE.fullmatch(token) or _FRACTION.fullmatch(token)
-            ):
-                return True
-    return False
+    """Return whether a cell of text that cannot be read as integers holds a name."""
+    cells = column.filter(need_arrow().array(bad)).to_pylist()
+    tokens = [x for cell in cells for x in split(cell, how) or [] if isinstance(x, str)]
+    if not tokens:
+        return False
+    is_number = [_WHOLE.fullmatch(token) is not None for token in tokens]
+    return not (np.array(is_number) | _is_odd(need_arrow().array(tokens))).all()
 
 
 def remedy(cell: Any, how: Reading) -> str:
@@ -405,6 +453,11 @@ def remedy(cell: Any, how: Reading) -> str:
         marks = [mark for mark in (",", ";", "|", "\t", " ") if mark in cell.strip("(){} ")]
         if marks and any(x.isdecimal() for x in cell.split(marks[0])):
             return f"if it is several ids, write `[3, 5]` or pass `separator={marks[0]!r}`"
+    if isinstance(cell, str) and how.known is not None and _is_odd(need_arrow().array([cell]))[0]:
+        return (
+            "write a number as digits, and leave rows without a target out; a name that looks like "
+            "this must be among the ids of `vocabulary`"
+        )
     return (
         "leave out numbers that pad lists, such as -100, with `padding=-100`, or count the whole "
         "answer as a miss with `on_error='miss'`"

@@ -26,7 +26,7 @@ def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
             return
         part = None
         if names is not None:
-            part = _by_arrow(file, block, len(lines), names, as_text, start)
+            part = _by_arrow(wanted, block, len(lines), names, as_text, start)
         if part is None:
             records, rows, broken = _records(file, lines, start, wanted.may_lose)
             if names is None and records:
@@ -55,9 +55,12 @@ def _blocks(file: str) -> Iterator[bytes]:
 
 
 def _by_arrow(
-    file: str, block: bytes, number: int, names: list[str], as_text: dict[str, Any], start: int
+    wanted: Wanted, block: bytes, number: int, names: list[str], as_text: dict[str, Any], start: int
 ) -> Part | None:
-    """Read lines by Arrow; None where it could change a value: null, times, large numbers."""
+    """Read lines by Arrow; None where it could change a value: null, times, large numbers.
+
+    One float makes all integers of a column floats, so that a column of ids may not have one.
+    """
     import pyarrow.json as arrow_json
 
     pa = need_arrow()
@@ -79,18 +82,19 @@ def _by_arrow(
                 for x, kind in times.items()
             )
         columns = {name: table[name].combine_chunks() for name in names}
-        if len(table) != number or not all(map(_is_exact, columns.values())):
+        are_exact = (_is_exact(x, name in wanted.ids) for name, x in columns.items())
+        if len(table) != number or not all(are_exact):
             return None
     except (KeyError, ValueError):
         return None
-    return Part(file, range(start, start + number), columns)
+    return Part(wanted.file, range(start, start + number), columns)
 
 
 def _leaf(kind: Any) -> Any:
     return kind.value_type if hasattr(kind, "value_type") else kind
 
 
-def _is_exact(column: Any) -> bool:
+def _is_exact(column: Any, are_ids: bool) -> bool:
     """Return whether Arrow's values of a column are those of the text, to the last digit."""
     import pyarrow.compute as pc
 
@@ -98,7 +102,7 @@ def _is_exact(column: Any) -> bool:
     values = column.flatten() if pa.types.is_list(column.type) else column
     kind = values.type
     if pa.types.is_floating(kind):
-        return not pc.any(pc.greater_equal(pc.abs(values), 2.0**53)).as_py()
+        return not are_ids and not pc.any(pc.greater_equal(pc.abs(values), 2.0**53)).as_py()
     return bool(column.null_count == 0) and bool(
         pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind)
     )

@@ -22,19 +22,32 @@ def is_pandas(table: Any) -> bool:
     return type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns")
 
 
+def table_of(frame: Any) -> Any:
+    """Return a frame of pandas as a `pyarrow.Table`; NaN in the lists of a column stays NaN."""
+    pa = need_arrow()
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for number, field in enumerate(table.schema):
+        is_list = pa.types.is_list(field.type) and frame.dtypes.iloc[number].kind == "O"
+        if is_list and any(x.flatten().null_count for x in table.column(number).chunks):
+            cells = [x if hasattr(x, "__len__") else None for x in frame.iloc[:, number]]
+            table = table.set_column(number, field, pa.array(cells, field.type))
+    return table
+
+
 class Stream:
     """Whatever exports an Arrow stream: polars, pandas, DuckDB, `pyarrow.Table`.
 
-    `columns` are those that will be read; `untyped`, whether text such as `7` may be a number. A
-    `pyarrow.RecordBatchReader` is read once.
+    `columns` are those that will be read. A `pyarrow.RecordBatchReader` is read once.
     """
 
-    def __init__(self, table: Any, columns: Sequence[str], untyped: bool = False) -> None:
+    untyped = loose = False
+
+    def __init__(self, table: Any, columns: Sequence[str], is_run: bool = False) -> None:
         self.files = [type(table).__name__]
         if is_pandas(table):  # its export would convert all columns in every pass
             check_columns(self.files[0], list(table.columns), columns)
-            table = self._explained(need_arrow().Table.from_pandas, table[columns])
-        self.untyped = self.loose = untyped
+            table = self._explained(table_of, table[columns])
+        self.is_run = is_run
         self.once = isinstance(table, need_arrow().RecordBatchReader)
         shape = getattr(table, "shape", None)
         self.num_rows = shape[0] if isinstance(shape, tuple) and len(shape) == 2 else None
@@ -55,7 +68,7 @@ class Stream:
                 f"`rows` must be columns of one type each, and {self.files[0]} is not: {error}"
             ) from error
 
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield the rows in parts."""
         batches = iter(self._all() if self._rest is None else self._rest)
         if (first := next(batches, None)) is not None:
@@ -77,7 +90,7 @@ class Arrays:
     a `.npz`; else `target` is the file of the targets.
     """
 
-    untyped = loose = once = False
+    untyped = loose = once = is_run = False
 
     def __init__(self, file: str, preds: str, target: str, others: Sequence[str]) -> None:
         self.files = [file]
@@ -99,10 +112,11 @@ class Arrays:
         self.num_rows: int | None = len(answers)
 
     def _check(self, name: str, answers: Any, relevant: Any, others: dict[str, Any]) -> None:
-        if answers.ndim != 2 or answers.dtype.kind not in "iuf":
+        is_empty = answers.dtype.kind == "f" and answers.shape[1:] == (0,)
+        if answers.ndim != 2 or answers.dtype.kind not in "iuf" or is_empty:
             raise ValueError(
-                f"the predictions in {name} must be scores [N, C] or lists of ids [N, K], got "
-                f"{describe(answers)}."
+                f"the predictions in {name} must be scores [N, C] or lists of ids [N, K], with C "
+                f"from 1 on, got {describe(answers)}."
             )
         is_ids = relevant.ndim in (1, 2) and relevant.dtype.kind in "iu"
         if not is_ids or len(relevant) != len(answers):
@@ -120,7 +134,7 @@ class Arrays:
     def push_back(self, seen: Sequence[Part]) -> None:
         """Do nothing: arrays are read again."""
 
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield all rows; a memory-mapped array is read as far as it is used."""
         yield Part(
             self.files[0], range(self.num_rows or 0), {name: self.arrays[name] for name in columns}
@@ -135,9 +149,10 @@ def load_array(file: str | Path, mmap_mode: Any = None) -> Any:
         ValueError: it is cut, another file, or holds Python objects.
     """
     with _explained(file):
-        found = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            raise ValueError
+        with open(file, "rb") as opened:
+            if _declared(opened) > os.stat(file).st_size:
+                raise ValueError
+        found: Any = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
     return found
 
 
@@ -148,16 +163,16 @@ def _explained(file: str | Path) -> Iterator[None]:
         yield
     except ExplainedError as error:
         raise ValueError(str(error)) from error.__cause__
-    except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, AttributeError, MemoryError, zipfile.BadZipFile) as error:
         raise ValueError(
-            f"{file} must hold arrays of numbers in the format of its name, .npy or "
-            ".npz, and is cut, another file, or holds Python objects; write it again with NumPy."
+            f"{file} must hold arrays of numbers in the format of its name, .npy or .npz, and is "
+            "cut, another file, beyond memory, or holds Python objects; write it again with NumPy."
         ) from error
 
 
 def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
     """Read arrays; one that cannot be as large as it says is refused before memory is taken."""
-    most = _memory()
+    most = memory()
     with _explained(file), np.load(file, allow_pickle=False) as packed:
         try:
             check_columns(file, packed.files, names)
@@ -172,9 +187,9 @@ def _read_npz(file: str, names: Sequence[str]) -> dict[str, Any]:
             total += size
             if size > held or total > most:
                 raise ExplainedError(
-                    f"the arrays of {file} must fit into the memory of {_gigabytes(most)} and "
-                    f"be as large as they say, got {name!r} with {_gigabytes(size)} in a member "
-                    f"of {_gigabytes(held)}; store scores as .npy, which is read in parts."
+                    f"the arrays of {file} must fit into the memory of {gigabytes(most)} and "
+                    f"be as large as they say, got {name!r} with {gigabytes(size)} in a member "
+                    f"of {gigabytes(held)}; store scores as .npy, which is read in parts."
                 )
         return {name: packed[name] for name in dict.fromkeys(names)}
 
@@ -193,7 +208,7 @@ def _declared(opened: Any) -> int:
     return 0 if dtype.hasobject else size
 
 
-def _memory() -> int:
+def memory() -> int:
     """Return the bytes of memory of the machine, or a number beyond all where it is not known."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -201,5 +216,6 @@ def _memory() -> int:
         return 1 << 62
 
 
-def _gigabytes(size: int) -> str:
+def gigabytes(size: int) -> str:
+    """Write a number of bytes."""
     return f"{size / 2**30:,.1f} GiB"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from copy import copy
 from hashlib import blake2b
 from typing import Any
@@ -23,18 +23,18 @@ _KNOWN = 1 << 20
 class Survey:
     """What one pass over the targets finds; `has_several` if a row has not exactly one id."""
 
-    def __init__(self, kind: Kind, padding: Sequence[int], keeps: bool) -> None:
+    def __init__(self, kind: Kind, padding: Set[int], keeps: bool) -> None:
         self.num_rows: int | None = 0
         self.has_several = False
         self._kind, self._keeps = kind, keeps
-        self._pads = {-1, *padding}
+        self._pads = padding
         self._small, self._large = np.zeros(DENSE, bool), np.zeros(0, np.int64)
         self._words: Any = None
 
     @classmethod
     def unknown(cls, has_several: bool) -> Survey:
         """Make the survey of targets that are not read."""
-        survey = cls("integers", (), False)
+        survey = cls("integers", frozenset(), False)
         survey.num_rows, survey.has_several = None, has_several
         return survey
 
@@ -45,7 +45,7 @@ class Survey:
         lengths, values = cells.lengths[~cells.bad], cells.values
         self.has_several |= bool((lengths != 1).any())
         if self._kind == "text":
-            pads = need_arrow().array(list(map(str, self._pads)))
+            pads = need_arrow().array(list(map(str, self._pads)), need_arrow().string())
             is_pad = _is_in(values, pads)
         else:
             is_pad = np.isin(values, list(self._pads)) if len(values) and values.min() < 0 else None
@@ -89,17 +89,16 @@ class Survey:
 
 
 class Numbers:
-    """The numbers of ids: by `vocabulary`, or integers as they are; -1 and `padding` pad lists."""
+    """The numbers of ids: by `vocabulary`, or integers as they are; ids in `padding` are none."""
 
     def __init__(
-        self, kind: Kind, vocabulary: Sequence[str | int] | None, padding: Sequence[int]
+        self, kind: Kind, vocabulary: Sequence[str | int] | None, padding: Set[int]
     ) -> None:
         self.kind, self.size = kind, None if vocabulary is None else len(vocabulary)
         self.others: dict[Any, int] = {}
         self._most = _KNOWN
-        pads = {-1, *padding}
-        self._pads: Any = np.array(sorted(pads))
-        self._has_more = len(pads) > 1
+        self._pads: Any = np.array(sorted(padding), np.int64)
+        self._has_more = len(padding) > 1
         if vocabulary is None:
             return
         if len(set(vocabulary)) < len(vocabulary):
@@ -114,7 +113,7 @@ class Numbers:
         if kind == "text":
             pa = need_arrow()
             self._ids = pa.array(vocabulary, pa.string())
-            self._pads = pa.array(sorted({*map(str, pads)} - set(vocabulary)), pa.string())
+            self._pads = pa.array(sorted({*map(str, padding)} - set(vocabulary)), pa.string())
         else:
             ids = np.array(vocabulary, np.int64)
             self._order = np.argsort(ids, kind="stable")

@@ -42,10 +42,20 @@ def find_files(source: Any) -> list[str]:
     """List the files of a path, a folder, a pattern, an address such as s3://, or several of them.
 
     Files of a folder are in the order of their names; names that begin with `_` or `.` are not
-    read. No file is a `FileNotFoundError`; several kinds, or an unknown one, a `ValueError`.
+    read. No file is a `FileNotFoundError`; several kinds, an unknown one, or one file twice, also
+    by a link, a `ValueError`.
     """
     several = source if isinstance(source, list | tuple) else [source]
     files = [file for one in several for file in _files_of(os.fspath(one))]
+    seen: dict[str, str] = {}
+    for file in files:
+        real = file if "://" in file else os.path.realpath(file)
+        if real in seen:
+            raise ValueError(
+                f"`path` must be distinct files, got {clip(file)} after {clip(seen[real])}, which "
+                "is the same; leave one out, as its rows would count twice."
+            )
+        seen[real] = file
     if not files:
         raise FileNotFoundError(f"`path` must be an existing file of predictions, got {source}.")
     kinds = {suffix_of(file) for file in files}

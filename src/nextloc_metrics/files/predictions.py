@@ -18,9 +18,9 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import as_tensor
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.columns import names_of_groups
-from nextloc_metrics.files.ids import OnError, integers_of, plain
-from nextloc_metrics.files.memory import Arrays, Stream
+from nextloc_metrics.files.columns import names_of_groups, read_mask
+from nextloc_metrics.files.ids import OnError, are_whole, integers_of, plain
+from nextloc_metrics.files.memory import Arrays, Stream, gigabytes, memory
 from nextloc_metrics.files.numbers import DENSE
 from nextloc_metrics.files.opening import RUNS, find_files, need_arrow, suffix_of
 from nextloc_metrics.files.parts import Source
@@ -67,12 +67,9 @@ class Predictions:
 
         Raises:
             FileExistsError: a file exists, and `force` is False.
-            ValueError: an id holds a space.
+            ValueError: an id holds a space, or both files are one.
         """
-        for path in map(Path, (run, qrels)):
-            if path.exists() and not force:
-                raise FileExistsError(f"{path} exists; overwrite it with `force=True`.")
-        write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name)
+        write_trec(self.preds, self.target, self.vocabulary, Path(run), Path(qrels), name, force)
 
 
 def read(
@@ -150,7 +147,7 @@ def read(
     assert relevant is not None
     if rows.vocabulary is None and rows.num_locations is not None:
         answers = _number_far(answers, rows.num_locations)
-    kept = {x: _column([piece.columns[x] for piece in pieces], source.untyped) for x in groups}
+    kept = {x: join_column([piece.columns[x] for piece in pieces], source.untyped) for x in groups}
     known = rows.vocabulary
     if known is not None:
         known = (*known, *rows.others)
@@ -166,13 +163,17 @@ def _grades_of(relevant: Tensor, grades: Sequence[Sequence[float]]) -> Tensor:
 
 
 def _of_run(run: str, names: Names) -> tuple[Source, list[list[float]]]:
-    """Return the lists and judgements of a TREC run as a table, and the grades."""
+    """Return the lists and judgements of a TREC run as a table, and the grades.
+
+    Ids are text; where all are integers as they are usually written, numbers tell as much.
+    """
     pa = need_arrow()
-    kind = pa.list_(pa.string())
     answers, relevant, grades = read_trec(Path(run), Path(names.target))
-    columns = zip(names.all, (answers, relevant), strict=True)
-    table = pa.table({x: pa.array(lists, kind) for x, lists in columns})
-    source = Stream(table, names.all, untyped=True)
+    kind = pa.list_(pa.string())
+    columns = [pa.array(lists, kind) for lists in (answers, relevant)]
+    if all(map(are_whole, columns)):
+        columns = [column.cast(pa.list_(pa.int64())) for column in columns]
+    source = Stream(pa.table(dict(zip(names.all, columns, strict=True))), names.all, is_run=True)
     source.files = [run]
     return source, grades
 
@@ -183,8 +184,10 @@ def _of_scores(source: Arrays, rows: TableRows) -> Predictions:
     if not len(arrays[names.target]):
         rows.warn_of_none(stacklevel=4)
     kept = {name: arrays[name] for name in names.others}
-    mask, exclude = (None if x is None else as_tensor(x, arrays[x]) for x in names[3:5])
-    relevant = as_tensor(names.target, arrays[names.target])
+    number, name = range(len(arrays[names.target])), names.mask
+    mask = None if name is None else read_mask(source.files[0], name, number, arrays[name])
+    exclude = None if names.exclude is None else as_tensor(names.exclude, arrays[names.exclude])
+    relevant = as_tensor(names.target, arrays[names.target]).long()
     return Predictions(arrays[names.preds], relevant, kept, 0, rows.vocabulary, mask, exclude)
 
 
@@ -193,6 +196,12 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
     if len(parts) == 1 or parts[0].ndim == 1:
         return torch.cat(list(parts))
     width = max(part.shape[1] for part in parts)
+    size = 8 * width * sum(map(len, parts))
+    if size > memory():
+        raise ValueError(
+            f"`path` must hold lists that fit into memory when all are padded to the longest, of "
+            f"{width} ids, got {gigabytes(size)}; use `report.evaluate_table`, which reads parts."
+        )
     joined = parts[0].new_full((sum(map(len, parts)), width), -1)
     start = 0
     for part in parts:
@@ -212,7 +221,7 @@ def _number_far(answers: Tensor, num_locations: int) -> Tensor:
     return answers
 
 
-def _column(parts: Sequence[Any], untyped: bool) -> Any:
+def join_column(parts: Sequence[Any], untyped: bool) -> Any:
     """Join the parts of a column of groups; text of CSV that is all integers becomes integers."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)

@@ -6,7 +6,7 @@ import csv
 import io
 import lzma
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -16,22 +16,33 @@ from nextloc_metrics.files.json_lines import read_json
 from nextloc_metrics.files.opening import ARROW, TEXT, need_arrow, open_bytes, suffix_of
 from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, parts_of, place
 
+# Arrow takes the end of a file inside a quoted cell for the end of the cell. A row of these cells
+# behind the last one comes out as a row, unless such a cell swallows it.
+_END = "nextloc_metrics: end of file"
+
 # Bytes of CSV per part, and values of the widest column per part of a Parquet file.
 _BLOCK = 1 << 22
 _VALUES = 1 << 21
+
+
+_UNREADABLE = (
+    OSError, UnicodeError, ValueError, EOFError, RecursionError, lzma.LZMAError, csv.Error,
+)  # fmt: skip
 
 
 @dataclass(eq=False)
 class Files:
     """Tables in files of one kind: Parquet, CSV, JSON or Arrow IPC.
 
-    With `may_lose`, a line of JSON that is no record is counted; else it is an error.
+    With `may_lose`, a line of JSON that is no record is counted; else it is an error. `unnamed`
+    names the columns of CSV files without a header, whose first row is all numbers.
     """
 
     files: list[str]
     may_lose: bool = False
+    unnamed: Sequence[str] = ()
     num_rows: int | None = field(init=False, default=None)
-    once = False
+    once = is_run = False
 
     def __post_init__(self) -> None:
         need_arrow()
@@ -44,19 +55,19 @@ class Files:
     def push_back(self, seen: Sequence[Part]) -> None:
         """Do nothing: files are read again."""
 
-    def parts(self, columns: Sequence[str]) -> Iterator[Part]:
+    def parts(self, columns: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Part]:
         """Yield the rows in parts; a folder such as `user=ann` is a column of its files."""
         readers: dict[str, Any] = {".parquet": _read_parquet, ".csv": _read_csv, ".tsv": _read_csv}
         read = readers.get(self._kind, _read_ipc if self._kind in ARROW else read_json)
         for file in self.files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
-            inside = Wanted(file, columns, folders, self.may_lose)
+            inside = Wanted(file, columns, folders, self.may_lose, self.unnamed, ids)
             try:
                 yield from map(inside.complete, read(file, inside))
             except ExplainedError as error:
                 raise ValueError(str(error)) from error.__cause__
-            except (OSError, UnicodeError, ValueError, EOFError, lzma.LZMAError) as error:
+            except _UNREADABLE as error:
                 if isinstance(error, FileNotFoundError):
                     raise
                 raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
@@ -111,6 +122,14 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
         header = next((x for x in csv.reader(lines, delimiter=delimiter) if x), None)
     if header is None:
         return
+    has_header = not (wanted.unnamed and all(map(_is_number, header)))
+    if not has_header:
+        if len(header) != len(wanted.unnamed):
+            raise ExplainedError(
+                f"{file} must have a header, or the columns {', '.join(wanted.unnamed)}, got "
+                f"{len(header)} columns."
+            )
+        header = [*wanted.unnamed]
     names = wanted.of(header)
     wrong: list[Any] = []
 
@@ -122,8 +141,12 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
     with open_bytes(file) as opened:
         try:
             batches = arrow_csv.open_csv(
-                opened,
-                read_options=arrow_csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+                _Ended(opened, delimiter.join([_END] * len(header))),
+                read_options=arrow_csv.ReadOptions(
+                    use_threads=False,
+                    block_size=_BLOCK,
+                    column_names=None if has_header else header,
+                ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=refuse
                 ),
@@ -131,13 +154,88 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
                     column_types=dict.fromkeys(names, text), include_columns=names
                 ),
             )
-            yield from parts_of(file, batches, names)
+            yield from parts_of(file, _without_end(batches), names, has_header)
         except ValueError as error:
-            if not wrong:
+            explained = _explain(error, file, wrong, delimiter, has_header)
+            if explained is None:
                 raise
-            row = wrong[0]
-            raise ExplainedError(
-                f"{place(file, row.number - 2)} must have {row.expected_columns} cells as the "
-                f"header, got {row.actual_columns}: {short(row.text)}; quote a cell that holds "
-                f"{'a tab' if delimiter != ',' else 'a comma'}."
-            ) from error
+            raise explained from error
+
+
+def _explain(
+    error: ValueError, file: str, wrong: Sequence[Any], delimiter: str, has_header: bool
+) -> ExplainedError | None:
+    """Return an error that says which row of a CSV file is wrong, if one is."""
+    is_open = isinstance(error, _OpenError) or "straddling" in str(error)
+    if is_open or (wrong and _END in wrong[0].text):
+        number = _last_row(file, delimiter, has_header)
+        return ExplainedError(
+            f"{place(file, number, has_header)} must have a closing "
+            "quote for each opening one, but the file ends, or 4 MB follow, inside a quoted cell; "
+            "the file may be cut."
+        )
+    if not wrong:
+        return None
+    row = wrong[0]
+    return ExplainedError(
+        f"{place(file, row.number - 1 - has_header, has_header)} must have {row.expected_columns} "
+        f"cells as the {'header' if has_header else 'first row'}, got {row.actual_columns}: "
+        f"{short(row.text)}; quote a cell that holds {'a tab' if delimiter != ',' else 'a comma'}."
+    )
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+class _OpenError(ValueError):
+    """The file ends inside a quoted cell."""
+
+
+class _Ended(io.RawIOBase):
+    """The bytes of a file, and a row behind them."""
+
+    def __init__(self, opened: Any, row: str) -> None:
+        self._opened, self._end, self._held = opened, f"\n{row}\n".encode(), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while self._end and len(self._held) < size:
+            more = self._opened.read(size - len(self._held))
+            self._held += more or self._end
+            if not more:
+                self._end = b""
+        found, self._held = self._held[:size], self._held[size:]
+        return found
+
+
+def _without_end(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield batches without the row that `_Ended` adds; raise if a quoted cell swallowed it."""
+    last = None
+    for batch in batches:
+        if batch.num_rows:
+            if last is not None:
+                yield last
+            last = batch
+    if last is None or {*last.slice(last.num_rows - 1).to_pylist()[0].values()} != {_END}:
+        raise _OpenError
+    yield last.slice(0, last.num_rows - 1)
+
+
+def _last_row(file: str, delimiter: str, has_header: bool) -> int:
+    """Return the number of the last row of a CSV file, or of the first one that is too large."""
+    row = -1 - has_header  # the header is row -1
+    with open_bytes(file) as opened:
+        lines = io.TextIOWrapper(opened, "utf-8-sig", newline="")
+        try:
+            for cells in csv.reader(lines, delimiter=delimiter):
+                row += bool(cells)
+        except csv.Error:
+            row += 1
+    return row

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,24 +20,32 @@ from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.rows import Kind
 from nextloc_metrics.files.columns import names_of_groups, read_group, read_mask, read_weights
 from nextloc_metrics.files.ids import (
+    MISSING,
     Cells,
     OnError,
     Reading,
     WrongTypeError,
     are_words,
     broken,
-    is_list,
-    is_text,
     read_cells,
-    split,
 )
 from nextloc_metrics.files.memory import Arrays, Stream, is_pandas
 from nextloc_metrics.files.numbers import Numbers, Survey
 from nextloc_metrics.files.opening import RUNS, find_files, suffix_of
 from nextloc_metrics.files.parts import Part, Source, place
+from nextloc_metrics.files.shapes import (
+    Widths,
+    count_widths,
+    cut,
+    is_lists,
+    is_text_column,
+    kind_of,
+    pad,
+    width_of_most,
+)
 from nextloc_metrics.files.sources import Files
 
-# Values of predictions per chunk.
+# Values of lists per chunk.
 _VALUES = 1 << 21
 
 
@@ -79,21 +88,24 @@ class TableRows:
         vocabulary: Sequence[str | int] | None,
         separator: str | None,
         on_error: OnError,
+        widths: Widths | None = None,
     ) -> None:
-        pads = (padding,) if isinstance(padding, int) else tuple(padding)
         self.source, self.names, self.on_error = source, names, on_error
         self.num_rows, self.missed = source.num_rows, 0
         first = self._peek()
         answers, relevant = first.columns[names.preds], first.columns[names.target]
+        given = (padding,) if isinstance(padding, int) else padding
+        pads = frozenset(given) if source.is_run else frozenset({-1, *given})
         is_loose = source.untyped or vocabulary is not None
-        self.num_candidates = _num_scores(answers, separator)
+        self.num_candidates = self._num_candidates(first, separator, widths)
         kind: Any = "integers"
         if vocabulary is not None:
             kind = "text" if any(isinstance(x, str) for x in vocabulary) else "integers"
         elif not source.untyped:
-            kind = _kind_of(relevant)
-        may_be_list = source.untyped or _is_text_column(answers)
-        self._relevant = Reading(kind, is_loose, separator, may_be_list)
+            kind = kind_of(relevant)
+        may_be_list = source.untyped or is_text_column(answers)
+        known = frozenset(map(str, vocabulary or ())) if source.untyped else None
+        self._relevant = Reading(kind, is_loose, separator, may_be_list, known)
         survey = self._survey(pads, vocabulary is None, relevant)
         kind = self._relevant.kind
         self.has_several = survey.has_several
@@ -105,7 +117,9 @@ class TableRows:
                 "be read only once, got None; for a stream, pass a table instead."
             )
         self._numbers = Numbers(kind, vocabulary, pads)
-        self._answers = Reading(kind, is_loose, separator)
+        # an answer that looks like a gap is wrong: no target does
+        known = None if known is None else known | MISSING
+        self._answers = Reading(kind, is_loose, separator, known=known)
         if self.num_candidates is not None:
             self._answers = Reading("scores", is_loose=source.loose)
         self.vocabulary = None if vocabulary is None else tuple(vocabulary)
@@ -156,13 +170,33 @@ class TableRows:
         self.source.push_back(seen)
         return seen[-1] if seen else Part("", (), {name: [] for name in self.names.all})
 
-    def _survey(self, padding: Sequence[int], must_number: bool, relevant: Any) -> Survey:
+    def _num_candidates(
+        self, first: Part, separator: str | None, widths: Widths | None
+    ) -> int | None:
+        """Return the number of scores per row, that of most rows; None for lists of ids.
+
+        Without an error for a row of another number, all rows are counted: the first ones may be
+        broken.
+        """
+        name, counts_all = self.names.preds, self.on_error == "miss" and not self.source.once
+        if widths is None and counts_all:
+            widths = Counter()
+            for part in self.source.parts([name], ids=[name]):
+                widths += count_widths(part.columns[name], separator)
+        elif widths is None:
+            widths = count_widths(first.columns[name][:1000], separator)
+        width = width_of_most(widths, counts_all)
+        if width == 0:
+            raise ValueError(f"{self.files[0]} must hold scores in `{name}`, got empty lists.")
+        return width
+
+    def _survey(self, padding: Set[int], must_number: bool, relevant: Any) -> Survey:
         """Read the targets once: their number, their kind, and the vocabulary they make."""
-        is_typed = not isinstance(relevant, list) and not _is_text_column(relevant)
-        if self.source.once or (self.num_candidates and is_typed and not _is_lists(relevant)):
-            return Survey.unknown(_is_lists(relevant))
+        is_typed = not isinstance(relevant, list) and not is_text_column(relevant)
+        if self.source.once or (self.num_candidates and is_typed and not is_lists(relevant)):
+            return Survey.unknown(is_lists(relevant))
         survey = Survey(self._relevant.kind, padding, must_number)
-        for part in self.source.parts([self.names.target]):
+        for part in self.source.parts([self.names.target], ids=[self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part.file, self.names.target, column, self._relevant)
             is_number = self.source.untyped and self._relevant.kind == "integers"
@@ -185,7 +219,10 @@ class TableRows:
     def pieces(self) -> Iterator[tuple[Batch, Part]]:
         """Yield chunks, each with the columns it was made of."""
         self.missed, number = 0, 0
-        for part in self.source.parts(self.names.all):
+        padded = [x for x in (self.names.target, self.names.exclude) if x is not None]
+        if self.num_candidates is None:
+            padded.append(self.names.preds)
+        for part in self.source.parts(self.names.all, ids=padded):
             if part.broken:
                 self.missed += len(part.broken)
                 warnings.warn(
@@ -195,10 +232,7 @@ class TableRows:
                     stacklevel=3,
                 )
             number += len(part.rows)
-            width = _width(part.columns[self.names.preds])
-            step = max(1, _VALUES // max(1, width))
-            for start in range(0, len(part.rows), step):
-                of = slice(start, start + step)
+            for of in cut([part.columns[x] for x in {*padded, self.names.preds}], _VALUES):
                 columns = {name: x[of] for name, x in part.columns.items()}
                 piece = Part(part.file, part.rows[of], columns)
                 yield self._batch(piece), piece
@@ -231,7 +265,7 @@ class TableRows:
             found = cells.numbered(*self._numbers.answers(cells.values))
             self._check_swapped(piece, found, are_lists)
             self._count(piece, found.bad)
-            preds = _pad(found)
+            preds = pad(found)
         else:
             preds = self._scores(piece, cells)
         groups: dict[str, Kind] = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
@@ -266,7 +300,7 @@ class TableRows:
             bad |= found.lengths != 1
         _check_read(piece, self.names.target, bad, how)
         if self.has_several:
-            return _pad(found), found.lists
+            return pad(found), found.lists
         row = int(np.argmin(numbers)) if len(numbers) else 0
         if len(numbers) and numbers[row] < 0:
             # one target per query: padding would turn them into lists, which have other metrics
@@ -301,6 +335,8 @@ class TableRows:
         """Return scores `[N, C]`; an unreadable row is NaN, the lowest of all scores."""
         width = self.num_candidates or 0
         bad = cells.bad | (cells.lengths != width)
+        if self.source.once:  # the rows behind may have another width
+            _check_read(piece, self.names.preds, bad & (cells.lengths > 0), self._answers)
         self._count(piece, bad)
         if not bad.any():
             return as_tensor("preds", cells.values.reshape(-1, width))
@@ -316,7 +352,7 @@ class TableRows:
         cells = self._read(piece.file, name, column, how)
         found = cells.numbered(*self._numbers.answers(cells.values))
         _check_read(piece, name, found.bad, how)
-        return _pad(found)
+        return pad(found)
 
 
 def open_rows(
@@ -332,12 +368,15 @@ def open_rows(
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
     on_error: OnError = "raise",
+    widths: Widths | None = None,
 ) -> TableRows:
     r"""Open a table of predictions; its rows are read in chunks by `TableRows.chunks`.
 
     Integers are read as integers of 64 bits and text as text, byte for byte. A cell of text that
-    begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV, targets
-    that are all integers make ids integers; otherwise all ids are text.
+    begins with `[` is a list in JSON or as Python writes it; any other is one id. In CSV a name
+    among the targets makes all ids text; 7.0 is 7 in either case. A target of CSV that looks like a
+    number written otherwise, or like a missing value, such as `1e3` or `nan`, is refused unless it
+    is in `vocabulary`.
 
     Text ids, and integers that are far larger than their number, are numbered: by `vocabulary`, or
     by the targets in rising order, which takes one pass over the targets. An answer that is not
@@ -351,6 +390,8 @@ def open_rows(
         target: the column of relevant ids; for `.npy`, the file of them.
         groups: as for `report.read`, as are `mask`, `exclude` and the options.
         weights: the column of weights of queries.
+        widths: the number of lists by their number of scores, if that is known without reading the
+            predictions; `on_error="miss"` reads them twice otherwise.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -371,7 +412,7 @@ def open_rows(
     check_choice("on_error", on_error, OnError)
     names = Names(preds, target, names_of_groups(groups), mask, exclude, weights=weights)
     rows = source_of(source, names, on_error)
-    return TableRows(rows, names, padding, vocabulary, separator, on_error)
+    return TableRows(rows, names, padding, vocabulary, separator, on_error, widths)
 
 
 def source_of(source: Any, names: Names, on_error: OnError) -> Source:
@@ -407,75 +448,3 @@ def _cell(column: Any, row: int) -> Any:
     if hasattr(cell, "as_py"):
         return cell.as_py()
     return cell.tolist() if isinstance(cell, np.ndarray) else cell
-
-
-def _pad(cells: Cells) -> Tensor:
-    """Return lists of ids, padded with -1 to the longest."""
-    lengths = cells.lengths
-    width = max(1, int(lengths.max(initial=0)))
-    if (lengths == width).all():
-        return as_tensor("preds", cells.values.reshape(-1, width))
-    padded = np.full((len(lengths), width), -1, np.int64)
-    padded[np.arange(width) < lengths[:, None]] = cells.values
-    return torch.from_numpy(padded)
-
-
-def _width(column: Any) -> int:
-    """Return about how many values a cell has."""
-    if isinstance(column, np.ndarray):
-        return int(column.shape[1]) if column.ndim == 2 else 1
-    if isinstance(column, list):
-        return len(column[0]) if column and isinstance(column[0], list) else 1
-    if is_list(column.type):
-        return len(column.flatten()) // max(1, len(column))
-    return int(column.nbytes) // (8 * max(1, len(column))) if _is_text_column(column) else 1
-
-
-def _is_text_column(column: Any) -> bool:
-    if isinstance(column, list):
-        return any(isinstance(cell, str) for cell in column[:1000])
-    return hasattr(column, "type") and is_text(column.type)
-
-
-def _is_lists(column: Any) -> bool:
-    if isinstance(column, np.ndarray):
-        return column.ndim == 2
-    if isinstance(column, list):
-        return any(isinstance(cell, list) for cell in column[:1000])
-    return is_list(column.type)
-
-
-def _kind_of(column: Any) -> str:
-    """Return whether targets of a typed column are text or integers."""
-    if isinstance(column, np.ndarray):
-        return "integers"
-    if isinstance(column, list):
-        tokens = (x for cell in column for x in (cell if isinstance(cell, list) else [cell]))
-        return "text" if isinstance(next(tokens, None), str) else "integers"
-    kind = column.type.value_type if hasattr(column.type, "value_type") else column.type
-    kind = kind.value_type if hasattr(kind, "value_type") else kind
-    return "text" if is_text(kind) else "integers"
-
-
-def _num_scores(column: Any, separator: str | None) -> int | None:
-    """Return the number of scores per row; None for ids."""
-    if isinstance(column, np.ndarray):
-        return int(column.shape[1]) if column.dtype.kind == "f" else None
-    if not isinstance(column, list):
-        if is_list(column.type):
-            from pyarrow import types
-
-            if not types.is_floating(column.type.value_type):
-                return None
-            widths = [len(x) for x in column[:1000].to_pylist() if x is not None]
-            return widths[0] if widths else None
-        if not is_text(column.type):
-            return None
-        column = column[:1000].to_pylist()
-    how = Reading("scores", separator=separator)
-    for cell in column[:1000]:
-        is_listed = isinstance(cell, list) or (isinstance(cell, str) and cell.lstrip()[:1] == "[")
-        tokens = split(cell, how) if is_listed else None
-        if tokens:
-            return len(tokens) if any(isinstance(x, float) for x in tokens) else None
-    return None

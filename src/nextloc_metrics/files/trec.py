@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
+import io
 import lzma
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_OPENED: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.outputs import new_file
+from nextloc_metrics.files.opening import open_bytes
+from nextloc_metrics.files.parts import ExplainedError
 
 # Number of candidates per query in a run that is made from scores, as usual in TREC.
 _DEPTH = 1000
@@ -29,30 +31,49 @@ def read_trec(run: Path, qrels: Path) -> tuple[list[list[str]], list[list[str]],
     relevant: dict[str, dict[str, float]] = {}
     for row, (query, _, document, grade) in _lines(qrels, "query 0 id grade"):
         found = relevant.setdefault(query, {})
-        if (number := _number(qrels, row, grade)) > 0:
-            found.setdefault(document, number)
-    answers: dict[str, list[tuple[float, str]]] = {query: [] for query in relevant}
+        number = _number(qrels, row, grade)
+        if found.setdefault(document, number) != number:
+            raise ValueError(
+                f"line {row} of {qrels} must have the grade of the lines before, "
+                f"{found[document]:g}, for document {short(document)} of query {short(query)}, "
+                f"got {number:g}."
+            )
+    answers: dict[str, dict[str, float]] = {query: {} for query in relevant}
     for row, (query, _, document, _, score, _) in _lines(run, "query Q0 id rank score name"):
-        answers.setdefault(query, []).append((_single(_number(run, row, score)), document))
-    lists = [[document for _, document in sorted(x, reverse=True)] for x in answers.values()]
-    found_of = [relevant.get(query, {}) for query in answers]
+        ranked = answers.setdefault(query, {})
+        if document in ranked:
+            raise ValueError(
+                f"line {row} of {run} must hold a document once per query, got {short(document)} "
+                f"again for query {short(query)}."
+            )
+        ranked[document] = _single(_number(run, row, score))
+    lists = [sorted(x, key=lambda one: (x[one], one), reverse=True) for x in answers.values()]
+    judged = [relevant.get(query, {}) for query in answers]
+    found_of = [{x: grade for x, grade in found.items() if grade > 0} for found in judged]
     return lists, [list(x) for x in found_of], [list(x.values()) for x in found_of]
-
-
-def open_text(path: Path) -> Any:
-    """Open a text file, compressed or not, with or without a byte order mark."""
-    return _OPENED.get(path.suffix, open)(path, "rt", encoding="utf-8-sig")
 
 
 def _lines(path: Path, columns: str) -> Iterator[tuple[int, list[str]]]:
     """Split lines into columns, and number the lines from 1."""
-    with open_text(path) as file:
-        for row, line in enumerate(file, 1):
-            cells = line.split()
-            if cells and len(cells) != len(columns.split()):
-                raise ValueError(f"line {row} of {path} must be `{columns}`, got {line.strip()!r}.")
-            if cells:
-                yield row, cells
+    row = 0
+    try:
+        with open_bytes(str(path)) as file, io.TextIOWrapper(file, "utf-8-sig") as lines:
+            for row, line in enumerate(lines, 1):
+                cells = line.split()
+                if cells and len(cells) != len(columns.split()):
+                    raise ExplainedError(
+                        f"line {row} of {path} must be `{columns}`, got {line.strip()!r}."
+                    )
+                if cells:
+                    yield row, cells
+    except ExplainedError as error:
+        raise ValueError(str(error)) from None
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, EOFError, lzma.LZMAError) as error:
+        raise ValueError(
+            f"{path} must be text in UTF-8, and is not after line {row}: {error}."
+        ) from error
 
 
 def _number(path: Path, row: int, text: str) -> float:
@@ -77,6 +98,7 @@ def write_trec(
     run: Path,
     qrels: Path,
     name: str,
+    force: bool,
 ) -> None:
     """Write lists of ids, or the best candidates by score, and the relevant ids."""
     preds = torch.as_tensor(preds)
@@ -93,13 +115,16 @@ def write_trec(
             raise ValueError(f"ids in a run must hold no spaces, got {text!r}.")
         return text
 
-    with run.open("w", encoding="utf-8") as file:
+    if run.resolve() == qrels.resolve():
+        raise ValueError(f"`run` and `qrels` must be two files, got {run} for both.")
+    with new_file(run, force, text=True) as file, new_file(qrels, force, text=True) as judgements:
         for query, row in enumerate(zip(ids.tolist(), scores.tolist(), strict=True)):
             seen: set[int] = set()
             for rank, (number, score) in enumerate(zip(*row, strict=True), 1):
                 if number >= 0 and number not in seen:  # a run must not repeat an id
                     file.write(f"{query} Q0 {word(number)} {rank} {score!r} {name}\n")
                     seen.add(number)
-    with qrels.open("w", encoding="utf-8") as file:
         for query, numbers in enumerate(target.reshape(len(target), -1).tolist()):
-            file.writelines(f"{query} 0 {word(number)} 1\n" for number in numbers if number >= 0)
+            judgements.writelines(
+                f"{query} 0 {word(number)} 1\n" for number in numbers if number >= 0
+            )

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.metrics.presets import libcity_metrics
 
 NAMES = ("Precision", "Recall", "F1", "MRR", "MAP", "NDCG")
@@ -85,7 +86,8 @@ class ExactEvaluator:
         folder = Path(save_path)
         folder.mkdir(parents=True, exist_ok=True)
         name = time.strftime("%Y_%m_%d_%H_%M_%S") if filename is None else filename
-        (folder / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
+        with new_file(folder / f"{name}.json", text=True) as file:
+            json.dump(result, file)
 
     def clear(self) -> None:
         """Remove all batches."""

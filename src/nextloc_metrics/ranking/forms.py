@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_candidates, is_integer
+from nextloc_metrics.arguments.checks import check_candidates, check_scores, is_integer
 from nextloc_metrics.arguments.messages import describe, got
 from nextloc_metrics.arguments.record import Queries
 from nextloc_metrics.backends import must_not_sync
@@ -51,13 +51,7 @@ def _of_batch(batch: Batch, relevant: Relevant, found: Found, **others: Any) -> 
 
 def of_scores(batch: Batch, needs: Needs) -> Attributes:
     """Rank by the scores of all candidates."""
-    if not batch.preds.is_floating_point():
-        raise TypeError(
-            "`preds` must be a floating tensor of scores, got "
-            f"{describe(batch.preds)}; pass integer scores as `.float()`, and lists of ids to "
-            "`Ranking.from_lists`."
-        )
-    check_candidates(batch.preds)
+    check_scores(batch.preds)
     number = batch.preds.shape[-1]
     relevant = read_target(batch, number)
     scores = comparable(batch.preds).reshape(-1, number)

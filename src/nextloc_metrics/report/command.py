@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.files.opening import suffix_of
-from nextloc_metrics.files.predictions import Predictions, read
-from nextloc_metrics.protocols import audit as audit_models
 from nextloc_metrics.report.command_card import KeepingGroup, describe_read, short_names
 from nextloc_metrics.report.command_options import (
     EVALUATING,
@@ -22,32 +19,22 @@ from nextloc_metrics.report.command_options import (
     ID,
     INTERVALS,
     OUT,
+    OUTPUT,
     SAMPLE,
+    SAVE,
     WORKERS,
-    check_new,
+    check_outputs,
     explained,
+    has_columns,
+    is_page,
     name_of,
     source,
     write_text,
 )
-from nextloc_metrics.report.comparing import compare as compare_models
-from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.evaluator import evaluate
-from nextloc_metrics.report.generated import evaluate_tables
-from nextloc_metrics.report.groups import write_groups
-from nextloc_metrics.report.results import merge as merge_shards
-from nextloc_metrics.report.same import same_queries
-from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.text_files import read_coordinates, read_counts
-from nextloc_metrics.report.trajectories import evaluate_trajectories
-from nextloc_metrics.report.written import (
-    note_left_out,
-    write_audit,
-    write_comparisons,
-    write_evaluation,
-    write_table,
-    write_trajectories,
-)
+
+# Each command imports what it needs: PyTorch takes seconds, and help and wrong options need none.
+if TYPE_CHECKING:
+    from nextloc_metrics.report.evaluation import Evaluation
 
 
 @click.group(
@@ -71,7 +58,7 @@ def main() -> None:
 @INTERVALS
 @GROUP_TABLE
 @OUT
-@click.option("--save", type=click.Path(path_type=Path), help="File of counts; `merge` reads it.")
+@SAVE
 @FORCE
 def score(
     path: str,
@@ -87,35 +74,39 @@ def score(
 
     PATH may be - for standard input; an .html `--out` is a page.
     """
-    check_new(force, out, save, group_table)
+    check_outputs(force)
     if group_table is not None and not (reading["groups"] or reading["cluster"]):
         raise click.UsageError("`--group-table` needs `--group COLUMN`, got none.")
+    from nextloc_metrics.report.command_files import evaluate_file, write_all
+
     with explained():
-        result = _evaluate(path, **reading)
+        result = evaluate_file(path, **reading)
         if save is not None:
             result.save(save, force=force)
             click.echo(f"wrote {save}", err=True)
     with explained():
         page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
-        _write_all(result, kind, intervals, group_table, out, page)
+        write_all(result, kind, intervals, group_table, out, force, page)
 
 
 @main.command(epilog="Example: nextloc-metrics report lists.parquet --group user --out report.html")
 @source("path")
 @EVALUATING
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Output file.")
+@click.option("--out", type=OUTPUT, required=True, help="Output file.")
 @click.option("--title", help="Title of the page; by default the file name.")
 @FORCE
 def report(path: str, out: Path, title: str | None, force: bool, **reading: Any) -> None:
     """Write an HTML page with the evaluation of the predictions in PATH."""
-    check_new(force, out)
+    check_outputs(force)
+    from nextloc_metrics.report.command_files import evaluate_file
+
     with explained():
-        result = _evaluate(path, **reading)
+        result = evaluate_file(path, **reading)
     with explained():
         page = result.to_html(
             title or Path(name_of(path)).name, source=_source(path, result, reading)
         )
-        write_text(page, out)
+        write_text(page, out, force)
 
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
@@ -134,7 +125,10 @@ def merge(
     force: bool,
 ) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
-    check_new(force, out, group_table)
+    check_outputs(force)
+    from nextloc_metrics.report.command_files import write_all
+    from nextloc_metrics.report.results import merge as merge_shards
+
     with explained():
         result = merge_shards(paths)
     with explained():
@@ -142,7 +136,7 @@ def merge(
             "title": "Evaluation",
             "source": describe_read(paths, result.card["queries"], []),
         }
-        _write_all(result, kind, intervals, group_table, out, page)
+        write_all(result, kind, intervals, group_table, out, force, page)
 
 
 @main.command(epilog="Example: nextloc-metrics compare a.parquet b.parquet --cluster user")
@@ -165,13 +159,17 @@ def compare(
 
     An .html `--out` is a page.
     """
-    check_new(force, out)
-    cluster, is_page = reading["cluster"], _is_page(out)
+    check_outputs(force)
+    from nextloc_metrics.report.command_files import read_same
+    from nextloc_metrics.report.comparing import compare as compare_models
+    from nextloc_metrics.report.written import write_comparisons
+
+    cluster = reading["cluster"]
     with explained():
-        found = _read_same(paths, key, groups=(), **reading)
+        found = read_same(paths, key, groups=(), **reading)
         first = found[paths[0]]
         names = [name_of(path) for path in found]
-        titles = short_names(names) if is_page else names
+        titles = short_names(names) if is_page(out) else names
         result = compare_models(
             {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
             first.target,
@@ -182,7 +180,7 @@ def compare(
             confidence=reading["confidence"],
         )
     with explained():
-        if is_page:
+        if is_page(out):
             files, columns = _split_target(
                 list(found), [reading["preds"], reading["target"], cluster, key]
             )
@@ -190,7 +188,7 @@ def compare(
             text = result.to_html(" and ".join(titles), source)
         else:
             text = write_comparisons(result, kind)
-        write_text(text, out)
+        write_text(text, out, force)
 
 
 @main.command(epilog="Example: nextloc-metrics audit a.parquet b.parquet --users user --k 1")
@@ -213,10 +211,14 @@ def audit(
     **reading: Any,
 ) -> None:
     """Print the values that other codebases would report for the predictions in PATHS."""
+    from nextloc_metrics.protocols import audit as audit_models
+    from nextloc_metrics.report.command_files import read_same
+    from nextloc_metrics.report.written import write_audit
+
     columns = {"users": users, "times": times, "sequences": sequences}
     named = {name: column for name, column in columns.items() if column is not None}
     with explained():
-        found = _read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
+        found = read_same(paths, key, groups=list(named.values()), cluster=None, **reading)
         first = found[paths[0]]
         result = audit_models(
             {name_of(path): one.preds for path, one in found.items()}
@@ -265,12 +267,16 @@ def mobility(
     **columns: Any,
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
-    check_new(force, out)
+    check_outputs(force)
+    from nextloc_metrics.report.generated import evaluate_tables
+    from nextloc_metrics.report.text_files import read_coordinates
+    from nextloc_metrics.report.written import write_table
+
     with explained():
         locations = None if coordinates is None else read_coordinates(coordinates)
         result = evaluate_tables(real, generated, locations=locations, **columns)
         text = write_table(result.table, kind)
-        if _is_page(out):
+        if is_page(out):
             names = ("trajectory", "location", "latitude", "longitude", "time", "user")
             unread = ("location",) if columns["location"] is None else ("latitude", "longitude")
             card = result.card
@@ -281,7 +287,7 @@ def mobility(
                 [columns[x] for x in names if x not in unread],
             )
             text = result.to_html(source=source)
-        write_text(text, out)
+        write_text(text, out, force)
 
 
 @main.command(epilog="Example: nextloc-metrics trajectories preds.csv.gz true.csv.gz --year 2023")
@@ -303,97 +309,21 @@ def trajectories(
     preds: str, target: str, kind: str, out: Path | None, force: bool, **options: Any
 ) -> None:
     """Score predicted days, rows (uid, d, t, x, y), with true ones; an .html `--out` is a page."""
-    check_new(force, out)
+    check_outputs(force)
+    from nextloc_metrics.report.trajectories import evaluate_trajectories
+    from nextloc_metrics.report.written import write_trajectories
+
     with explained():
         result = evaluate_trajectories(preds, target, **options)
         text = write_trajectories(result, kind)
-        if _is_page(out):
+        if is_page(out):
             true, found = (
                 int((~x.isnan().any(-1)).sum()) for x in (result.rows.target, result.rows.preds)
             )
             rows = f"{found:,} predicted, {true:,} true"
             source = describe_read(map(name_of, (preds, target)), rows, ["uid", "d", "t", "x", "y"])
             text = result.to_html(Path(name_of(preds)).name, source)
-        write_text(text, out)
-
-
-def _is_page(out: Path | None) -> bool:
-    return out is not None and out.suffix == ".html"
-
-
-def _read_same(
-    paths: Sequence[str], key: str | None, groups: Sequence[str], **reading: Any
-) -> dict[str, Predictions]:
-    """Read predictions of the same queries, joined by a column of keys or row by row."""
-    columns = [*groups, *([key] if key else [])]
-    return same_queries({path: _read(path, groups=columns, **reading) for path in paths}, key)
-
-
-def _read(
-    path: str,
-    preds: str,
-    target: str,
-    groups: Sequence[str],
-    cluster: str | None,
-    padding: Sequence[int],
-    vocabulary: Sequence[str] | None,
-    on_error: Any,
-    separator: str | None,
-    mask: str | None = None,
-    exclude: str | None = None,
-    **_: Any,
-) -> Predictions:
-    """Read a file with the given options; files without columns have a separate target file."""
-    return read(
-        path,
-        preds=preds,
-        target=target,
-        groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
-        targets=None if _has_columns(path) else target,
-        padding=padding,
-        vocabulary=vocabulary,
-        on_error=on_error,
-        separator=separator,
-        mask=mask,
-        exclude=exclude,
-    )
-
-
-def _has_columns(path: str) -> bool:
-    return suffix_of(Path(path)) not in (".npy", ".run", ".trec")
-
-
-def _evaluate(path: str, **reading: Any) -> Evaluation:
-    """Read a file and evaluate it, with the given options."""
-    words, counts, coordinates = (
-        reading[name] for name in ("vocabulary", "train_counts", "coordinates")
-    )
-    options: dict[str, Any] = {
-        "k": reading["cuts"] or (1, 5, 10),
-        "cluster": reading["cluster"],
-        "train_counts": None if counts is None else read_counts(counts),
-        "exempt_target": reading["exempt_target"],
-        "num_locations": reading["num_locations"],
-        "locations": None if coordinates is None else read_coordinates(coordinates),
-        "km": reading["km"],
-        "confidence": reading["confidence"],
-        "given": reading["given"],
-        "measures": reading["measures"],
-    }
-    if suffix_of(Path(path)) not in (".run", ".trec"):
-        return evaluate_table(
-            path,
-            **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("weights", "padding", "on_error", "separator")},
-            vocabulary=words,
-            workers=reading["workers"],
-            **options,
-        )
-    found = _read(path, **reading)
-    missed = found.missed if reading["on_error"] == "miss" else None
-    known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
-    options |= {"grades": found.grades, "vocabulary": words or known, "missed": missed}
-    return evaluate(found.preds, found.target, **options)
+        write_text(text, out, force)
 
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
@@ -408,26 +338,6 @@ def _split_target(
 ) -> tuple[list[str], Sequence[str | None]]:
     """Return the files and the columns; files without columns have their targets in another one."""
     files, (_, target, *others) = [name_of(path) for path in paths], columns
-    if all(map(_has_columns, paths)):
+    if all(map(has_columns, paths)):
         return files, columns
     return [*files, target or ""], others
-
-
-def _write_all(
-    result: Evaluation,
-    kind: str,
-    intervals: bool,
-    group_table: Path | None,
-    out: Path | None,
-    page: Mapping[str, Any],
-) -> None:
-    """Write an evaluation and the values of its groups, or a note on what is left out."""
-    is_page = _is_page(out)
-    if group_table is not None:
-        write_groups(result._counted, group_table)
-        click.echo(f"wrote {group_table}", err=True)
-    elif not is_page and (note := note_left_out(result, kind)):
-        click.echo(note, err=True)
-    write_text(
-        result.to_html(**page) if is_page else write_evaluation(result, kind, intervals), out
-    )

@@ -65,7 +65,5 @@ def _write(param: click.Option, value: Any) -> str:
     name = max(param.opts, key=len).lstrip("-")
     if value is True:
         return name
-    if isinstance(value, list):  # of lines that were read
-        return f"{name} of {len(value):,} lines"
     text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
     return f"{name} {text}"

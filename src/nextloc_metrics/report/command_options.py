@@ -6,17 +6,14 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import click
 
-from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.distribution.needs import Given
-from nextloc_metrics.report.text_files import read_words
-from nextloc_metrics.report.written import FORMATS
+from nextloc_metrics.arguments.outputs import check_free, new_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,16 +37,24 @@ def _split(_context: click.Context, _option: click.Parameter, values: Sequence[s
     try:
         return tuple(int(x) for value in values for x in value.split(","))
     except ValueError:
+        from nextloc_metrics.arguments.messages import short
+
         raise click.BadParameter(
             f"must be integers, separated by commas, got {short(', '.join(values))}."
         ) from None
 
 
-def _keep_input(context: click.Context, _argument: click.Parameter, paths: Any) -> Any:
+def _keep_input(context: click.Context, argument: click.Parameter, paths: Any) -> Any:
     """Replace `-` by a file of standard input, which lives as long as the command."""
     if isinstance(paths, tuple):
-        return tuple(_keep_input(context, _argument, path) for path in paths)
+        return tuple(_keep_input(context, argument, path) for path in paths)
     if paths != "-":
+        is_pattern = "://" in paths or any(c in paths for c in "*?[")
+        if not is_pattern and not Path(paths).exists():  # known before PyTorch is imported
+            name = (argument.name or "").upper()
+            raise click.ClickException(
+                f"`{name}` must be an existing file of predictions, got {paths}."
+            )
         return paths
     if _STDIN in context.meta:
         raise click.BadParameter("`-` can be given only once.")
@@ -72,6 +77,8 @@ def name_of(path: str) -> str:
     return "-" if path == click.get_current_context().meta.get(_STDIN) else path
 
 
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+OUTPUT = click.Path(path_type=Path)
 FILES = options_of(
     click.option("--preds", default="preds", show_default=True, help="Column of the predictions."),
     click.option(
@@ -99,8 +106,7 @@ FILES = options_of(
     ),
     click.option(
         "--vocabulary",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        callback=lambda _context, _option, path: _words(path),
+        type=FILE,
         help="File with the text of each id, one per line.",
     ),
     click.option("--separator", help="What separates the ids of a cell of text without brackets."),
@@ -121,7 +127,6 @@ SAMPLE = options_of(
     ),
 )
 READING = options_of(FILES, GROUPS, SAMPLE)
-FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 WORKERS = click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -136,7 +141,7 @@ EVALUATING = options_of(
     click.option("--exclude", help="Column of lists of ids that are not ranked."),
     click.option(
         "--given",
-        type=click.Choice(get_args(Given)),
+        type=click.Choice(["logits", "log_probabilities", "probabilities"]),
         help="What scores are; adds the metrics of probabilities.",
     ),
     click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
@@ -164,14 +169,14 @@ EVALUATING = options_of(
 FORMAT = click.option(
     "--format",
     "kind",
-    type=click.Choice(FORMATS),
+    type=click.Choice(["text", "markdown", "latex", "csv", "json"]),
     default="text",
     show_default=True,
     help="Format of the output.",
 )
 GROUP_TABLE = click.option(
     "--group-table",
-    type=click.Path(path_type=Path),
+    type=OUTPUT,
     callback=lambda _context, _option, path: check_table(path),
     help="File for the values of each group, .csv or .parquet.",
 )
@@ -179,7 +184,8 @@ ID = click.option(
     "--id", "key", help="Column of keys that join the rows of the files, in any order."
 )
 INTERVALS = click.option("--intervals", is_flag=True, help="Add the intervals to JSON.")
-OUT = click.option("--out", type=click.Path(path_type=Path), help="Output file.")
+OUT = click.option("--out", type=OUTPUT, help="Output file.")
+SAVE = click.option("--save", type=OUTPUT, help="File of counts; `merge` reads it.")
 FORCE = click.option("--force", is_flag=True, help="Overwrite existing files.")
 
 
@@ -190,18 +196,45 @@ def check_table(path: Path | None) -> Path | None:
     return path
 
 
-def check_new(force: bool, *paths: Path | None) -> None:
-    """Raise if a file would be overwritten, or its folder does not exist."""
-    for path in paths:
-        if path is not None and path.exists() and not force:
-            raise click.ClickException(f"{path} exists; overwrite it with --force.")
-        if path is not None and not path.parent.is_dir():
+def check_outputs(force: bool) -> None:
+    """Raise if outputs of the command are one file, or an input, or cannot be written."""
+    context = click.get_current_context()
+    params = {param: context.params.get(param.name or "") for param in context.command.params}
+    outputs = {
+        max(param.opts, key=len): value
+        for param, value in params.items()
+        if param.type is OUTPUT and value is not None
+    }
+    names: dict[Path, str] = {}
+    for name, path in outputs.items():
+        other = names.setdefault(path.resolve(), name)
+        if other != name:
+            raise click.UsageError(f"`{other}` and `{name}` must be two files, got {path} twice.")
+        if not path.parent.is_dir():
             raise click.ClickException(f"{path.parent} must be an existing folder.")
+        if path.exists() and any(path.samefile(x) for x in _inputs(params)):
+            raise click.UsageError(f"`{name}` must be no file that is read, got {path}.")
+        try:
+            check_free(path, force)
+        except FileExistsError as error:
+            raise click.ClickException(_for_command(str(error))) from error
 
 
-def _words(path: Path | None) -> list[str] | None:
-    with explained():
-        return read_words(path)
+def _inputs(params: Mapping[click.Parameter, Any]) -> Iterator[str | Path]:
+    """Yield the files that exist and are read by the command."""
+    from nextloc_metrics.files.opening import find_files
+
+    for param, value in params.items():
+        if param.type is FILE and value is not None:
+            yield value
+        elif isinstance(param, click.Argument):
+            paths = value if isinstance(value, tuple) else (value,)
+            for path in paths:
+                with suppress(OSError, ValueError):
+                    yield from [] if "://" in path else find_files(path)
+            target = click.get_current_context().params.get("target")
+            if target and not all(map(has_columns, paths)) and Path(target).exists():
+                yield target
 
 
 @contextmanager
@@ -268,10 +301,23 @@ def _say_columns(context: click.Context, missing: str) -> str:
     return f" The columns are those of {', '.join(options)}." if options else ""
 
 
-def write_text(text: str, out: Path | None) -> None:
+def is_page(out: Path | None) -> bool:
+    """Return whether an output is a page."""
+    return out is not None and out.suffix == ".html"
+
+
+def write_text(text: str, out: Path | None, force: bool) -> None:
     """Print a text, or write it to a file and name the file on standard error."""
     if out is None:
         click.echo(text)
     else:
-        out.write_text(text + "\n", encoding="utf-8")
+        with new_file(out, force, text=True) as file:
+            file.write(text + "\n")
         click.echo(f"wrote {out}", err=True)
+
+
+def has_columns(path: str) -> bool:
+    """Return whether a file has its targets in a column, and not in another file."""
+    from nextloc_metrics.files.opening import suffix_of
+
+    return suffix_of(Path(path)) not in (".npy", ".run", ".trec")

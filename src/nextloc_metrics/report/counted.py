@@ -221,7 +221,7 @@ class Counted:
             return [f"intervals of one {kind}: queries independent"]
         return [f"intervals: clustered by {self.setting.cluster}"]
 
-    def save(self, path: Path | BytesIO) -> None:
+    def save(self, path: Path | BytesIO, force: bool = False) -> None:
         """Write the counts to a file; see `saved`."""
         header = {
             "setting": asdict(self.setting),
@@ -233,7 +233,7 @@ class Counted:
         }
         arrays = {name: member.state for name, member in self._members().items()}
         arrays |= {f"pairs of {kind}": pairs.keys for kind, pairs in self.pairs.items()}
-        saved.write(path, header, {**arrays, **self.data.arrays()})
+        saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
     def load(cls, path: Path | BytesIO) -> Counted:

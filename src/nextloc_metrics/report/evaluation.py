@@ -59,16 +59,13 @@ class Evaluation:
         """Write the counts to a file; `merge` adds up such files of different queries.
 
         Args:
-            path: the file, `.npz`; an interrupted call leaves no partial file.
+            path: the file, `.npz`; it is written whole, or not at all.
             force: overwrite an existing file.
 
         Raises:
-            FileExistsError: the file exists, and `force` is False.
+            FileExistsError: the file exists, and `force` is False, or it is a link or a folder.
         """
-        path = Path(path)
-        if path.exists() and not force:
-            raise FileExistsError(f"{path} exists; overwrite it with `force=True`.")
-        self._counted.save(path)
+        self._counted.save(Path(path), force)
 
     def to_pandas(self) -> Any:
         """Return the headline as a `pandas.DataFrame`, one row per metric."""

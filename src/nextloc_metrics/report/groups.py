@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.display.formats import csv_cell
 from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.report.counted import Counted
@@ -35,7 +36,7 @@ def titled_records(counted: Counted, kind: str) -> list[dict[str, Any]]:
     ]
 
 
-def write_groups(counted: Counted, path: Path) -> None:
+def write_groups(counted: Counted, path: Path, force: bool = False) -> None:
     """Write a row per kind, group and metric to a file, .csv or .parquet.
 
     In CSV, `'` stands before a name that a spreadsheet would read as a formula.
@@ -50,7 +51,7 @@ def write_groups(counted: Counted, path: Path) -> None:
         )
     blocks = (block for kind in kinds for block in _columns_of(counted, kind))
     if path.suffix == ".csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with new_file(path, force, text=True) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(_COLUMNS)
             for block in blocks:
@@ -62,7 +63,7 @@ def write_groups(counted: Counted, path: Path) -> None:
 
     types = [pa.string()] * 3 + [pa.float64()] * 3 + [pa.int64()]
     schema = pa.schema(list(zip(_COLUMNS, types, strict=True)))
-    with parquet.ParquetWriter(path, schema) as writer:
+    with new_file(path, force) as file, parquet.ParquetWriter(file, schema) as writer:
         for block in blocks:
             arrays = [pa.array(x, of) for x, of in zip(block, types, strict=True)]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))

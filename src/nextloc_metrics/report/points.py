@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.ids import plain
+from nextloc_metrics.files.ids import is_text, plain
 from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.parts import Part, place
+from nextloc_metrics.files.parts import Part
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.mobility.trajectories import TimeUnit, Trajectories
 
@@ -49,10 +49,10 @@ class Columns:
         if self.is_ids:
             found["points"] = self._read_ids(part, self.points[0])
         else:
-            found["points"] = np.column_stack([_read_numbers(part, x)[0] for x in self.points])
+            found["points"] = np.column_stack([read_numbers(part, x)[0] for x in self.points])
             found["points"] = found["points"].astype(np.float64)
         if self.time is not None:
-            found["time"], is_date = _read_numbers(part, self.time)
+            found["time"], is_date = read_numbers(part, self.time)
             found["is_date"] = np.full(len(found["time"]), is_date)
             if self.time_unit is None and not found["is_date"].all():
                 raise ValueError(
@@ -89,7 +89,7 @@ class Columns:
             row = int(negative.argmax())
             raise ValueError(
                 f"column `{name}` must be integers from 0 on with `locations`, got {found[row]} in "
-                f"{place(part.file, part.rows[row])}; drop the row."
+                f"{part.place(row)}; drop the row."
             )
         return found
 
@@ -218,25 +218,49 @@ def read_names(part: Part, name: str) -> Any:
     return text
 
 
-def _read_numbers(part: Part, name: str) -> tuple[Any, bool]:
-    """Return numbers, or the seconds of dates; and whether they were dates."""
-    column = _arrow(part, name, (int, float))
+def read_numbers(part: Part, name: str, may_miss: bool = False) -> tuple[Any, bool]:
+    """Return numbers, or the seconds of dates; and whether they were dates.
+
+    A missing number is an error, or NaN with `may_miss`.
+    """
+    import pyarrow.compute as pc
+
+    column = _arrow(part, name, (int, float), may_miss)
     pa = need_arrow()
+    if is_text(column.type):
+        column = pc.utf8_trim_whitespace(column)
+        column = pc.if_else(pc.equal(column, ""), "nan", column)
     if pa.types.is_temporal(column.type):
         microseconds = column.cast(pa.timestamp("us")).cast(pa.int64())
         return microseconds.to_numpy(zero_copy_only=False) / 1e6, True
     try:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowInvalid as error:
+        row = next(row for row in range(len(column)) if not _is_number(column[row]))
         raise ValueError(
-            f"column `{name}` must be numbers or dates, got others in {part.file}."
+            f"column `{name}` must be numbers or dates, got {short(column[row].as_py())} in "
+            f"{part.place(row)}."
         ) from error
-    _refuse_missing(part, name, np.isnan(numbers))
+    except pa.ArrowNotImplementedError as error:
+        raise ValueError(
+            f"column `{name}` must be numbers or dates, got {column.type} in {part.file}."
+        ) from error
+    if not may_miss:
+        _refuse_missing(part, name, np.isnan(numbers))
     return numbers, False
 
 
-def _arrow(part: Part, name: str, loose: Any = ()) -> Any:
-    """Return a column without missing values as an Arrow array.
+def _is_number(cell: Any) -> bool:
+    pa = need_arrow()
+    try:
+        cell.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _arrow(part: Part, name: str, loose: Any = (), may_miss: bool = False) -> Any:
+    """Return a column as an Arrow array, without missing values unless `may_miss`.
 
     In a list of Python values that has text, those of the types `loose` become text.
     """
@@ -249,7 +273,8 @@ def _arrow(part: Part, name: str, loose: Any = ()) -> Any:
         raise ValueError(
             f"column `{name}` must hold values of one type, got others in {part.file}."
         ) from error
-    _refuse_missing(part, name, column.is_null().to_numpy(zero_copy_only=False))
+    if not may_miss:
+        _refuse_missing(part, name, column.is_null().to_numpy(zero_copy_only=False))
     return column
 
 
@@ -257,5 +282,5 @@ def _refuse_missing(part: Part, name: str, missing: Any) -> None:
     if missing.any():
         raise ValueError(
             f"column `{name}` must have no missing value, got one in "
-            f"{place(part.file, part.rows[int(missing.argmax())])}; drop the row."
+            f"{part.place(int(missing.argmax()))}; drop the row."
         )

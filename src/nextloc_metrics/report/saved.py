@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe
+from nextloc_metrics.arguments.outputs import new_file
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography import DistanceError
 from nextloc_metrics.means import exact
@@ -33,19 +34,22 @@ _VERSION = 3
 _MOST_INFLATED = 1 << 28
 
 
-def write(path: Path | BytesIO, header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> None:
-    """Write a header and arrays; an interrupted process leaves no partial file at `path`."""
+def write(
+    path: Path | BytesIO,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, Tensor],
+    force: bool = False,
+) -> None:
+    """Write a header and arrays to a file, as `new_file`, or to bytes."""
     values: dict[str, Any] = {name: array.numpy() for name, array in arrays.items()}
     text = json.dumps({"version": _VERSION, "arrays": forms(values), **header})
     values |= {"header": np.array(text), "checksum": np.array(checksum(text, values))}
     if isinstance(path, BytesIO):
         np.savez(path, **values)
         return
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        is_large = sum(array.nbytes for array in values.values()) > _MOST_INFLATED
+    is_large = sum(array.nbytes for array in values.values()) > _MOST_INFLATED
+    with new_file(path, force) as file:
         (np.savez if is_large else np.savez_compressed)(file, **values)
-    part.replace(path)
 
 
 def forms(arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from nextloc_metrics.arguments.messages import extra
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.display.formats import one_line
@@ -19,6 +17,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.report import page
 from nextloc_metrics.report.page import write_cell
+from nextloc_metrics.report.text_files import read_days
 from nextloc_metrics.trajectories import (
     DTW,
     DiscreteFrechet,
@@ -34,7 +33,7 @@ from nextloc_metrics.trajectories.metric import Units
 from nextloc_metrics.trajectories.tables import OnMissing
 from nextloc_metrics.trajectories.years import Year
 
-_PARQUET = ".parquet"
+_COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
 
 
 @dataclass(repr=False)
@@ -141,8 +140,8 @@ def evaluate_trajectories(
     """Evaluate predicted days: each day by itself, the mean over days, then over users.
 
     Args:
-        preds: predicted rows (uid, d, t, x, y): a path of a CSV or Parquet file, with or without a
-            header, or a table as for
+        preds: predicted rows (uid, d, t, x, y): a path of a table, such as Parquet or CSV with or
+            without a header, or a table as for
             [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m.
@@ -164,12 +163,9 @@ def evaluate_trajectories(
         >>> round(found.values["geo_bleu"], 4), found.values["dtw"], found.errors
         (0.7508, 0.5, {12: 0.0, 15: 2.0, 20: 0.0})
     """
-    rows = from_table(
-        read_rows(preds),
-        read_rows(target),
-        on_missing=on_missing,
-        **columns,
-    )
+    columns = {**_COLUMNS, **columns}
+    tables = (read_days(rows, **columns) for rows in (preds, target))
+    rows = from_table(*tables, on_missing=on_missing, **columns)
     chosen = dict(metrics) if metrics else _usual(year, units, not rows.num_missing)
     record = next(iter(chosen.values())).read(rows.preds, rows.target, groups=rows.groups)
     by_user = RankingCollection(
@@ -226,36 +222,3 @@ def _errors_of_slots(rows: TrajectoryPairs, pairs: sequences.Sequences) -> dict[
     slots, codes = np.unique(rows.slots.numpy()[is_point], return_inverse=True)
     means = np.bincount(codes, apart[is_point]) / np.bincount(codes)
     return dict(zip(slots.tolist(), means.tolist(), strict=True))
-
-
-def read_rows(rows: Any) -> Any:
-    """Read a file of rows (uid, d, t, x, y), CSV with or without a header, or Parquet.
-
-    Anything but a path is returned unchanged.
-    """
-    if not isinstance(rows, str | Path):
-        return rows
-    try:
-        import pandas
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"files of trajectories need pandas; {extra('cli')}.") from error
-    if Path(rows).suffix == _PARQUET:
-        return pandas.read_parquet(rows)
-    first = pandas.read_csv(rows, header=None, nrows=1, dtype=str)
-    has_header = not all(map(_is_number, first.iloc[0]))
-    if has_header:
-        return pandas.read_csv(rows)
-    if first.shape[1] != 5:
-        raise ValueError(
-            f"{rows} must have a header, or the five columns uid, d, t, x and y, got "
-            f"{first.shape[1]} columns."
-        )
-    return pandas.read_csv(rows, header=None, names=["uid", "d", "t", "x", "y"])
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True

@@ -14,8 +14,6 @@ from nextloc_metrics.report.comparing import Comparisons
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation
 
-FORMATS = ("text", "markdown", "latex", "csv", "json")
-
 
 def write_evaluation(result: Evaluation, kind: str, intervals: bool) -> str:
     """Write an evaluation in one of the formats; `intervals` adds them to JSON."""

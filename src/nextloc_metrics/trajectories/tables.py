@@ -179,8 +179,11 @@ def _numbers(name: str, values: Any, is_coordinate: bool) -> Any:
             raise ValueError(f"`{name}` must be finite, got {array[row]} in row {row}.")
         return array.astype(np.float64)
     whole = array.astype(np.int64)
-    if (whole != array).any():
-        row = int(np.flatnonzero(whole != array)[0])
+    wrong = whole != array
+    if array.dtype.kind == "f":
+        wrong |= abs(array) >= 2**53  # beyond that a float is not the number that was written
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"`{name}` must be whole numbers, got {array[row]} in row {row}.")
     return whole
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.files.ids import is_list, plain
-from nextloc_metrics.files.memory import Stream
+from nextloc_metrics.files.memory import Stream, table_of
 from nextloc_metrics.files.opening import need_arrow
+from nextloc_metrics.files.shapes import Widths, count_widths
 from nextloc_metrics.files.tables import TableRows
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.report.evaluator import Evaluator
@@ -68,7 +70,7 @@ def as_table(partition: Any) -> Any:
     pa = need_arrow()
     if isinstance(partition, pa.Table):
         return partition
-    return pa.Table.from_pandas(partition, preserve_index=False)
+    return table_of(partition)
 
 
 def bucket_of(names: Any, number: int) -> Any:
@@ -98,10 +100,24 @@ def find_targets(table: Any, name: str) -> bytes:
     return write_table(pa.table({name: pa.chunked_array([ones, others])}))
 
 
+def find_widths(table: Any, name: str, separator: str | None) -> bytes:
+    """Return how many lists of a column are scores, by their number."""
+    return json.dumps([*count_widths(plain(table[name]), separator).items()]).encode()
+
+
+def merge_widths(parts: Sequence[bytes]) -> bytes:
+    """Merge what `find_widths` returned."""
+    return json.dumps([*sum(map(read_widths, parts), start=Counter()).items()]).encode()
+
+
+def read_widths(data: bytes) -> Widths:
+    """Return what `find_widths` counted."""
+    return Counter(dict(json.loads(data or b"[]")))
+
+
 def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
     """Merge what `find_targets` returned."""
-    tables = [read_table(part) for part in parts]
-    return find_targets(need_arrow().concat_tables(tables, promote_options="permissive"), name)
+    return find_targets(concat([read_table(part) for part in parts]), name)
 
 
 def source_of(table: Any, name: str) -> Stream:
@@ -163,5 +179,15 @@ def read_table(data: bytes) -> Any:
 
 def join(first: Any, data: bytes) -> Any:
     """Return the rows of a table and those of another, which has fewer columns, below."""
-    tables = [first, read_table(data)]
-    return need_arrow().concat_tables(tables, promote_options="permissive")
+    return concat([first, read_table(data)])
+
+
+def concat(tables: Sequence[Any]) -> Any:
+    """Return the rows of all tables, whose types may differ in width, or be that of no values."""
+    pa = need_arrow()
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(
+            f"the parts of `rows` must have columns of one type each, and have not: {error}"
+        ) from error

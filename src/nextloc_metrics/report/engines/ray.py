@@ -8,7 +8,14 @@ from typing import Any
 import pyarrow as pa
 import ray
 
-from nextloc_metrics.report.engines.partition import BUCKET, FAN_IN, Count, Merge, bucket_of
+from nextloc_metrics.report.engines.partition import (
+    BUCKET,
+    FAN_IN,
+    Count,
+    Merge,
+    bucket_of,
+    concat,
+)
 
 
 def names(rows: Any) -> list[str]:
@@ -20,7 +27,7 @@ def peek(rows: Any, columns: Sequence[str]) -> Any:
     """Return the first rows, at most 1,000, as a `pyarrow.Table`."""
     found = rows.select_columns(list(columns)).limit(1000).to_arrow_refs()
     blocks = [_without_tensors(block) for block in ray.get(found) if block.num_columns]
-    return pa.concat_tables(blocks) if blocks else pa.table({name: [] for name in columns})
+    return concat(blocks) if blocks else pa.table({name: [] for name in columns})
 
 
 def fold(

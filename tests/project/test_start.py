@@ -1,0 +1,86 @@
+"""What a start costs: names are imported when they are asked for, and help needs no PyTorch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import nextloc_metrics
+from nextloc_metrics import report
+
+pytest.importorskip("click")
+from nextloc_metrics.report.command import main
+
+#: of the words of the command, the exit status and what is printed
+ANSWERS: list[tuple[str, int, str]] = [
+    ("--help", 0, "trajectories"),
+    ("--version", 0, "nextloc-metrics, version"),
+    *((f"{name} --help", 0, "Example: nextloc-metrics " + name) for name in main.commands),
+    ("none", 2, "No such command"),
+    ("score --none", 2, "No such option"),
+    ("score", 2, "Missing argument 'PATH'"),
+    ("score none.csv", 1, "`PATH` must be an existing file"),
+    ("score setup.py --train-counts none.npy", 2, "does not exist"),
+    ("score setup.py --format none", 2, "Invalid value for '--format'"),
+]
+
+#: raises where a package is imported that takes long
+BLOCKED = """
+import sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        assert name not in ("torch", "numpy", "pandas", "pyarrow", "torchmetrics"), name
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def python(code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a new process."""
+    command = [sys.executable, "-c", code, *words]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+@pytest.mark.parametrize(("words", "status", "shown"), ANSWERS, ids=lambda x: str(x))
+def test_help_and_usage_errors_need_no_pytorch(words: str, status: int, shown: str) -> None:
+    """Neither NumPy, pandas or pyarrow, by `python -m nextloc_metrics`."""
+    run = "import runpy; runpy.run_module('nextloc_metrics', run_name='__main__', alter_sys=True)"
+    found = python(BLOCKED + run, *words.split())
+    assert (found.returncode, "Traceback" in found.stderr) == (status, False), found.stderr
+    assert shown in found.stdout + found.stderr
+
+
+def test_the_script_needs_no_pytorch_either() -> None:
+    """It calls `main` of `__main__`."""
+    found = python(BLOCKED + "from nextloc_metrics.__main__ import main; main()", "score", "--help")
+    assert (found.returncode, "--train-counts" in found.stdout) == (0, True), found.stderr
+
+
+def test_a_package_is_imported_without_its_names() -> None:
+    """A submodule is imported by itself, a name with all others, and pickles name the module."""
+    found = python(
+        "import sys, nextloc_metrics, nextloc_metrics.report\n"
+        "assert 'torch' not in sys.modules\n"
+        "nextloc_metrics.arguments.lazy\n"
+        "assert 'torch' not in sys.modules\n"
+        "import pickle\n"
+        "data = pickle.dumps(nextloc_metrics.MRR)\n"
+        "assert b'nextloc_metrics.metrics.at_k' in data\n"
+        "assert pickle.loads(data) is nextloc_metrics.MRR\n"
+    )
+    assert found.returncode == 0, found.stderr
+
+
+@pytest.mark.parametrize("package", [nextloc_metrics, report], ids=["nextloc_metrics", "report"])
+def test_lazy_names_are_those_of_contents(package: ModuleType) -> None:
+    """`dir`, `__all__`, attributes and `import *` have them; others are an `AttributeError`."""
+    names: list[str] = package.__all__
+    assert {*names, "__all__", "__doc__"} <= {*dir(package)}
+    space: dict[str, object] = {}
+    exec(f"from {package.__name__} import *", space)
+    assert space.keys() - {"__builtins__"} == {*names}
+    assert all(getattr(package, name) is value for name, value in space.items() if name in names)
+    with pytest.raises(AttributeError, match="has no attribute 'none'"):
+        package.none  # noqa: B018
