@@ -19,7 +19,7 @@ import torch.distributed
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
 
-from nextloc_metrics.arguments.checks import as_int, check_positive
+from nextloc_metrics.arguments.checks import as_number, check_positive
 from nextloc_metrics.arguments.messages import short
 
 Row = TypeVar("Row")
@@ -85,7 +85,7 @@ def padding_mask(num_rows: int, num_replicas: int, rank: int, drop_last: bool = 
         tensor([ True,  True, False])
     """
     num_replicas = check_positive("num_replicas", num_replicas)
-    num_rows, rank = as_int(num_rows), as_int(rank)
+    num_rows, rank = as_number(num_rows), as_number(rank)
     if isinstance(num_rows, bool) or not isinstance(num_rows, int) or num_rows < 0:
         raise ValueError(f"`num_rows` must be an integer of at least 0, got {short(num_rows)}.")
     if not isinstance(rank, int) or not 0 <= rank < num_replicas:

@@ -94,6 +94,27 @@ def test_the_temperature_minimises_the_likelihood() -> None:
     assert loss(found) <= loss(found / 1.001)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1.0, 1e7, 1e38, 1e300])
+def test_the_temperature_has_the_scale_of_the_logits(scale: float) -> None:
+    """Three of four targets have a logit that is higher by 4: T = 4 / log(3), times the scale."""
+    logits = torch.tensor([[4.0, 0.0]] * 4, dtype=torch.float64) * scale
+    found = analysis.fit_temperature(logits + scale, tensor([0, 0, 0, 1]))
+    assert found == pytest.approx(4 / math.log(3) * scale, rel=1e-9)
+
+
+def test_masked_queries_have_no_part_in_the_temperature() -> None:
+    """An unseen target, or NaN, that is left out is not read; otherwise the error says `mask`."""
+    logits = torch.tensor([[4.0, 0.0]] * 4 + [[math.nan, 0.0]])
+    target = tensor([0, 0, 0, 1, 7])
+    found = analysis.fit_temperature(logits, target, mask=[True] * 4 + [False])
+    assert found == pytest.approx(4 / math.log(3))
+    for wrong in (target, tensor([0, 0, 0, 1, -1])):
+        with pytest.raises(ValueError, match=r"`target` must be from 0 to 1, got .* with `mask`"):
+            analysis.fit_temperature(logits, wrong)
+    with pytest.raises(ValueError, match="`target` must have at least one query that counts"):
+        analysis.fit_temperature(logits, target, mask=[False] * 5)
+
+
 def test_no_temperature_is_best() -> None:
     """A model that is always right, one worse than chance, and broken logits are errors."""
     logits = tensor([[2.0, 0.0, 1.0]] * 3)

@@ -159,11 +159,31 @@ def test_limit_solves_the_equation_of_fano(share: float, size: int) -> None:
     assert found == pytest.approx(root, abs=1e-12) or abs(fano(found, size) - bits) < 1e-14
 
 
+@pytest.mark.parametrize("size", [2, 5, 10, 1000])
+@pytest.mark.parametrize(
+    ("below", "error"), [(0, 1e-8), (1e-13, 1e-8), (1e-8, 1e-12), (0.1, 1e-12)]
+)
+def test_the_limit_is_as_exact_as_documented(size: int, below: float, error: float) -> None:
+    """Also near its lowest value, against the root with 50 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    bits = math.log2(size) - below
+    with mpmath.workdps(50):
+        excess = mpmath.log(size, 2) - mpmath.mpf(bits)
+        low, high = mpmath.mpf(1) / size, mpmath.mpf(1)
+        for _ in range(150 if excess > 0 else 0):  # the divergence from 1 / N rises with p
+            p = (low + high) / 2
+            others = (1 - p) * mpmath.log((1 - p) * size / (size - 1), 2)
+            low, high = (p, high) if p * mpmath.log(p * size, 2) + others < excess else (low, p)
+        assert abs(float(analysis.fano_limit(bits, size)) - float(low)) <= error
+
+
 def test_bounds_of_the_limit() -> None:
     """1/N for at least log2(N) bits, 1 for none or for one location, NaN for NaN."""
     assert analysis.fano_limit([math.log2(50), 9.0], 50).tolist() == [1 / 50, 1 / 50]
     assert analysis.fano_limit([0.0, -1.0, 3.0], [7, 7, 1]).tolist() == [1, 1, 1]
-    assert bool(analysis.fano_limit(math.nan, 7).isnan())
+    for profile in (None, "dougct"):
+        found = analysis.fano_limit([math.nan, 0.0], 7, profile=profile)
+        assert found.isnan().tolist() == [True, False]
 
 
 @examples(30)

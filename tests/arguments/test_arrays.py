@@ -21,6 +21,7 @@ from nextloc_metrics import (
     RankingCollection,
     functional,
     next_location_metrics,
+    report,
 )
 from nextloc_metrics.arguments.arrays import as_tensor
 
@@ -183,6 +184,22 @@ def test_ids_of_every_width(dtype: Any) -> None:
     """Unsigned ones too, which PyTorch knows in part."""
     ranking = Ranking.from_lists(LISTS.clamp(min=0).numpy().astype(dtype), TARGET.numpy())
     assert torch.equal(ranking.above, Ranking.from_lists(LISTS.clamp(min=0), TARGET).above)
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "uint16", "int16", "uint32", "uint64"])
+def test_targets_of_every_width(name: str) -> None:
+    """As tensors and arrays, with groups, exclusion and counts of an evaluation."""
+    excluded, dtype = (TARGET[:, None] + 1) % 5, getattr(torch, name)
+
+    def values(target: Any, exclude: Any) -> dict[str, float]:
+        counts: Any = [0, 1, 2, 3, 4]
+        groups = {"user": target}
+        made = report.evaluate(SCORES, target, groups=groups, train_counts=counts, exclude=exclude)
+        return made.values
+
+    expected = values(TARGET, excluded)
+    assert values(TARGET.to(dtype), excluded.to(dtype)) == expected
+    assert values(*(x.numpy().astype(name) for x in (TARGET, excluded))) == expected
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])

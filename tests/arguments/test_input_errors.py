@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable
+from inspect import isabstract
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,11 @@ import pytest
 import torch
 from torch import Tensor
 
+import nextloc_metrics
 from nextloc_metrics import (
     MRR,
     AccuracyAtK,
+    AnsweredShare,
     Coverage,
     F1AtK,
     Grouped,
@@ -36,8 +40,11 @@ from nextloc_metrics import (
     protocols,
     recommendation_metrics,
     report,
+    trajectories,
 )
+from nextloc_metrics.base.summed import SummedMetric
 from nextloc_metrics.distributed import padding_mask
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.metrics.visits import GroupShare
 from strategies import CASES, LOCATIONS, Case, batch, same, state, updated
 
@@ -52,6 +59,39 @@ FUNCTIONS: list[Any] = [
     functional.f1_at_k,
 ]
 Wrong = (ValueError, TypeError)
+# annotations of options that are a number
+NUMBER = re.compile(r"(Literal\[[^]]*\] \| )?(int|float|Decile)( \| None)?")
+# values of options without a default
+NEEDED: dict[str, Any] = {
+    "bins": PopularityBins([1, 2, 1]),
+    "by": "moved",
+    "coverage": 0.5,
+    "distance": [0, 1],
+    "group": 1,
+    "k": 2,
+    "km": 1.0,
+    "locations": Locations([0.0, 1.0], [0.0, 1.0]),
+    "mass": 0.5,
+    "metric": MRR(),
+    "min_recall": 0.5,
+    "minutes": 5,
+    "num_groups": 4,
+    "num_locations": 3,
+    "num_sampled": 2,
+    "q": 0.5,
+    "risk": 0.1,
+    "threshold": 0.5,
+    "train_counts": [1, 2],
+    "within": 1.0,
+    "step": 1,
+}
+MORE: dict[tuple[str, str], dict[str, Any]] = {
+    ("Grouped", "group"): {"num_groups": 4},
+    ("JointAccuracy", "km"): {"locations": NEEDED["locations"]},
+    ("SetCoverage", "temperature"): {"mass": 0.5},
+}
+WHOLE = {"base", "bins", "exhausted", "first", "group", "k", "n", "num_candidates", "num_groups"}
+WHOLE |= {"step", "total", "window"}
 SCORES = torch.tensor([[0.1, 0.9, 0.3, 0.2, 0.0, 0.5]]).repeat(4, 1)
 IDS = torch.tensor([1, 2, 0, 5])
 
@@ -84,7 +124,7 @@ INTEGERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8, torch.tensor])
 @pytest.mark.parametrize("name", INTEGERS)
 def test_numpy_integers_are_integers(name: str, kind: Any) -> None:
     """As an option: the same object, with the same names of states."""
@@ -95,6 +135,35 @@ def test_numpy_integers_are_integers(name: str, kind: Any) -> None:
     if isinstance(made, torch.nn.Module):
         assert list(made.state_dict()) == list(expected.state_dict())
         assert getattr(made, "state_name", None) == getattr(expected, "state_name", None)
+
+
+def options_that_are_numbers() -> dict[tuple[str, str], Any]:
+    """For each option that is a number and the class that declares it, a public metric with it."""
+    found: dict[tuple[str, str], Any] = {}
+    for made in (vars(nextloc_metrics) | vars(trajectories)).values():
+        if isinstance(made, type) and issubclass(made, SummedMetric) and not isabstract(made):
+            for kind in made.__mro__:
+                for option, annotation in vars(kind).get("__annotations__", {}).items():
+                    declared = option in made._declared_options() and option != "ignore_index"
+                    if declared and NUMBER.fullmatch(str(annotation)):
+                        key = kind.__name__, option
+                        found[key] = kind if made is kind else found.get(key, made)
+    return found
+
+
+@pytest.mark.parametrize(("owner", "option"), sorted(options_that_are_numbers()))
+def test_options_may_be_numbers_in_tensors(owner: str, option: str) -> None:
+    """A number of NumPy, or in a tensor without dimensions, is an option like Python's."""
+    made = options_that_are_numbers()[owner, option]
+    own = inspect.signature(made).parameters
+    needed = {x: NEEDED[x] for x in NEEDED if x in own and own[x].default is own[x].empty}
+    needed |= MORE.get((made.__name__, option), {})
+    value: float = 3 if option in WHOLE else 0.5
+    expected = made(**needed | {option: value})
+    for given in (torch.from_numpy(np.array(value)), np.array(value)[()]):
+        found = made(**needed | {option: given})
+        assert type(getattr(found, option)) is type(getattr(expected, option))
+        assert (repr(found), found.state_name) == (repr(expected), expected.state_name)
 
 
 @pytest.mark.parametrize("k", [0, -1, -3, 2.5, 3.0, True, False, "5", (1, 5), math.nan])
@@ -218,6 +287,11 @@ BAD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     ),
     "no candidates": (torch.zeros(4, 0), IDS, {}, r"`preds`"),
     "scores without dimensions": (torch.tensor(0.5), torch.tensor(0), {}, r"`preds`"),
+    "one answer per query": (IDS, IDS, {}, r"`preds`.*two dimensions.*int64 \(4,\).*\[:, None\]"),
+    "one list of another length": (IDS[:3], IDS, {}, r"`preds`.*two dimensions.*`preds\[None\]`"),
+    "ids of one dimension and relevance": (IDS, SCORES[0] > 0.3, {}, r"`preds`.*two dimensions"),
+    "topk whole": (SCORES.topk(2), IDS, {}, r"`preds`.*`preds\.indices`"),
+    "topk as a tuple": (tuple(SCORES.topk(2)), IDS, {}, r"`preds`.*`preds\.indices`"),
     "bool scores": (SCORES > 0.3, IDS, {}, r"`preds`.*bool"),
     "complex scores": (SCORES.to(torch.complex64), IDS, {}, r"`preds`.*complex"),
     "visit counts": (
@@ -284,6 +358,20 @@ def test_bad_input_changes_no_member_of_a_collection(
         with pytest.raises(Wrong, match=f"(?s){message}"):
             (metrics.update if way == "update" else metrics)(preds, target, **more)
         assert all(same(state(metric), before[key]) for key, metric in metrics.items())
+
+
+@pytest.mark.parametrize("target", [IDS, IDS[:3]], ids=["as many", "fewer"])
+def test_one_answer_per_query_has_two_dimensions(target: Tensor) -> None:
+    """An evaluation and metrics of probabilities say so too; one query may have one target."""
+    options: dict[str, Any] = {"confidence": torch.ones(4)}
+    for read in (
+        lambda: report.evaluate(IDS, target, num_locations=LOCATIONS),
+        lambda: AnsweredShare()(IDS, target, **options),
+    ):
+        with pytest.raises(ValueError, match=r"`preds`.*two dimensions.*`preds\[:, None\]`"):
+            read()
+    assert MRR()(IDS, IDS[1]) == 0.5
+    assert MRR()(IDS[:, None], IDS) == 1.0
 
 
 @BAD_INPUT

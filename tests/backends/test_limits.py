@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import (
+    AURC,
     MRR,
     AccuracyAtK,
+    CalibrationError,
     F1AtK,
     Grouped,
     MAPAtK,
@@ -21,6 +23,7 @@ from nextloc_metrics import (
     RankingCollection,
     RankingMetric,
     RecallAtK,
+    SampledRanks,
 )
 from strategies import Case
 
@@ -80,6 +83,30 @@ def test_a_group_counts_as_many() -> None:
     metric.update(SCORES, torch.tensor([1]), None, torch.tensor([1]))
     with pytest.raises(OverflowError, match=r"2\^31"):
         metric.compute()
+
+
+@pytest.mark.parametrize(
+    ("metric", "read", "expected"),
+    [
+        (SampledRanks(3), lambda x: x.compute(), 1.0),
+        (SampledRanks(3), lambda x: x.shares, [1.0, 0.0, 0.0, 0.0]),
+        (SampledRanks(3), lambda x: x.counts, [MOST, 0.0, 0.0, 0.0]),
+        (CalibrationError(given="logits"), lambda x: x.compute(), 0.0),
+        (AURC(given="logits"), lambda x: x.compute(), 0.0),
+        (CalibrationError(given="logits"), lambda x: x.reliability().accuracy[-1], 1.0),
+    ],
+)
+def test_histograms_count_as_many(metric: Any, read: Any, expected: Any) -> None:
+    """All in one cell: the value of 2^31 queries is right, and of more an error, up to 2^33."""
+    metric = metric.clone()
+    metric.update(torch.tensor([[1e3, 0.0, 0.0, 0.0]]), torch.tensor([0]))
+    doubled(metric, 31)
+    assert metric.num_queries == MOST
+    assert read(metric).tolist() == expected
+    for _ in range(2):
+        doubled(metric, 1)
+        with pytest.raises(OverflowError, match=r"at most 2\^31"):
+            read(metric)
 
 
 @pytest.mark.parametrize("way", ["update", "forward"])

@@ -23,7 +23,9 @@ from nextloc_metrics import (
     Queries,
     RankingCollection,
     Record,
+    TimeError,
     analysis,
+    trajectories,
 )
 from nextloc_metrics.arguments.batch import Batch
 
@@ -123,15 +125,39 @@ def test_an_infinite_score_makes_the_mean_infinite() -> None:
     assert metric.state.tolist() == [0, 0, 2, 3, 9, 0, 1]
 
 
-@pytest.mark.parametrize("wrong", [-1.0, math.nan, 2.0**32])
-def test_a_score_out_of_range_is_an_error(wrong: float) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (-1.0, r"`score` of Duration\(\) must return values from 0 to"),
+        (math.nan, r"`score` of Duration\(\) must return values from 0 to"),
+        (2.0**32, r"`preds` and `target`.*Duration\(\).*at most 2\^31.*4.29497e\+09 for query 1;"),
+    ],
+)
+def test_a_score_out_of_range_is_an_error(wrong: float, says: str) -> None:
     """It changes nothing; without checks it counts as the nearest that can be summed."""
     metric = Duration()
-    with pytest.raises(ValueError, match=r"`score` of Duration\(\) must return values from 0 to"):
+    with pytest.raises(ValueError, match=says):
         updated(metric, [1.0, wrong])
     assert metric.num_queries == 0
     unchecked = updated(Duration(validate_args=False), [1.0, wrong])
     assert float(unchecked.compute()) == (0.5 if wrong < 0 else math.inf)
+
+
+@pytest.mark.parametrize(
+    ("metric", "batch"),
+    [
+        (TimeError(), (tensor([1.0, 2.0, 3e9]), torch.zeros(3))),
+        (
+            trajectories.DTW(),
+            (1e10 * torch.arange(3.0).view(3, 1, 1).expand(-1, 4, 2), torch.zeros(3, 4, 2)),
+        ),
+    ],
+)
+def test_data_beyond_the_sums_are_named(metric: Any, batch: Any) -> None:
+    """The arguments and the query, not a `score` that the user did not write."""
+    with pytest.raises(ValueError, match=r"`preds` and `target`.*for query [12];.*`mask`"):
+        metric.update(*batch)
+    assert metric.num_queries == 0
 
 
 def test_groups_tables_and_scores_of_queries() -> None:

@@ -82,6 +82,17 @@ def check(firsts: list[list[int]], k: int, *batch: Tensor) -> None:
         same(TailShare(k, VISITS, share, of), mean(inside))
 
 
+@pytest.mark.parametrize("number", range(1, 50))
+def test_the_tail_has_exactly_its_share(number: int) -> None:
+    """A location with 29 of 100 visits, and 29 of 100 locations, are in the tail of .29."""
+    share, rest = number / 100, 100 - number
+    assert TailShare(1, [number, rest], share).tail().tolist() == [True, False]
+    counts = [1] * number + [2] * rest
+    for size in (share, rest / 100):
+        tail = TailShare(1, counts, size, of="locations").tail()
+        assert tail.tolist() == [True] * number + [False] * rest
+
+
 @examples(12)
 @given(scores(columns=6, values=DIRTY), st.integers(1, 7))
 def test_scores_are_read_as_in_loops(preds: Tensor, k: int) -> None:

@@ -309,7 +309,7 @@ def test_many_bins_and_batches_agree_with_the_oracle(name: str, options: Options
 def test_keys_are_the_same_with_and_without_data(name: str, options: Options) -> None:
     """Keys are sorted and zero-padded, and without data every value is NaN."""
     for num_bins, first in ((3, "1"), (10, "01"), (100, "001")):
-        metric = make(name, PopularityBins([1, 0, num_bins]), options)
+        metric = make(name, PopularityBins([1, 0, num_bins], num_bins), options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # compute before update
             before = metric.compute()

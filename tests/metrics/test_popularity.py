@@ -121,8 +121,11 @@ def test_changing_the_input_later_changes_no_bin() -> None:
 
 
 def test_number_of_bins_is_the_highest_unless_given() -> None:
-    """In a table of bins the highest bins may be empty."""
+    """In a table of bins the highest bins may be empty, and of up to 10 bins any."""
     assert PopularityBins([1, 3, 0]).num_bins == 3
+    assert PopularityBins([1, 10]).num_bins == 10
+    assert PopularityBins(range(12)).num_bins == 11
+    assert PopularityBins([1, 11], num_bins=11).num_bins == 11
     assert PopularityBins([1, 3, 0], num_bins=5).num_bins == 5
     assert PopularityBins([0, 0]).num_bins == 1
 
@@ -146,6 +149,7 @@ def test_bins_of_ids() -> None:
         (lambda: PopularityBins.from_counts([3, 2], num_bins=2.0), ["num_bins", "2.0"]),
         (lambda: PopularityBins([1, -1]), ["bin_of", "at least 0", "-1"]),
         (lambda: PopularityBins([1, 4], num_bins=3), ["bin_of", "at most", "3", "4"]),
+        (lambda: PopularityBins([999, 4, 1]), ["bin_of", "got 3", "up to 999", "from_counts"]),
         (lambda: PopularityBins([0.5, 1.0]), ["bin_of", "integers", "float32"]),
         (lambda: PopularityBins(torch.tensor(3)), ["bin_of", "one row", "()"]),
         (lambda: PopularityBins([1, 1], num_bins=True), ["num_bins", "positive", "True"]),

@@ -264,6 +264,18 @@ def test_a_broken_row_is_the_worst_of_all(wrong: float) -> None:
     assert value(BrierScore(given=LOGITS), nothing, [1]) == 2
 
 
+@pytest.mark.parametrize("masked", [-1e10, torch.finfo(torch.float32).min])
+def test_a_masked_target_is_impossible(masked: float) -> None:
+    """A logit that a model masks is as unlikely as -infinity, unless there is a floor."""
+    preds, target = tensor([[0.0, masked], [0.0, 0.0]]), tensor([1, 1])
+    loss = NegativeLogLikelihood(given=LOGITS)
+    assert updated(loss, preds, target).compute() == math.inf
+    assert loss.num_impossible == 1
+    assert value(NegativeLogLikelihood(given=LOGITS), [[0.0, -(2.0**31)]], [1]) == 2.0**31
+    floored = value(NegativeLogLikelihood(floor=0.5, given=LOGITS), preds, target)
+    assert floored == pytest.approx(math.log(2))
+
+
 def test_temperature_divides_logits() -> None:
     """The same as logits divided before; probabilities have none."""
     preds, target = torch.randn(20, 5, dtype=torch.float64), torch.randint(5, (20,))

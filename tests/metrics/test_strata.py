@@ -52,6 +52,14 @@ def test_overlap_is_the_longest_common_run(
     assert torch.equal(train_overlap(padded, train).nan_to_num(-1), got.nan_to_num(-1))
 
 
+@pytest.mark.parametrize("size", [50, 100])
+def test_a_share_on_the_edge_of_a_bin(size: int) -> None:
+    """Bins are those of integers: a run of 58 of 100 visits is in bin 58 of 100."""
+    runs = range(size)
+    histories = [[*range(run), *range(1000, 1000 + size - run)] for run in runs]
+    assert train_overlap(histories, [[*runs]], bins=size).tolist() == [*runs]
+
+
 def test_moves_are_groups() -> None:
     """The accuracy of the baseline of staying is 1 where queries stay, and 0 where they move."""
     previous, target = torch.tensor([2, 0, 1, 1]), torch.tensor([2, 1, 1, 0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,17 @@ from hypothesis import strategies as st
 
 from nextloc_metrics import (
     MRR,
+    AccuracyAtCoverage,
     AccuracyAtK,
     Grouped,
     JointAccuracy,
     PerQueryScores,
+    Ranking,
     RankingCollection,
+    RankQuantile,
     TimeError,
     TimeWithin,
+    analysis,
 )
 from nextloc_metrics.arguments.record import Records
 from nextloc_metrics.geography import AccuracyWithin, Locations
@@ -70,10 +75,32 @@ def test_quantiles_of_a_histogram(values: list[float], share: float) -> None:
     """Integers up to 8,192 exactly, larger numbers within 1/1024, infinity in the last bin."""
     numbers = torch.tensor(values, dtype=torch.float64)
     got = histogram.quantile(histogram.tally(numbers, numbers >= 0), share)
-    expected = sorted(round(x) for x in values)[max(1, math.ceil(share * len(values))) - 1]
+    wanted = Fraction(share) * len(values)
+    if abs(wanted - round(wanted)) <= Fraction(len(values), 1 << 50):  # of a rounded share
+        wanted = Fraction(round(wanted))
+    expected = sorted(round(x) for x in values)[max(1, math.ceil(wanted)) - 1]
     assert got == expected if expected <= 8192 else abs(got - expected) <= expected / 1024
     infinite = torch.tensor([math.inf, math.nan, 2.0**40])
     assert histogram.quantile(histogram.tally(infinite, infinite != 0), share) == math.inf
+
+
+@pytest.mark.parametrize("number", [10, 100, 1000])
+def test_one_rule_for_all_shares(number: int) -> None:
+    """A share of j / n of n numbers is j of them, in quantiles, thresholds and coverages."""
+    values = torch.arange(1, number + 1)
+    counts = histogram.tally(values.double(), values > 0)
+    for j in range(1, number):
+        assert histogram.quantile(counts, j / number) == j
+        assert analysis.conformal_threshold(values[:-1].double(), 1 - j / number) == j
+        assert analysis.conformal_threshold(values[:-1].double(), (number - j) / number) == j
+    scores = torch.stack([values, 0 * values], 1).double() / number
+    for j in (1, 7, 14, 28, 55, 57) if number == 100 else (1, 7):
+        wrong = (values == number - j).long()  # only the answer after the j most confident ones
+        accuracy = AccuracyAtCoverage(j / number, given="logits")
+        assert accuracy(scores, wrong) == 1
+    ranks = RankQuantile(0.55)
+    ranks.update(Ranking.from_ranks(values, num_candidates=number))
+    assert ranks.compute() == -(-55 * number // 100)
 
 
 def test_means_of_times_have_intervals_groups_and_scores() -> None:
@@ -125,6 +152,30 @@ def test_joint_accuracy_is_accuracy_where_the_time_is_right() -> None:
     assert unlimited.compute() == AccuracyAtK(2)(scores[:3], target[:3])
 
 
+@pytest.mark.parametrize("how", ["mask", "ignore_index"])
+def test_times_of_queries_that_are_left_out_are_not_read(how: str) -> None:
+    """Neither where a mask nor where an ignored target leaves the query out."""
+    joint = JointAccuracy(1, 30, ignore_index=5 if how == "ignore_index" else None)
+    mask = [True, False] if how == "mask" else None
+    when = {"times": [10.0, 0.0], "target_times": [0.0, math.nan]}
+    joint.update([[4], [5]], [4, 5], mask, **when)
+    assert (joint.num_queries, float(joint.compute())) == (1, 1.0)
+
+
+def test_an_error_of_exactly_the_minutes_counts() -> None:
+    """And a NaN never does, however many minutes are allowed."""
+    lists, target = [[4], [4], [4]], [4, 4, 4]
+    joint = JointAccuracy(1, 30)
+    joint.update(lists, target, times=[30.0, 31.0, -30.0], target_times=[0.0, 0.0, 0.0])
+    assert float(joint.compute()) == pytest.approx(2 / 3)
+    for metric in (TimeWithin(720, "clock"), TimeWithin(1440, "clock"), TimeWithin(1e9)):
+        assert metric([math.nan, 720.0], [0.0, 0.0]) == 0.5
+    for kind in ("clock", "elapsed"):
+        joint = JointAccuracy(1, 1e9, kind)
+        joint.update([[4]], [4], times=[math.nan], target_times=[0.0])
+        assert joint.compute() == 0
+
+
 def test_times_are_drawn_with_their_unit() -> None:
     """The mean with its interval, and a median."""
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
@@ -154,6 +205,10 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (lambda: TimeWithin(-1), "`minutes` must be a finite number of at least 0, got -1"),
     (lambda: JointAccuracy(1, 5, km=1.0), "`km` and `locations` must be given together"),
+    (
+        lambda: JointAccuracy(1, 5).update([[1]], [1], times=[1], target_times=[math.nan]),
+        "`target_times` must hold finite times, got nan for query 0",
+    ),
     (lambda: JointAccuracy(1, 5).update([[1]], [1]), "`times` and `target_times` must be given"),
     (
         lambda: RankingCollection({"joint": JointAccuracy(1, 5)}).update([[1]], [1]),

@@ -72,7 +72,7 @@ def test_sums_are_exact_in_any_order(pairs: list[tuple[float, float]], cut: int)
     kept = [(Fraction(w), Fraction(w * s)) for w, s in pairs if w > 0]
     sums = exact.weighted_sums(whole)
     for got, expected in zip(sums, map(sum, zip(*kept, strict=True)) if kept else (), strict=False):
-        assert float(got) == pytest.approx(float(expected), rel=1e-15, abs=len(kept) * 2.0**-64)
+        assert float(got) == pytest.approx(float(expected), rel=1e-15, abs=len(kept) * 2.0**-96)
     assert sums[-1] == len(kept)
 
 
@@ -93,12 +93,18 @@ def test_whole_weights_repeat_queries_and_equal_ones_change_nothing() -> None:
 
 
 def test_small_weights_are_as_good_as_large_ones() -> None:
-    """A factor of all weights changes nothing, down to weights that add up to 1."""
+    """A factor of all weights changes neither the value nor its interval, down to 2^-32."""
     preds, target, weights = random_batch()
-    expected = Weighted(MRR())(preds, target, weights=weights)
-    for factor in (1e-8, 1e8):
-        got = Weighted(MRR())(preds, target, weights=weights * factor)
-        assert got == pytest.approx(float(expected), rel=1e-6)
+    weights = torch.where(weights > 0, weights.clamp(min=0.5), 0)
+    expected = updated(Weighted(MRR()), preds, target, weights=weights)
+    for factor in (2.0**-31, 1e-8, 1e8):
+        got = updated(Weighted(MRR()), preds, target, weights=weights * factor)
+        assert got.compute() == pytest.approx(float(expected.compute()), rel=1e-6)
+        error = float(expected.standard_error())
+        assert got.standard_error() == pytest.approx(error, rel=1e-6)
+        assert got.interval() == pytest.approx([float(x) for x in expected.interval()], rel=1e-6)
+    for bound in (2.0**-32, 2.0**31):
+        assert Weighted(MRR())([[1], [2]], [1, 9], weights=[bound, bound]) == 0.5
 
 
 def test_groups_and_collections_and_any_split() -> None:
@@ -172,7 +178,12 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: Weighted(MRR())([[1]], [1], weights=[-0.5]),
         ValueError,
-        r"`weights` must be finite numbers from 0 to 2\^31, got -0.5",
+        r"`weights` must be 0 or from 2\^-32 to 2\^31, got -0.5",
+    ),
+    (
+        lambda: Weighted(MRR())([[1], [2]], [1, 9], weights=[1e-10, 1.0]),
+        ValueError,
+        "got 1e-10; multiply all weights by one number",
     ),
     (lambda: Weighted(MRR())([[1]], [1], weights=[math.nan]), ValueError, "2.31, got nan"),
     (lambda: Weighted(MRR())([[1]], [1], weights=[2.0**31 + 1]), ValueError, "2.31, got 2.14748e"),

@@ -201,7 +201,12 @@ IDS = tensor([[0, 1], [2, -1]])
         (DTW(units="degrees"), FINE, FINE * 90 - tensor([0, 300.0]), "a longitude from -180 to"),
         (DTW(units="degrees"), FINE, FINE * tensor([1, 360.5]), "to 360 .* got 360.5 in query 0"),
         *(
-            (metric, FINE, FINE + tensor([[[0.0]], [[3e9]]]), "apart by .*, got .* in query 1")
+            (
+                metric,
+                FINE,
+                FINE + tensor([[[0.0]], [[3e9]]]),
+                r"at most 2\^31, .* got .* for query 1",
+            )
             for metric in (DTW(), DiscreteFrechet(), Hausdorff(), PointErrorAt(1))
         ),
     ],

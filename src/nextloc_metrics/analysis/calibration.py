@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_candidates, is_integer
-from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.arguments.checks import check_candidates, check_share, is_integer
+from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.means.exact import part_of
+from nextloc_metrics.ranking.target import read_mask
 
 # Logits that are converted at once.
 _AT_ONCE = 1 << 20
-
-# The inverse temperatures between which the best one is searched.
-_COLDEST, _HOTTEST = 1e6, 1e-6
 
 # Of the best inverse temperature, relative.
 _PRECISION = 1e-10
@@ -53,8 +52,7 @@ def conformal_threshold(scores: Array, alpha: float, groups: Array | None = None
 
     Source: V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in a random world", 2005.
     """
-    if type(alpha) is not float or not 0 < alpha < 1:
-        raise ValueError(f"`alpha` must be between 0 and 1, such as 0.1, got {short(alpha)}.")
+    alpha = check_share("alpha", alpha, 0.1)
     values = as_tensor("scores", scores).detach().cpu()
     if values.ndim != 1 or not values.is_floating_point() or bool(values.isnan().any()):
         raise ValueError(
@@ -75,8 +73,7 @@ def conformal_threshold(scores: Array, alpha: float, groups: Array | None = None
 
 
 def _threshold(scores: Tensor, alpha: float, where: str) -> Tensor:
-    # 1e-9: (n + 1) (1 - alpha) may be an integer up to rounding
-    wanted = math.ceil((len(scores) + 1) * (1 - alpha) - 1e-9)
+    wanted = math.ceil(part_of(len(scores) + 1, 1 - alpha))
     if wanted > len(scores):
         raise ValueError(
             f"`scores` must hold at least {math.ceil(1 / alpha - 1 - 1e-9)} queries for `alpha` "
@@ -85,7 +82,7 @@ def _threshold(scores: Tensor, alpha: float, where: str) -> Tensor:
     return scores.sort().values[wanted - 1]
 
 
-def fit_temperature(logits: Array, target: Array) -> float:
+def fit_temperature(logits: Array, target: Array, mask: Array | None = None) -> float:
     r"""Return the temperature that makes logits most likely, for `temperature` of the metrics.
 
     It minimises the negative log-likelihood of softmax(logits / T). The derivative by 1 / T, the
@@ -95,6 +92,8 @@ def fit_temperature(logits: Array, target: Array) -> float:
     Args:
         logits: floating `[N, C]`.
         target: integer `[N]`, the relevant candidates.
+        mask: bool `[N]`; False leaves a query out, such as one with an unseen target. Nothing of it
+            is read.
 
     Raises:
         ValueError: there is no minimum: the targets have no higher logits than chance (the
@@ -111,20 +110,55 @@ def fit_temperature(logits: Array, target: Array) -> float:
     Source: C. Guo, G. Pleiss, Y. Sun and K. Q. Weinberger, "On calibration of modern neural
     networks", ICML 2017.
     """
+    scores, own = _read_logits(logits, target, mask)
+    # a power of two, by which logits are divided exactly
+    largest = float(scores.masked_fill(scores == -math.inf, 0).abs().max())
+    scale = 2.0 ** min(1023, math.frexp(largest)[1])
+    if _slope(scores, own, scale, 0.0) >= 0:
+        raise ValueError(
+            "`logits` must be higher for the targets than by chance, or the temperature is "
+            "infinite; check the order of the candidates."
+        )
+    if bool((scores.amax(1, keepdim=True) <= own).all()):
+        raise ValueError(
+            "`logits` must not be highest for every target, or the temperature is 0; fit it on "
+            "validation data."
+        )
+    low = high = 1.0
+    while _slope(scores, own, scale, low) >= 0:
+        low /= 2
+    while _slope(scores, own, scale, high) < 0:
+        high *= 2
+    while high / low > 1 + _PRECISION:
+        middle = math.sqrt(low * high)
+        if _slope(scores, own, scale, middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return scale / math.sqrt(low * high)
+
+
+def _read_logits(logits: Array, target: Array, mask: Array | None) -> tuple[Tensor, Tensor]:
+    """Return the logits of the queries that count `[n, C]`, and those of their targets `[n, 1]`."""
     scores = as_tensor("logits", logits).detach()
     targets = as_tensor("target", target, scores.device)
-    check_candidates(scores)
+    check_candidates(scores, targets)
     if scores.ndim != 2 or not scores.is_floating_point():
         raise ValueError(f"`logits` must be floating [N, C], got {describe(scores)}.")
-    if not is_integer(targets) or targets.shape != scores.shape[:1] or not len(targets):
+    if not is_integer(targets) or targets.shape != scores.shape[:1]:
         raise ValueError(
-            f"`target` must be one integer for each of the {len(scores)} rows, at least one, got "
+            f"`target` must be one integer for each of the {len(scores)} rows, got "
             f"{describe(targets)}."
         )
+    if mask is not None:
+        counted = read_mask(as_tensor("mask", mask, scores.device), targets.shape, scores.device)
+        scores, targets = scores[counted], targets[counted]
+    if not len(targets):
+        raise ValueError("`target` must have at least one query that counts, got none.")
     if int(targets.min()) < 0 or int(targets.max()) >= scores.shape[1]:
         raise ValueError(
             f"`target` must be from 0 to {scores.shape[1] - 1}, got {int(targets.min())} to "
-            f"{int(targets.max())}."
+            f"{int(targets.max())}; leave queries with unseen targets out with `mask`."
         )
     own = scores.gather(1, targets.long()[:, None])
     if (
@@ -132,37 +166,27 @@ def fit_temperature(logits: Array, target: Array) -> float:
         or bool(scores.isnan().any())
         or bool((scores == math.inf).any())
     ):
-        raise ValueError("`logits` must be finite, or -inf for candidates other than the target.")
-    low, high = _HOTTEST, _COLDEST
-    if _slope(scores, own, low) >= 0:
         raise ValueError(
-            "`logits` must be higher for the targets than by chance, or the temperature is "
-            "infinite; check the order of the candidates."
+            "`logits` must be finite, or -inf for candidates other than the target; leave queries "
+            "with impossible targets out with `mask`."
         )
-    if _slope(scores, own, high) <= 0:
-        raise ValueError(
-            "`logits` must not be highest for every target, or the temperature is 0; fit it on "
-            "validation data."
-        )
-    while high / low > 1 + _PRECISION:
-        middle = math.sqrt(low * high)
-        if _slope(scores, own, middle) < 0:
-            low = middle
-        else:
-            high = middle
-    return 1 / math.sqrt(low * high)
+    return scores, own
 
 
-def _slope(scores: Tensor, own: Tensor, inverse: float) -> float:
-    """Return the derivative of the summed negative log-likelihood by the inverse temperature."""
-    return float(sum(part.sum() for part in _differences(scores, own, inverse)))
+def _slope(scores: Tensor, own: Tensor, scale: float, inverse: float) -> float:
+    """Return the derivative of the summed negative log-likelihood of scores / scale.
+
+    It is that by the inverse temperature.
+    """
+    return float(sum(part.sum() for part in _differences(scores, own, scale, inverse)))
 
 
-def _differences(scores: Tensor, own: Tensor, inverse: float) -> Iterator[Tensor]:
+def _differences(scores: Tensor, own: Tensor, scale: float, inverse: float) -> Iterator[Tensor]:
     """Yield by how much the expected logit exceeds that of the target, float64 `[n]`."""
     at_once = max(1, _AT_ONCE // scores.shape[1])
     for begin in range(0, len(scores), at_once):
-        part = scores[begin : begin + at_once].double()
-        share = (part * inverse).softmax(1)
-        above = part - own[begin : begin + at_once].double()
-        yield (share * above.masked_fill(share == 0, 0)).sum(1)  # 0 x infinity is NaN
+        part = scores[begin : begin + at_once].double() / scale
+        impossible = part == -torch.inf
+        share = (part.masked_fill(impossible, 0) * inverse).masked_fill(impossible, -torch.inf)
+        above = part - own[begin : begin + at_once].double() / scale
+        yield (share.softmax(1) * above.masked_fill(impossible, 0)).sum(1)

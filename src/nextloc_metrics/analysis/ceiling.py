@@ -18,7 +18,7 @@ from nextloc_metrics.analysis.entropy import (
     fano_limit,
 )
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.checks import as_int, check_bool, check_positive
+from nextloc_metrics.arguments.checks import as_number, check_bool, check_positive
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.visits import read_check_ins
@@ -154,7 +154,7 @@ def predictability(
     if num_locations is not None:
         num_locations = check_positive("num_locations", num_locations)
     min_visits = check_positive("min_visits", min_visits)
-    num_shuffles, seed = check_positive("num_shuffles", num_shuffles), as_int(seed)
+    num_shuffles, seed = check_positive("num_shuffles", num_shuffles), as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
     names, locations = read_check_ins(users, visits, ("users", "visits"))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import as_int, check_positive, is_integer
+from nextloc_metrics.arguments.checks import as_number, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, read_row, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries
 from nextloc_metrics.backends import UNRETRIEVED
@@ -310,7 +310,7 @@ def most_frequent(counts: Tensor | Sequence[int], num_queries: int) -> Tensor:
     scores = read_row("counts", counts)
     if scores.ndim != 1 or not scores.numel() or scores.is_complex():
         raise ValueError(f"`counts` must be one row of numbers, [C], got {describe(scores)}.")
-    num_queries = as_int(num_queries)
+    num_queries = as_number(num_queries)
     if type(num_queries) is not int or not 0 <= num_queries <= LARGEST_STATE:
         raise ValueError(
             f"`num_queries` must be an integer from 0 to 2^40, got {short(num_queries)}."

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive, is_integer
+from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, got, short
 from nextloc_metrics.means.intervals import check_confidence, cluster_variance, t_quantile
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
@@ -115,7 +115,7 @@ def compare(
     """
     check_choice("test", test, Test)
     check_confidence(confidence)
-    num_resamples, seed = check_positive("num_resamples", num_resamples), as_int(seed)
+    num_resamples, seed = check_positive("num_resamples", num_resamples), as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
     difference, rounding = _paired_differences(a, b)

@@ -79,7 +79,8 @@ def fano_limit(
     It is the p in [1/N, 1] with S = H(p) + (1 - p) log2(N - 1), where H(p) is the entropy of p and
     1 - p in bits. No method predicts more than this share of the visits of a process with entropy
     rate S and N locations. It is 1/N for S >= log2(N), and 1 for S <= 0 or N = 1. The error is
-    below 1e-12.
+    below 1e-12 for S up to log2(N) - 1e-8, and below 1e-8 beyond: the limit falls there as the
+    square root of the difference, so that the rounding of S shows.
 
     `profile="dougct"` returns instead the first p of 0.0001, 0.0002, ..., 0.9999 at which the two
     sides differ by at most 0.001, rounded to 3 digits, and 0 if there is none.
@@ -130,7 +131,8 @@ def _grid_limit(bits: Tensor, size: Tensor) -> Tensor:
     grid, rounded = torch.from_numpy(points), torch.from_numpy(points.round(3))
     found = (_most_entropy(grid, size[..., None]) - bits[..., None]).abs() <= 0.001
     limit = torch.where(found.any(-1), rounded[found.int().argmax(-1)], 0.0)
-    return torch.where((bits == 0) | (size <= 1), 1.0, limit)
+    limit = torch.where((bits == 0) | (size <= 1), 1.0, limit)
+    return limit.masked_fill(bits.isnan(), math.nan)
 
 
 def check_conventions(end: End, overlap: bool, profile: Profile | None) -> None:

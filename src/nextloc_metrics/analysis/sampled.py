@@ -13,10 +13,9 @@ from torch import Tensor
 
 from nextloc_metrics.analysis.chance import scores_of_ranks
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive, is_integer
+from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.sampled import SampledRanks
 from nextloc_metrics.scoring.sampled import (
     STEPS,
@@ -129,7 +128,7 @@ def correct_sampled(
     num_sampled = check_positive("num_sampled", num_sampled, LARGEST_STATE)
     num_candidates = check_positive("num_candidates", num_candidates, LARGEST_STATE)
     steps = check_positive("steps", steps)
-    num_resamples, seed = check_positive("num_resamples", num_resamples), as_int(seed)
+    num_resamples, seed = check_positive("num_resamples", num_resamples), as_number(seed)
     check_choice("method", method, Method)
     _check_sampling(sampling, num_sampled, num_candidates)
     if type(seed) is not int or not 0 <= seed < 2**63:
@@ -188,7 +187,7 @@ def _counts(ranks: SampledRanks | Array, num_sampled: int, groups: Array | None)
             )
         if groups is not None:
             raise ValueError("`groups` must be None for a SampledRanks, which has no queries.")
-        counts = exact.float64(ranks.counts).cpu() / exact.ONE
+        counts = ranks.counts.cpu()
         if not float(counts.sum()):
             raise ValueError(f"`ranks` must have counted a query, got {short(ranks)} without one.")
         return counts[None]

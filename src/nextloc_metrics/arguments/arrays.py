@@ -29,9 +29,12 @@ Array: TypeAlias = Tensor | np.ndarray[Any, Any] | Sequence[Any] | Column
 # Kinds of dtypes that are numbers: bool, integers, floats, complex.
 _NUMBERS = "biufc"
 
+# Integers that PyTorch does not index with, and of which it lacks many operations.
+_ODD = frozenset({torch.int8, torch.int16, torch.uint8, torch.uint16, torch.uint32})
+
 
 def _dense(name: str, tensor: Tensor) -> Tensor:
-    """Return a dense tensor unchanged; floats of 8 bits, which have few operations, as float32."""
+    """Return a dense tensor unchanged; floats of 8 bits as float32, odd integers as int64."""
     if tensor.layout != torch.strided or tensor.is_nested:
         dense = "torch.nested.to_padded_tensor" if tensor.is_nested else f"{name}.to_dense()"
         raise TypeError(
@@ -45,7 +48,9 @@ def _dense(name: str, tensor: Tensor) -> Tensor:
                 f"`{name}` must have at least 8 bits per number, got {describe(tensor)}; unpack "
                 "it to float32."
             ) from error
-    return tensor
+    if tensor.dtype == torch.uint64:  # its values are checked as those of an array
+        return _of_array(name, tensor, tensor.cpu().numpy(), tensor.device)
+    return tensor.long() if tensor.dtype in _ODD else tensor
 
 
 def as_tensor(name: str, value: Any, device: torch.device | None = None) -> Tensor:
@@ -107,7 +112,7 @@ def _of_array(name: str, value: Any, array: Any, device: torch.device | None) ->
         # a read-only array is safe: nothing here writes to it
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         tensor = torch.from_numpy(array)
-    return tensor if device is None else tensor.to(device)
+    return _dense(name, tensor if device is None else tensor.to(device))
 
 
 def _array(name: str, value: Any) -> Any:
@@ -126,6 +131,11 @@ def _array(name: str, value: Any) -> Any:
         return np.asarray(value.to_numpy(zero_copy_only=False) if is_array else value.to_numpy())
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         raise _unreadable(name, value)
+    if _are_scores_and_ids(value):
+        raise TypeError(
+            f"`{name}` must be one tensor, got scores and ids, as `topk` returns them; pass the "
+            f"ids, `{name}.indices`."
+        )
     rows = [row.detach().cpu().numpy() if isinstance(row, Tensor) else row for row in value]
     # NumPy's own text has no NUL at its end, and is as wide as the longest; beside text, numbers
     # and missing values stay what they are
@@ -138,6 +148,14 @@ def _array(name: str, value: Any) -> Any:
         array = np.empty(len(rows), object)
         array[:] = rows
     return array if array.size else array.astype(np.int64)  # empty lists are lists of ids
+
+
+def _are_scores_and_ids(value: Sequence[Any]) -> bool:
+    """Whether a sequence is the pair that `topk` and `sort` return, of PyTorch or NumPy users."""
+    if len(value) != 2 or not all(hasattr(one, "dtype") and hasattr(one, "shape") for one in value):
+        return False
+    kinds = [str(one.dtype).removeprefix("torch.").rstrip("0123456789") for one in value]
+    return kinds[0] in ("float", "bfloat") and kinds[1] in ("int", "uint")
 
 
 def _check_missing(name: str, column: Any) -> None:

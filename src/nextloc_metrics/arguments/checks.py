@@ -15,9 +15,13 @@ def is_integer(tensor: Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
-def as_int(value: Any) -> Any:
-    """Return a NumPy integer as an int, and any other value unchanged."""
-    return int(value) if isinstance(value, np.integer) else value
+def as_number(value: Any) -> Any:
+    """Return a number of NumPy, or in a tensor without dimensions, as Python's; others unchanged.
+
+    Every option that is a number is read by this.
+    """
+    is_number = isinstance(value, np.number) or (isinstance(value, Tensor) and not value.ndim)
+    return value.item() if is_number else value
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
@@ -43,7 +47,7 @@ def check_named(name: str, value: object, example: str) -> None:
 
 def check_ignored(ignore_index: object) -> None:
     """Raise unless `ignore_index` is None or an integer of 64 bits."""
-    number = as_int(ignore_index)
+    number = as_number(ignore_index)
     is_id = isinstance(number, int) and not isinstance(number, bool)
     if number is not None and not (is_id and -(2**63) <= number < 2**63):
         raise ValueError(
@@ -53,7 +57,7 @@ def check_ignored(ignore_index: object) -> None:
 
 def check_positive(name: str, value: object, most: int | None = None) -> int:
     """Return the value as an int, or raise if it is not a positive integer."""
-    number = as_int(value)
+    number = as_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"`{name}` must be a positive integer, got {short(value)}.")
     if most is not None and number > most:
@@ -61,9 +65,19 @@ def check_positive(name: str, value: object, most: int | None = None) -> int:
     return number
 
 
-def check_candidates(preds: Tensor) -> None:
-    """Raise unless `preds` has at least one candidate; lists of several queries may be empty."""
-    may_be_empty = preds.ndim > 1 and is_integer(preds)
+def check_candidates(preds: Tensor, target: Tensor) -> None:
+    """Raise unless `preds` are lists of ids, or scores of at least one candidate.
+
+    A list of one query `[K]` with several targets may be one answer for each of them.
+    """
+    are_ids = is_integer(preds)
+    if are_ids and preds.ndim == 1 and target.ndim:
+        raise ValueError(
+            "`preds` must have at least two dimensions for ids and several targets, got "
+            f"{describe(preds)}; one answer per query is `preds[:, None]`, one query with a list "
+            "of answers is `preds[None]`."
+        )
+    may_be_empty = preds.ndim > 1 and are_ids
     if preds.ndim == 0 or (preds.shape[-1] == 0 and not may_be_empty):
         raise ValueError(
             "`preds` must hold at least one candidate in its last dimension, "
@@ -71,7 +85,7 @@ def check_candidates(preds: Tensor) -> None:
         )
 
 
-def check_scores(preds: Tensor) -> None:
+def check_scores(preds: Tensor, target: Tensor) -> None:
     """Raise unless `preds` has floating scores of at least one candidate."""
     if not preds.is_floating_point():
         raise TypeError(
@@ -79,22 +93,33 @@ def check_scores(preds: Tensor) -> None:
             f"{describe(preds)}; pass integer scores as `.float()`, and lists of ids to "
             "`Ranking.from_lists`."
         )
-    check_candidates(preds)
+    check_candidates(preds, target)
 
 
 def check_number(name: str, value: object, or_zero: bool = False) -> float:
     """Return the value as a float, or raise if it is not a finite positive number."""
-    is_bool = isinstance(value, bool)
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not is_bool
-    if not is_number or not (0 < value < float("inf") or (or_zero and value == 0)):  # type: ignore[operator]
+    number = as_number(value)
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not (0 < number < float("inf") or (or_zero and number == 0)):
         least = "a finite number of at least 0" if or_zero else "a finite positive number"
         raise ValueError(f"`{name}` must be {least}, got {short(value)}.")
-    return float(value)  # type: ignore[arg-type]
+    return float(number)
+
+
+def check_share(name: str, value: object, example: float) -> float:
+    """Return the value as a float, or raise if it is not between 0 and 1."""
+    number = as_number(value)
+    if not isinstance(number, float) or not 0 < number < 1:
+        raise ValueError(
+            f"`{name}` must be between 0 and 1, such as {example:g}, got {short(value)}."
+        )
+    return number
 
 
 def check_statistic(statistic: object) -> None:
     """Raise unless a statistic is the mean, the median or a quantile."""
-    is_quantile = type(statistic) is float and 0 < statistic < 1
+    number = as_number(statistic)
+    is_quantile = isinstance(number, float) and 0 < number < 1
     if not is_quantile and not (isinstance(statistic, str) and statistic in ("mean", "median")):
         raise ValueError(
             "`statistic` must be 'mean', 'median' or a quantile between 0 and 1, got "

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Data = TypeVar("Data")
 
-# The highest weight of a query: its square, times the square of a score, must fit into the state.
-_HIGHEST_WEIGHT = float(1 << 31)
+# The weights of a query, beside 0: their squares must fit into the state, which ends at 2^-96.
+_LOWEST_WEIGHT, _HIGHEST_WEIGHT = 2.0**-32, 2.0**31
 
 
 class NotInRecordError(ValueError):
@@ -97,8 +97,8 @@ class Record:
         """Return the record with a weight for every query, for `Weighted` metrics.
 
         Args:
-            weights: numbers from 0 to 2^31 in the shape of the queries; those of skipped queries
-                are not read. None changes nothing.
+            weights: 0, or numbers from 2^-32 to 2^31, in the shape of the queries; those of
+                skipped queries are not read. None changes nothing.
             validate_args: read the values, and raise where they are out of range.
         """
         if weights is None:
@@ -113,11 +113,13 @@ class Record:
             read = read.cpu()
         numbers = read.detach().reshape(-1).double().masked_fill(~self.counted.to(read.device), 0)
         if validate_args:
-            wrong = numbers[~((numbers >= 0) & (numbers <= _HIGHEST_WEIGHT))]
+            right = (numbers >= _LOWEST_WEIGHT) & (numbers <= _HIGHEST_WEIGHT)
+            wrong = numbers[~(right | (numbers == 0))]
             if len(wrong):
                 raise ValueError(
-                    "`weights` must be finite numbers from 0 to 2^31, got "
-                    f"{float(wrong[0]):g}; leave queries out with the weight 0 or `mask`."
+                    "`weights` must be 0 or from 2^-32 to 2^31, got "
+                    f"{float(wrong[0]):g}; multiply all weights by one number, which changes no "
+                    "value, and leave queries out with the weight 0 or `mask`."
                 )
         numbers = numbers.nan_to_num(nan=0.0).clamp(0, _HIGHEST_WEIGHT)
         return replace(self, queries=replace(self.queries, weights=numbers))  # type: ignore[type-var]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_named, is_integer
+from nextloc_metrics.arguments.checks import check_candidates, check_named, is_integer
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import describe, short
 
@@ -136,6 +136,8 @@ def read_rows(
     if not (isinstance(preds, np.ndarray) and preds.ndim == 2):
         rows = as_tensor("preds", preds)
     target = as_tensor("target", target)
+    if isinstance(rows, Tensor):
+        check_candidates(rows, target)
     if rows.ndim != 2 or target.ndim not in (1, 2) or len(rows) != len(target):
         raise ValueError(
             "`preds` [N, C or K] and `target` [N] or [N, M] must have one row per query, got "

@@ -1,4 +1,4 @@
-"""The base class of all metrics here: TorchMetrics' `Metric` with three fixes."""
+"""The base class of all metrics here: TorchMetrics' `Metric` with four fixes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -57,10 +57,11 @@ class _Unsqueezed:
 
 
 class BaseMetric(Metric):
-    """TorchMetrics' `Metric`, with three fixes.
+    """TorchMetrics' `Metric`, with four fixes.
 
     - An error in `forward` or `compute` leaves the state unchanged.
     - An update that raises is not counted as an update.
+    - A value that was computed before `merge_state` is computed anew.
     - A value keeps the shape that `compute` returned, also with one element. `compute` may return
       float64: it is rounded once, to float32 on the metric's device.
     """
@@ -70,6 +71,12 @@ class BaseMetric(Metric):
         """Add a batch and return the value of this batch alone."""
         with unchanged_by_errors([self]):
             return super().forward(*args, **kwargs)
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add the state of another metric; a value that was computed before is outdated."""
+        super().merge_state(incoming_state)
+        self._computed = None
+        self._update_count = max(1, self._update_count)  # or `compute` warns of no update
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:

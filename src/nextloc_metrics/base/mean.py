@@ -133,7 +133,8 @@ class RecordMetric(SummedMetric):
 
         Args:
             preds: floating `[..., C]`, scores of all candidates; or integer `[..., K]`, lists of
-                ids, best first, padded with -1; or a `Ranking` (or another record) without
+                ids, best first, padded with -1, with at least two dimensions unless `target` is
+                one id; or a `Ranking` (or another record) without
                 `target`, `mask` and `exclude`. `...` is the shape of the queries, such as `[N]` or
                 `[N, T]`.
             target: integer `[...]`, the one relevant id; integer `[..., M]`, the relevant ids,
@@ -146,7 +147,7 @@ class RecordMetric(SummedMetric):
             exempt_target: rank a relevant location that is in `exclude` instead of raising.
             confidence: with lists of ids, floating `[...]` in [0, 1], the probability of the first
                 id, for metrics of probabilities.
-            weights: numbers from 0 to 2^31 in the shape of the queries, for `Weighted` metrics.
+            weights: 0 or from 2^-32 to 2^31, in the shape of the queries, for `Weighted` metrics.
         """
         batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
         self.plan.update(batch, count=False)
@@ -366,15 +367,20 @@ def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
     if not scores.numel() or not any(metric.validate_args for metric in metrics):
         return
     ends = torch.stack(scores.aminmax(dim=1)).T.tolist()
-    for metric, (low, high) in zip(metrics, ends, strict=True):
-        most = exact.HIGHEST_SCORE if metric.is_bounded else exact.HIGHEST_FINITE
+    for metric, row, (low, high) in zip(metrics, scores, ends, strict=True):
+        if not metric.validate_args:
+            continue
         # a NaN compares false
-        if metric.validate_args and not (
-            low >= 0 and (high <= most or (high == torch.inf and not metric.is_bounded))
-        ):
+        if not (low >= 0 and (high <= exact.HIGHEST_SCORE or not metric.is_bounded)):
             values = "in [0, 1]" if metric.is_bounded else "from 0 to 2^31, or infinity"
             raise ValueError(
                 f"`score` of {short(metric)} must return values {values}, got {low} to {high}."
+            )
+        if exact.HIGHEST_FINITE < high < torch.inf:
+            raise ValueError(
+                f"`preds` and `target` must give {short(metric)} a score of at most 2^31, or "
+                f"infinity, got {high:g} for query {int(row.argmax())}; check their unit, or leave "
+                "the query out with `mask`."
             )
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.base.fixes import BaseMetric
 from nextloc_metrics.base.options import describe_option, is_default
@@ -76,7 +76,7 @@ class SummedMetric(BaseMetric, ABC):
 
     def __init__(self, **options: Any) -> None:
         declared = self._declared_options()
-        own = {name: as_int(options.pop(name)) for name in declared if name in options}
+        own = {name: as_number(options.pop(name)) for name in declared if name in options}
         try:
             super().__init__(**{"dist_sync_fn": all_reduce, **options})
         except ValueError as error:

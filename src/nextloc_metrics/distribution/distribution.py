@@ -75,9 +75,9 @@ class Distribution(Record):
     def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
         """Read scores, or lists of ids with the confidence of each answer."""
         if is_integer(batch.preds):
-            check_candidates(batch.preds)
+            check_candidates(batch.preds, batch.target)
             return cls._of_lists(batch)
-        check_scores(batch.preds)
+        check_scores(batch.preds, batch.target)
         if batch.confidence is not None:
             raise ValueError(
                 "`confidence` is read with lists of ids only, as scores tell it, got "

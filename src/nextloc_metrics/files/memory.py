@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nextloc_metrics.arguments.messages import clip, describe, short
+from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.files.opening import need_arrow
 from nextloc_metrics.files.parts import ExplainedError, Part, check_columns, parts_of
 
@@ -107,7 +107,7 @@ class Arrays:
         answers = found[preds]
         if answers.ndim == 1 and answers.dtype.kind in "iu":
             found[preds] = answers = answers[:, None]
-        self._check(clip(file), answers, found[target], {x: found[x] for x in others})
+        self._check(file, answers, found[target], {x: found[x] for x in others})
         self.arrays = found
         self.num_rows: int | None = len(answers)
 

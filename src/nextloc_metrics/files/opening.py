@@ -52,7 +52,7 @@ def find_files(source: Any) -> list[str]:
         real = file if "://" in file else os.path.realpath(file)
         if real in seen:
             raise ValueError(
-                f"`path` must be distinct files, got {clip(file)} after {clip(seen[real])}, which "
+                f"`path` must be distinct files, got {file} after {seen[real]}, which "
                 "is the same; leave one out, as its rows would count twice."
             )
         seen[real] = file

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
-from nextloc_metrics.arguments.messages import clip, short
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.opening import need_arrow, open_bytes, suffix_of
 
 
@@ -120,12 +120,12 @@ def check_columns(file: str, have: Sequence[str], need: Sequence[str]) -> None:
         like = [near for x in missing for near in difflib.get_close_matches(x, have, 1, 0.5)]
         hint = f"; did you mean {', '.join(map(repr, like))}?" if like else "."
         raise ValueError(
-            f"{clip(file)} must have the columns {short(missing)}, got {short(list(have))}{hint}"
+            f"{file} must have the columns {short(missing)}, got {short(list(have))}{hint}"
         )
     twice = [name for name, number in Counter(have).items() if number > 1 and name in need]
     if twice:
         raise ValueError(
-            f"{clip(file)} must have every column once, got {short(twice[0])} "
+            f"{file} must have every column once, got {short(twice[0])} "
             f"{have.count(twice[0])} times; rename or drop one of them."
         )
 

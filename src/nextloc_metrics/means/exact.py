@@ -5,9 +5,9 @@ and the number of scores. Scores from 0 to infinity have seven: the fractions of
 the number of scores; the whole part of the sum; the lower 32 bits of the whole part of the squares,
 and its upper ones; and the number of infinite scores. No sum of 2^31 scores overflows.
 
-With weights w the state has five sums, of w, w s, w^2, w^2 s and (w s)^2 for scores s, each in six
-integers of 32 bits per summand, from 2^-64 up to 2^128; and the number of scores, and for scores
-without an upper bound of infinite ones.
+With weights w the state has five sums, of w, w s, w^2, w^2 s and (w s)^2 for scores s, each in
+seven integers of 32 bits per summand, from 2^-96 up to 2^128; and the number of scores, and for
+scores without an upper bound of infinite ones.
 """
 
 import torch
@@ -19,7 +19,7 @@ MOST_QUERIES = 1 << 31  #: the most scores of 1 whose sum fits
 HIGHEST_FINITE = float(1 << 31)  #: the highest finite score of a mean without an upper bound
 
 _SUMS = 5
-_UNITS = tuple(2.0**power for power in (96, 64, 32, 0, -32, -64))  # of the integers of a sum
+_UNITS = tuple(2.0**power for power in (96, 64, 32, 0, -32, -64, -96))  # of the integers of a sum
 
 _BOUNDED, _UNBOUNDED = 3, 7  # integers of a state
 _WEIGHTED = _SUMS * len(_UNITS) + 1  # one more for scores without an upper bound
@@ -228,6 +228,17 @@ def sizes(state: Tensor) -> Tensor:
 
 def _ratio(total: Tensor, count: Tensor) -> Tensor:
     return float64(total).abs() / ONE / float64(count)  # 2^31 ones sum to -2^63
+
+
+def part_of(number: int, share: float) -> float:
+    """Return share x number, as an integer where it is one but for the rounding of the share.
+
+    So .29 of 100 are 29, and 1 - .7 of 10 are 3. A share is read to 2^-50, a few units in the last
+    place.
+    """
+    part = number * share
+    whole = round(part)
+    return float(whole) if abs(part - whole) <= number * 2.0**-50 else part
 
 
 def float64(tensor: Tensor) -> Tensor:

@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor
 
+from nextloc_metrics.means.exact import part_of
+
 _EXACT = 13  # integers up to 2^13 have bins of their own
 _PER_OCTAVE = 512
 _OCTAVES = 20
@@ -43,7 +45,7 @@ def quantile(state: Tensor, share: float) -> float:
     total = int(counts[-1])
     if not total:
         return math.nan
-    number = int(torch.searchsorted(counts, max(1, math.ceil(share * total))))
+    number = int(torch.searchsorted(counts, max(1, math.ceil(part_of(total, share)))))
     if number == _LAST:
         return math.inf
     if number < _FIRST_WIDE:

@@ -169,7 +169,7 @@ class TailShare(RecommendedTally):
             size = torch.ones_like(visits)
         levels, level_of = torch.unique(visits, return_inverse=True)
         sums = torch.zeros_like(levels).index_add_(0, level_of, size).cumsum(0)
-        return (sums.double() <= self.share * float(size.sum()))[level_of]
+        return (sums.double() <= exact.part_of(int(size.sum()), self.share))[level_of]
 
     def of_random_lists(self, num_candidates: int) -> float:
         """Return the expected value for random lists: the share of locations in the tail."""

@@ -12,6 +12,9 @@ from nextloc_metrics.base.options import describe_option
 
 By = Literal["mass", "items"]
 
+# Tables of up to ten bins, deciles, often have empty ones; larger ones with gaps are counts.
+_MOST_WITH_GAPS = 10
+
 
 class PopularityBins(torch.nn.Module):
     r"""A table of every location's popularity bin: 1 the rarest, `num_bins` the most popular.
@@ -21,7 +24,8 @@ class PopularityBins(torch.nn.Module):
 
     Args:
         bin_of: integer `[C]`, the bin of each location, from 0 (unmapped) to `num_bins`.
-        num_bins: the number of bins, without bin 0; None for the highest in `bin_of`.
+        num_bins: the number of bins, without bin 0; None for the highest in `bin_of`, if this is at
+            most 10 or no bin below it is empty.
 
     `counts`, int64 `[C]`, and `by` are `train_counts` and `by` of `from_counts`, else None.
 
@@ -46,6 +50,13 @@ class PopularityBins(torch.nn.Module):
         highest = int(table.max())
         if num_bins is None:
             num_bins = max(1, highest)
+            used = int(torch.unique(table[table > 0]).numel())
+            if highest > _MOST_WITH_GAPS and used < highest:  # visits of locations, not bins
+                raise ValueError(
+                    f"`bin_of` must use each of more than {_MOST_WITH_GAPS} bins unless `num_bins` "
+                    f"is given, got {used} different bins up to {highest}; make bins of visits by "
+                    "`PopularityBins.from_counts(counts)`."
+                )
         num_bins = check_positive("num_bins", num_bins)
         if highest > num_bins:
             raise ValueError(f"`bin_of` must be at most `num_bins`, {num_bins}, got {highest}.")

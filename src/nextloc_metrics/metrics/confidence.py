@@ -100,7 +100,8 @@ class ConfidenceTally(DistributionMetric):
     def _cells(self) -> Tensor:
         """Return queries, correct ones and sums of confidences of each cell, float64 `[3, C]`."""
         exact.check_number(self.state[:, 0].sum())
-        number, correct, confidence = exact.float64(self.state.cpu()).unbind(1)
+        # 2^31 ones sum to -2^63
+        number, correct, confidence = exact.float64(self.state.cpu()).abs().unbind(1)
         return torch.stack([number, correct / exact.ONE, confidence / exact.ONE])
 
     def _value(self, value: float) -> Tensor:
@@ -333,7 +334,7 @@ class AccuracyAtCoverage(_Selective):
         number, wrong, before, wrong_before = self._levels()
         if not len(number):
             return self._value(math.nan)
-        answered = max(1.0, math.ceil(self.coverage * float(number.sum()) - 1e-9))
+        answered = max(1.0, math.ceil(exact.part_of(int(number.sum()), self.coverage)))
         last = int(torch.searchsorted(before + number, answered))
         share = (answered - before[last]) / number[last]
         return self._value(1 - float(wrong_before[last] + share * wrong[last]) / answered)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.arguments.checks import check_choice, check_positive
+from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import RankingTally
 from nextloc_metrics.means import exact, intervals
@@ -58,6 +58,7 @@ class DecileMetric(RankingTally):
                 f"`bins` must be a PopularityBins, got {describe(bins)}; make it of "
                 "training visits by `PopularityBins.from_counts`."
             )
+        decile = as_number(decile)
         if not any(  # True equals 1, but is not a bin
             type(decile) is type(known) and decile == known for known in (None, *self.deciles(bins))
         ):
@@ -354,6 +355,7 @@ class DecileKForRecall(DecileMetric):
         **kwargs: Any,
     ) -> None:
         check_choice("statistic", statistic, Statistic)
+        min_recall = as_number(min_recall)
         if type(min_recall) not in (int, float) or not 0 < min_recall <= 1:
             raise ValueError(
                 f"`min_recall` must be above 0 and at most 1, got {short(min_recall)}."

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_int, check_choice, check_positive
+from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record
@@ -106,7 +106,7 @@ class Grouped(RecordMetric):
             raise ValueError(f"`by` must be None or a name, got {short(by)}.")
         if average is not None:
             check_choice("average", average, Average)
-        group = as_int(group)
+        group = as_number(group)
         if group is not None and (type(group) is not int or not 0 <= group < num_groups):
             raise ValueError(
                 f"`group` must be None or from 0 to {num_groups - 1}, got {short(group)}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -98,9 +99,12 @@ def parse_measure(measure: Any) -> RankingMetric:
     found = _FORM.fullmatch(str(measure).strip())
     name = "" if found is None else _OTHER_NAMES.get(found["name"], found["name"])
     if found is None or name not in _MEASURES:
+        similar = ""
+        if found is not None and (near := _nearest(found["name"])):
+            similar = f"; use `{str(measure).strip().replace(found['name'], near, 1)}`"
         raise ValueError(
             f"a measure must be one of {', '.join(_MEASURES)}, with a cut-off such as `nDCG@10`, "
-            f"got {short(str(measure))}."
+            f"got {short(str(measure))}{similar}."
         )
     options = _read_options(str(measure), found["options"] or "")
     if (rel := options.pop("rel", 1)) != 1:
@@ -111,6 +115,13 @@ def parse_measure(measure: Any) -> RankingMetric:
         return _MEASURES[name](None if found["k"] is None else int(found["k"]), **options)
     except TypeError as error:
         raise ValueError(f"{measure} has an unknown option, got {short(options)}.") from error
+
+
+def _nearest(name: str) -> str:
+    """Return the most similar name of a measure, whatever its case; empty for none."""
+    known = {one.lower(): one for one in (*_OTHER_NAMES, *_MEASURES)}
+    found = difflib.get_close_matches(name.lower(), known, 1, 0.7)
+    return known[found[0]] if found else ""
 
 
 def cut_offs_of(measures: Iterable[Any]) -> list[int]:

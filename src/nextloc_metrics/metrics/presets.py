@@ -10,7 +10,13 @@ from typing import Any
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection, classification
 
-from nextloc_metrics.arguments.checks import check_number, check_positive, check_separator, cut_offs
+from nextloc_metrics.arguments.checks import (
+    as_number,
+    check_number,
+    check_positive,
+    check_separator,
+    cut_offs,
+)
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import RecordMetric
@@ -328,6 +334,7 @@ def click_through_metrics(
         f1 0.5000
         mcc 0.0000
     """
+    threshold, thresholds = as_number(threshold), as_number(thresholds)
     _check_thresholds(threshold, thresholds)
     members: dict[str, Metric] = {
         "log_loss": click_through.LogLoss(**kwargs),

@@ -21,9 +21,10 @@ from nextloc_metrics.means import exact, intervals
 class NegativeLogLikelihood(DistributionMean):
     r"""Negative log-likelihood: the mean of -log p(target), the cross-entropy of the model.
 
-    For logits s it is log(sum of exp(s_i)) - s_target, which is finite for logits that differ by
-    any amount. A target of probability 0, or a row with NaN or infinity, has the score infinity:
-    the mean is then infinite, and `num_impossible` counts these queries. The unit is nats, or bits
+    For logits s it is log(sum of exp(s_i)) - s_target, which is finite for logits that differ by up
+    to 2^31. A target of probability 0 or with a logit that is lower by more, such as one that a
+    model masks, or a row with NaN or infinity, has the score infinity: the mean is then infinite,
+    and `num_impossible` counts these queries. The unit is nats, or bits
     for `base=2`.
 
     Args:
@@ -81,6 +82,7 @@ class NegativeLogLikelihood(DistributionMean):
         """Return -log p(target)."""
         assert record.log_target is not None  # `check` has passed
         loss = -record.log_target
+        loss = loss.masked_fill(loss > exact.HIGHEST_FINITE, torch.inf)
         return loss if self.floor is None else loss.clamp(max=-math.log(self.floor))
 
 

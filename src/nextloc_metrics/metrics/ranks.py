@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive
+from nextloc_metrics.arguments.checks import check_choice, check_number, check_positive, check_share
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.mean import MeanMetric
@@ -113,9 +113,7 @@ class RankQuantile(MeanRank):
     q: float
 
     def __init__(self, q: float, unretrieved: Unretrieved = "last", **kwargs: Any) -> None:
-        if type(q) is not float or not 0 < q < 1:
-            raise ValueError(f"`q` must be between 0 and 1, such as 0.5, got {short(q)}.")
-        super().__init__(q=q, unretrieved=unretrieved, **kwargs)
+        super().__init__(q=check_share("q", q, 0.5), unretrieved=unretrieved, **kwargs)
 
     @property
     def plot_label(self) -> str:
@@ -343,8 +341,7 @@ class RBP(RankingMetric):
     k: int | None
 
     def __init__(self, p: float = 0.8, k: int | None = None, **kwargs: Any) -> None:
-        if type(p) is not float or not 0 < p < 1:
-            raise ValueError(f"`p` must be between 0 and 1, such as 0.8, got {short(p)}.")
+        p = check_share("p", p, 0.8)
         super().__init__(p=p, k=None if k is None else check_positive("k", k), **kwargs)
 
     @property

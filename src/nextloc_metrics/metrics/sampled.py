@@ -23,7 +23,7 @@ class SampledRanks(RankingTally):
     A target tied with e - 1 others has each of the e ranks with the share 1/e. An unretrieved
     target (not in the list, or scored NaN or -inf) has the last rank. A query without a target is
     skipped, and one with several is an error. The state is one integer per rank, in multiples of
-    2^-32.
+    2^-32, and the number of queries.
 
     Args:
         num_sampled: m, the number of sampled candidates of each query, without the target.
@@ -71,8 +71,8 @@ class SampledRanks(RankingTally):
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return zeros, one for each rank."""
-        return torch.zeros(self.num_sampled + 1, dtype=torch.int64)
+        """Return zeros, one for each rank and the number of queries."""
+        return torch.zeros(self.num_sampled + 2, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
         """Add the share of each query's ranks: the first ones of a block take the remainder."""
@@ -84,26 +84,30 @@ class SampledRanks(RankingTally):
         step = torch.zeros(self.num_sampled + 2, dtype=torch.int64, device=first.device)
         for start, end, added in ((first, first + tied, share), (first, first + rest, counted)):
             step = step.index_add(0, start, added).index_add(0, end, -added)
-        return step.cumsum(0)[:-1]
+        return torch.cat([step.cumsum(0)[:-1], counted.sum()[None]])
 
     def compute(self) -> Tensor:
         """Return the area under the ROC curve; NaN without a query."""
-        counts = exact.float64(self.state)
+        counts = self._counts()
         below = torch.arange(self.num_sampled, -1, -1, device=counts.device)
         return (counts * below).sum() / self.num_sampled / counts.sum()
 
     @property
     def shares(self) -> Tensor:
         """The share of queries with each rank, of all processes, float `[num_sampled + 1]`."""
-        state = self.counts
-        return exact.ratio(state, state.sum() // exact.ONE).float()
+        counts = self.of_all_processes(self._counts)
+        return (counts / counts.sum()).float().to(self.device)
 
     @property
     def counts(self) -> Tensor:
-        """How many queries have each rank, of all processes, in multiples of 2^-32."""
-        return self.of_all_processes(lambda: self.state.clone())
+        """How many queries have each rank, of all processes, float64 `[num_sampled + 1]`."""
+        return self.of_all_processes(self._counts)
+
+    def _counts(self) -> Tensor:
+        exact.check_number(self.state[-1])
+        return exact.float64(self.state[:-1]).abs() / exact.ONE  # 2^31 ones sum to -2^63
 
     @property
     def num_queries(self) -> int:
         """The number of queries that this process has counted."""
-        return int(self.state.sum()) // exact.ONE
+        return int(self.state[-1])

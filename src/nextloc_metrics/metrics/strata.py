@@ -12,6 +12,7 @@ from torch import Tensor
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
+from nextloc_metrics.base.ranking_metric import LARGEST_STATE
 
 
 def moved(previous: Array, target: Array) -> Tensor:
@@ -81,7 +82,7 @@ def train_overlap(
     next-location prediction datasets", Machine Learning 112, 2023.
     """
     if bins is not None:
-        check_positive("bins", bins)
+        bins = check_positive("bins", bins, LARGEST_STATE)
     queries, known = _read_paths("history", history), _read_paths("train", train)
     number = len(queries)
     sizes = np.array([len(path) for path in queries], dtype=np.int64)
@@ -102,11 +103,11 @@ def train_overlap(
         start = start[kept]
         pairs = runs[kept] * (len(visits) + 1) + single[start + length]
         runs, length = np.unique(pairs, return_inverse=True)[1].reshape(-1), length + 1
-    share = torch.from_numpy(longest).double() / torch.from_numpy(sizes)
+    longest_run, visited = torch.from_numpy(longest), torch.from_numpy(sizes)
     if bins is None:
-        return share
-    groups = (share.nan_to_num(nan=0.0) * bins).long().clamp(max=bins - 1)
-    return groups.masked_fill(share.isnan(), -1)
+        return longest_run.double() / visited
+    groups = (longest_run * bins // visited.clamp(min=1)).clamp(max=bins - 1)
+    return groups.masked_fill(visited == 0, -1)
 
 
 def _read_paths(name: str, paths: Any) -> list[np.ndarray[Any, Any]]:

@@ -46,14 +46,19 @@ class Times(Record):
     difference: Tensor
 
     @classmethod
-    def read(cls, batch: Batch, needs: Needs) -> Times:
-        """Read predicted times `preds` and true times `target`, minutes, of one shape."""
+    def read(
+        cls, batch: Batch, needs: Needs, names: tuple[str, str] = ("preds", "target")
+    ) -> Times:
+        """Read predicted times `preds` and true times `target`, minutes, of one shape.
+
+        `names` are what messages call the two.
+        """
         preds, target = batch.preds, batch.target
         if preds.shape != target.shape or any(
             x.is_complex() or x.dtype == torch.bool for x in (preds, target)
         ):
             raise ValueError(
-                "`preds` and `target` must be numbers of minutes of one shape, got "
+                f"`{names[0]}` and `{names[1]}` must be numbers of minutes of one shape, got "
                 f"{describe(preds)} and {describe(target)}."
             )
         counted = read_mask(batch.mask, preds.shape, preds.device)
@@ -64,7 +69,7 @@ class Times(Record):
             wrong = (counted.to(true.device) & ~true.isfinite()).nonzero()
             if len(wrong):
                 raise ValueError(
-                    f"`target` must hold finite times, got {float(true[wrong[0]])} for query "
+                    f"`{names[1]}` must hold finite times, got {float(true[wrong[0]])} for query "
                     f"{int(wrong[0])}; leave it out with `mask`."
                 )
         return cls(Queries(preds.shape, counted), exact.float64(preds.detach().flatten()) - true)
@@ -335,15 +340,16 @@ class JointAccuracy(MeanMetric):
         minutes = Batch(
             as_tensor("times", times, ranking.device),
             as_tensor("target_times", target_times, ranking.device),
-            mask,
+            ranking.counted.reshape(ranking.shape),
             validate_args=self.validate_args,
-        ).read()
+        )
         if minutes.preds.shape != ranking.shape:
             raise ValueError(
                 f"`times` must have the shape of the queries, {short(ranking.shape)}, got "
                 f"{describe(minutes.preds)}."
             )
-        record = TimedRanking(ranking.queries, ranking, Times.read(minutes, Needs()))
+        read_times = Times.read(minutes, Needs(), ("times", "target_times"))
+        record = TimedRanking(ranking.queries, ranking, read_times)
         return record.with_groups(groups).with_weights(weights, self.validate_args)
 
     def update(

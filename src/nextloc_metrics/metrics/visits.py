@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
-from nextloc_metrics.arguments.checks import as_int, check_separator, cut_offs, is_integer
+from nextloc_metrics.arguments.checks import as_number, check_separator, cut_offs, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.options import describe_option
@@ -165,7 +165,7 @@ class GroupShare(RankingMetric):
     reads_groups = True
 
     def __init__(self, group: int, by: str, **kwargs: Any) -> None:
-        group = as_int(group)
+        group = as_number(group)
         if type(group) is not int or group < 0:
             raise ValueError(f"`group` must be an integer of at least 0, got {short(group)}.")
         super().__init__(group=group, by=by, **kwargs)

@@ -19,11 +19,12 @@ def _of_metric(name: str) -> Any:
 class Weighted(MeanMetric):
     r"""The weighted mean of a score over queries: the sum of w s, divided by the sum of w.
 
-    `update` takes `weights`, numbers from 0 to 2^31 in the shape of the queries. A query with the
-    weight 0 is left out, as one that `mask` leaves out. Other metrics of a collection do not read
+    `update` takes `weights`, 0 or numbers from 2^-32 to 2^31, in the shape of the queries; others
+    can be multiplied by one number, which changes no value. A query with the weight 0 is left out,
+    as one that `mask` leaves out. Other metrics of a collection do not read
     the weights. `Grouped(Weighted(metric), num_groups)` has the weighted mean of each group.
 
-    The sums are exact: each summand is rounded to a multiple of 2^-64. The standard error is that
+    The sums are exact: each summand is rounded to a multiple of 2^-96. The standard error is that
     of a ratio of two sums over independent queries: its square is the sum of w^2 (s - m)^2, divided
     by the square of the sum of w, times n / (n - 1). The interval is that of the metric with this
     standard error, with Student's t.

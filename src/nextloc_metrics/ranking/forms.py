@@ -51,7 +51,7 @@ def _of_batch(batch: Batch, relevant: Relevant, found: Found, **others: Any) -> 
 
 def of_scores(batch: Batch, needs: Needs) -> Attributes:
     """Rank by the scores of all candidates."""
-    check_scores(batch.preds)
+    check_scores(batch.preds, batch.target)
     number = batch.preds.shape[-1]
     relevant = read_target(batch, number)
     scores = comparable(batch.preds).reshape(-1, number)
@@ -76,7 +76,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     """Rank by lists of ids."""
     if not is_integer(batch.preds):
         raise TypeError(f"`preds` must be an integer tensor of ids, got {describe(batch.preds)}.")
-    check_candidates(batch.preds)
+    check_candidates(batch.preds, batch.target)
     relevant = read_target(batch, None)
     lists = flat_lists(batch.preds)
     excluded = read_exclude(batch, relevant, None)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import as_int, check_positive, is_integer
+from nextloc_metrics.arguments.checks import as_number, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.backends import UNRETRIEVED
 
@@ -25,7 +25,7 @@ def read_ranks(
         )
     if num_candidates is not None:
         check_positive("num_candidates", num_candidates)
-    missing = as_int(missing)
+    missing = as_number(missing)
     if type(missing) is not int or missing > 0:
         raise ValueError(f"`missing` must be an integer of at most 0, got {short(missing)}.")
     rows = ranks.long() if ranks.ndim == 2 else ranks.long()[:, None]

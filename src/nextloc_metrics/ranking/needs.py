@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from nextloc_metrics.arguments.checks import as_int, check_bool
+from nextloc_metrics.arguments.checks import as_number, check_bool
 from nextloc_metrics.arguments.messages import short
 
 
@@ -39,7 +39,7 @@ class Needs:
     def __post_init__(self) -> None:
         """Raise if a value is wrong; NumPy integers become Python's."""
         for name in ("top", "depth"):
-            object.__setattr__(self, name, as_int(getattr(self, name)))
+            object.__setattr__(self, name, as_number(getattr(self, name)))
         if type(self.top) is not int or self.top < 0:
             raise ValueError(f"`top` must be an integer of at least 0, got {short(self.top)}.")
         for name in ("best", "scores", "crossing", "length"):

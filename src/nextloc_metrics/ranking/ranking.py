@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_int, is_integer
+from nextloc_metrics.arguments.checks import as_number, is_integer
 from nextloc_metrics.arguments.messages import got, short
 from nextloc_metrics.arguments.record import NotInRecordError, Queries, Record
 from nextloc_metrics.backends import UNRETRIEVED
@@ -237,7 +237,7 @@ class Ranking(Record):
                 "`local_scores` must be a floating tensor of scores, "
                 f"{got('local_scores', local_scores)}."
             )
-        if type(as_int(offset)) is not int or offset < 0:
+        if type(as_number(offset)) is not int or offset < 0:
             raise ValueError(f"`offset` must be an integer of at least 0, got {short(offset)}.")
         local_scores = as_tensor("local_scores", local_scores)
         batch = _batch(

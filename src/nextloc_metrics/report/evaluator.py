@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_int, check_choice, cut_offs
+from nextloc_metrics.arguments.checks import as_number, check_choice, cut_offs
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
@@ -97,7 +97,7 @@ class Evaluator:
         counts = None if train_counts is None else as_tensor("train_counts", train_counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
-        self.known_locations = self.num_locations = as_int(num_locations)
+        self.known_locations = self.num_locations = as_number(num_locations)
         self._data = Data(bins, counts, locations, limits_of(history))
         self._exempt_target = exempt_target
         self._options: dict[str, Any] = {
@@ -249,7 +249,7 @@ class Evaluator:
             )
         counted = self._finished()
         if missed is not None:
-            counted.card["broken_answers"] = as_int(missed)
+            counted.card["broken_answers"] = as_number(missed)
         if cuts := counted.cuts_beyond_lists():
             warnings.warn(
                 f"`k` should be at most {counted.longest}, the length of the longest list in "
@@ -467,7 +467,7 @@ def evaluate(
         measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
             instead of the preset; `metrics.measures.parse_measure` lists them.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
-        weights: `[N]`, numbers from 0 to 2^31: the means are weighted, as by `Weighted`, and
+        weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
 
     Raises:

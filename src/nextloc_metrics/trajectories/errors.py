@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_int
+from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.trajectories.metric import DistanceOfPairs
@@ -103,7 +103,7 @@ class PointErrorAt(_PointErrors):
     step: int
 
     def __init__(self, step: int, **kwargs: Any) -> None:
-        number = as_int(step)
+        number = as_number(step)
         if type(number) is not int or number == 0:
             raise ValueError(
                 "`step` must be an integer, 1 for the first step or -1 for the last, got "

@@ -24,7 +24,6 @@ from nextloc_metrics.geography.locations import (
     check_locations,
     to_sphere,
 )
-from nextloc_metrics.means import exact
 from nextloc_metrics.trajectories.pairs import Pairs
 
 Units = Literal["plane", "degrees"]
@@ -91,17 +90,7 @@ class PairMetric(MeanMetric):
         """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
         scores = self.score_pairs(record)
         counted = (record.counted & (record.true > 0)).to(scores.device)
-        scores = scores.masked_fill(~counted, 0)
-        if self.validate_args and not self.is_bounded:
-            far = ((scores > exact.HIGHEST_FINITE) & scores.isfinite()).nonzero()
-            if len(far):
-                query = int(far[0])
-                raise ValueError(
-                    f"`preds` and `target` must be at most 2^31 apart by {short(self)}, got "
-                    f"{float(scores[query]):.4g} in query {query}; pass coordinates in a larger "
-                    "unit, or leave it out with `mask`."
-                )
-        return scores, counted
+        return scores.masked_fill(~counted, 0), counted
 
     def sequences(self, record: Pairs) -> Sequences:
         """Return the points as sequences on the CPU; ids become points on a line, by `numbered`."""

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.checks import as_int, check_bool, check_number
+from nextloc_metrics.arguments.checks import as_number, check_bool, check_number
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.trajectories.metric import DistanceOfPairs, backend_of
 from nextloc_metrics.trajectories.pairs import Pairs
@@ -56,7 +56,7 @@ class DTW(DistanceOfPairs):
         free_start: bool = False,
         **kwargs: Any,
     ) -> None:
-        window = as_int(window)
+        window = as_number(window)
         if window is not None and (type(window) is not int or window < 0):
             raise ValueError(
                 f"`window` must be None or an integer of at least 0, got {short(window)}."
