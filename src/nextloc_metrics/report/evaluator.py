@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import lru_cache
-from hashlib import blake2b
 from itertools import count, islice
 from typing import Any
 from uuid import UUID, uuid4
@@ -28,19 +26,9 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
-from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import Pairs
-from nextloc_metrics.report.counted import (
-    CONFIDENCE,
-    EXEMPT,
-    PAIRS,
-    Counted,
-    Form,
-    Setting,
-    add_up,
-    check_alike,
-)
+from nextloc_metrics.report.counted import PAIRS, Counted, add_up
 from nextloc_metrics.report.data import (
     Data,
     History,
@@ -50,13 +38,9 @@ from nextloc_metrics.report.data import (
     limits_of,
 )
 from nextloc_metrics.report.evaluation import Evaluation
+from nextloc_metrics.report.fingerprint import Names, fingerprint_of
 from nextloc_metrics.report.results import evaluation_of
-
-# Columns of a block have numbers below 2 to this power.
-_FACTOR_BITS = 40
-
-# Room for groups is doubled where it does not suffice, from this number on.
-_ROOM = 64
+from nextloc_metrics.report.setting import CONFIDENCE, EXEMPT, Form, Setting, check_alike
 
 
 class Evaluator:
@@ -127,7 +111,7 @@ class Evaluator:
             **self._data.digests(),
         }
         self._counted: Counted | None = None
-        self._names: dict[str, _Names] = {}
+        self._names: dict[str, Names] = {}
         self._fingerprint = 0
         self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
 
@@ -162,7 +146,7 @@ class Evaluator:
     def _count(self, setting: Setting, batch: Batch) -> None:
         """Count the queries of a chunk of rows, or raise and change nothing."""
         kinds: Mapping[str, Kind] = batch.groups  # type: ignore[assignment]  # a chunk has them
-        named = {kind: self._names.get(kind, _Names(())) for kind in kinds}
+        named = {kind: self._names.get(kind, Names(())) for kind in kinds}
         found = {kind: named[kind].number(values) for kind, values in kinds.items()}
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
@@ -177,7 +161,7 @@ class Evaluator:
             }
             tallied = counted.tally(given, {**numbers, **of_pairs})
             hashes = [named[kind].hashes_with(new[kind])[of] for kind, of in numbers.items()]
-            fingerprint = _fingerprint_of(given, tallied.ranking, hashes, setting.num_locations)
+            fingerprint = fingerprint_of(given, tallied.ranking, hashes, setting.num_locations)
             counted.add(tallied)
         for kind, names in named.items():
             names.add(new[kind])
@@ -284,7 +268,7 @@ class Evaluator:
 
     def _take(self, counted: Counted, fingerprint: int) -> None:
         self._counted, self._fingerprint = counted, fingerprint
-        self._names = {kind: _Names(names.names) for kind, names in counted.labels.items()}
+        self._names = {kind: Names(names.names) for kind, names in counted.labels.items()}
 
     def _setting_of(self, form: Form) -> Setting:
         """Return the setting of batches of this kind, or raise if the options do not allow it."""
@@ -338,7 +322,7 @@ class Evaluator:
     def _with_room(
         self,
         setting: Setting,
-        named: Mapping[str, _Names],
+        named: Mapping[str, Names],
         new: Mapping[str, Sequence[str]],
         new_pairs: Mapping[str, Tensor],
     ) -> Counted:
@@ -397,42 +381,6 @@ def _added(pairs: Mapping[str, Pairs], new: Mapping[str, Tensor]) -> Iterator[No
         raise
 
 
-class _Names:
-    """Names of groups, numbered as they appear, with a hash of each."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names: list[str] = []
-        self.hashes = torch.zeros(0, dtype=torch.int64)
-        self._numbers: dict[str, int] = {}
-        self._last: tuple[GroupLabels, Tensor] | None = None
-        self.add(names)
-
-    def add(self, names: Sequence[str]) -> None:
-        hashes = self.hashes_with(names)
-        self._numbers.update((name, len(self.names) + i) for i, name in enumerate(names))
-        self.names += names
-        self.hashes = hashes
-
-    def hashes_with(self, names: Sequence[str]) -> Tensor:
-        """Return the hash of each name, and of further names."""
-        digests = [blake2b(name.encode(), digest_size=8).digest() for name in names]
-        new = [int.from_bytes(x, "little", signed=True) for x in digests]
-        return (
-            torch.cat([self.hashes, torch.tensor(new, dtype=torch.int64)]) if new else self.hashes
-        )
-
-    def number(self, kind: Kind) -> tuple[Tensor, list[str]]:
-        if self._last is not None and self._last[0] is kind.labels:
-            return self._last[1][kind.numbers], []
-        new = [name for name in kind.labels.names if name not in self._numbers]
-        numbers = {name: len(self.names) + i for i, name in enumerate(new)}
-        known = self._numbers
-        table = torch.tensor([known[x] if x in known else numbers[x] for x in kind.labels.names])
-        if not new:
-            self._last = kind.labels, table.long()
-        return table.long()[kind.numbers], new
-
-
 def _form_of(rows: ArrayRows) -> Form:
     """Return which kind of batch rows are."""
     given = {x: getattr(rows, x) is not None for x in ("exclude", "confidence", "weights")}
@@ -452,49 +400,6 @@ def _check_form(first: Form, form: Form) -> None:
         raise ValueError(
             f"a batch must have {first.describe()}, as those before, got {form.describe()}."
         )
-
-
-def _fingerprint_of(
-    batch: Batch,
-    ranking: Ranking,
-    hashes: Sequence[Tensor],
-    num_locations: int | None,
-) -> int:
-    """Return a hash of queries in any order: groups, targets, ranks, answers; not of padding."""
-    target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
-    missing = ranking.relevant < 0
-    columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
-    if ranking.queries.weights is not None:
-        columns.append(ranking.queries.weights[:, None].view(torch.int64))
-    if ranking.grades is not None:
-        columns.append(ranking.grades.sum(1, keepdim=True).double().view(torch.int64))
-    if ranking.num_candidates is None:
-        answers = batch.preds.long()
-        if num_locations is not None:  # all ids that are no location are alike
-            answers = answers.clamp(max=num_locations)
-    else:  # the targets' scores, bit by bit
-        answers = batch.preds.gather(1, target.clamp(min=0)).double().view(torch.int64)
-    blocks = [torch.cat(columns, 1), target.long(), answers]
-    blocks += [x.masked_fill(missing, -1) for x in (ranking.above, ranking.tied)]
-    rows = torch.zeros(len(target), dtype=torch.int64)
-    for number, block in enumerate(blocks):
-        rows += ((block + 1) * _factors(number, block.shape[1])).sum(1)
-        rows = _mix(rows)
-    return int(rows.sum())
-
-
-@lru_cache
-def _factors(block: int, width: int) -> Tensor:
-    """Return an odd factor for each column of a block."""
-    columns = torch.arange(width, dtype=torch.int64) + (block << _FACTOR_BITS)
-    return _mix(columns) | 1
-
-
-def _mix(values: Tensor) -> Tensor:
-    """Spread the bits of integers; distinct ones stay distinct."""
-    values = (values ^ ((values >> 30) & 0x3FFFFFFFF)) * -0x40A7B892E31B1A47
-    values = (values ^ ((values >> 27) & 0x1FFFFFFFFF)) * -0x6B2FB644ECCEEE15
-    return values ^ ((values >> 31) & 0x1FFFFFFFF)
 
 
 def evaluate(

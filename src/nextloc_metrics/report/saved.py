@@ -33,6 +33,9 @@ _VERSION = 3
 # to is therefore at most this and its own size.
 _MOST_INFLATED = 1 << 28
 
+# Bytes before the numbers of an array, at most.
+_OF_ARRAY = 1 << 10
+
 
 def write(
     path: Path | BytesIO,
@@ -47,7 +50,7 @@ def write(
     if isinstance(path, BytesIO):
         np.savez(path, **values)
         return
-    is_large = sum(array.nbytes for array in values.values()) > _MOST_INFLATED
+    is_large = sum(array.nbytes + _OF_ARRAY for array in values.values()) > _MOST_INFLATED
     with new_file(path, force) as file:
         (np.savez if is_large else np.savez_compressed)(file, **values)
 
