@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 from hypothesis import settings
 
 import nextloc_metrics
+from hostile_plain import Found
+from nextloc_metrics import report
 from strategies import examples
 
 Result = TypeVar("Result")
@@ -70,3 +72,12 @@ def contents(folder: Path) -> dict[str, Any]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def found_of(e: report.Evaluation) -> Found:
+    """Return the values and counts of an evaluation."""
+    groups: dict[tuple[str, str], tuple[int, dict[str, float]]] = {}
+    for x in e.group_records() if e.groups else []:
+        _, values = groups.setdefault((x["kind"], x["group"]), (x["queries"], {}))
+        values[x["metric"]] = x["value"]
+    return Found(dict(e.values), groups, e.card["queries"], e.card.get("broken_answers", 0))

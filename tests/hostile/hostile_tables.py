@@ -213,7 +213,7 @@ def rows(draw: Draw, kinds: Sequence[str], names: Sequence[str], parts: int = 3)
 
     made = [row(i) for i in range(draw(st.integers(1, 6)))]
     if kind == "integers" and draw(st.integers(0, 9)) == 9:
-        made[-1]["preds"] = list(range(300))
+        made[-1]["preds"] = list(range(200))
     order = draw(st.permutations(made))
     cuts = sorted(draw(st.lists(st.integers(0, len(made)), max_size=parts - 1)))
     sizes = np.diff([0, *cuts, len(made)]).tolist()
@@ -596,7 +596,7 @@ def numpy_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
         elif isinstance(values[0], list):
             size = max(1, max(map(len, values)))
             padded = np.array([[*x, *[-1] * (size - len(x))] for x in values], "i8")
-            # 300 does not fit into 8 bits, nor does -1 into those without a sign
+            # -1 does not fit into integers without a sign
             kind = draw(st.sampled_from(["i8", "i4", ">i8"] if made.kind != "sparse" else ["i8"]))
             arrays[name] = padded.astype(kind)
         elif name in ("mask", "weights"):

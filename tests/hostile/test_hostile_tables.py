@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 
 from click.testing import CliRunner
-from hostile_law import attempt, contents, quiet, tried
+from hostile_law import attempt, contents, found_of, quiet, tried
 from hostile_plain import CUTS, Found, same
 from hostile_tables import Table, csv_tables, json_tables, numpy_tables, typed_tables
 
@@ -37,15 +37,6 @@ def options_of(table: Table) -> dict[str, Any]:
         "separator": how.separator,
         "on_error": "miss" if how.miss else "raise",
     }
-
-
-def found_of(e: report.Evaluation) -> Found:
-    """Return the values and counts of an evaluation."""
-    groups: dict[tuple[str, str], tuple[int, dict[str, float]]] = {}
-    for x in e.group_records() if e.groups else []:
-        _, values = groups.setdefault((x["kind"], x["group"]), (x["queries"], {}))
-        values[x["metric"]] = x["value"]
-    return Found(dict(e.values), groups, e.card["queries"], e.card.get("broken_answers", 0))
 
 
 def by_python(table: Table, source: Any, door: str) -> Found:
