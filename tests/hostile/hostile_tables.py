@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -52,7 +53,7 @@ ANSWERS += ['["1", 2]', "[+1]", "[01]", "[1,,2]", "[1, 2,]", "[[1, 2]]", "[-5]",
 ANSWERS += ["[9223372036854775808]", "[True]", "\ufeff[1, 2]", "[1, 2] "]
 # The same of JSON, and of tables with types that can hold it.
 JSON_TARGETS: list[Any] = [None, "3", 2.0, 1.5, True, -5, 2**63, "nan", [], [3], {"a": 1}]
-JSON_ANSWERS: list[Any] = [None, [None, 1], [2.5, 1], [2.0, 1], [1.0], ["1", 2], "[1, 2]", [[1]]]
+JSON_ANSWERS: list[Any] = [None, [None, 1], ["1", 2], "[1, 2]", [[1]]]
 JSON_ANSWERS += [3, "x", [True], [-5], [2**63], {"a": 1}, [10**30]]
 ROWS_OF_SCORES: list[Any] = [None, [], [0.5], [0.5] * 9, [1, 0, 1], "x", ["0.5"], [None] * 3]
 
@@ -100,7 +101,8 @@ class Table:
 
     def _as_scores(self, rows: Sequence[Cells]) -> list[Meaning]:
         """Return how lists with a float can be read as scores, if all are of one length."""
-        if self.dirt != "answer" or self.how.candidates is not None or self.how.source == "typed":
+        how = self.how
+        if self.dirt not in ("answer", "float") or how.candidates or how.kind == "text" or how.source == "typed":
             return []
         lists = [row.get("preds") for row in rows]
         try:
@@ -303,6 +305,7 @@ def csv_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
         _break_beside(draw, roles, grid[at])
     if dirt == "header again":
         grid[at] = list(roles)
+        policies = policies if style.floats else (*policies, "text")
     lines, header = _lines(draw, style, dirt, roles, grid, at)
     head = style.line(header, " " if dirt == "spaces" and draw(st.booleans()) else "")
     texts = [head + "".join(part) for part in made.parts(lines)]
@@ -359,7 +362,7 @@ def _lines(
     elif dirt == "fewer":
         lines[at] = style.line(grid[at][:-1])
     elif dirt == "quote":
-        column = draw(st.integers(0, len(roles) - 1))
+        column = len(roles) - 1 if draw(st.booleans()) else draw(st.integers(0, len(roles) - 1))
         cells = list(map(style.quoted, grid[at]))
         cells[column] = '"' + grid[at][column]
         lines[at] = style.delimiter.join(cells) + style.end
@@ -379,7 +382,7 @@ def _files(draw: Draw, data: list[bytes], kind: str, how: Meaning, dirt: str) ->
     if packed:
         data = [gzip.compress(x, 1, mtime=0) for x in data]
     if dirt == "cut":
-        last = draw(st.integers(0, len(data) - 1))
+        last = max(range(len(data)), key=lambda i: len(data[i]))
         data[last] = data[last][: draw(st.integers(0, len(data[last]) - 1))]
     ends = kind + (".gz" if packed else "")
     return Table(
@@ -399,14 +402,16 @@ def json_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     made = draw(rows(kinds, [*NAMES, "a\0", "\x000"]))
     is_lines = draw(st.integers(0, 3)) > 0
     # Arrow reads what follows the first 4,096 bytes
-    pad = "y" * draw(st.sampled_from([0, 0, 2000])) if is_lines else ""
-    dirt = draw(_dirt(["target", "answer", "answer", *OF_RECORDS], dirts))
+    pad = "y" * draw(st.sampled_from([0, 2000])) if is_lines else ""
+    dirt = draw(_dirt(["target", "answer", "answer", "float", "float", *OF_RECORDS], dirts))
     at = draw(st.integers(0, len(made.rows) - 1))
     if pad and draw(st.booleans()):
         made.rows = made.rows * 2
         made.sizes[-1] += len(made.rows) // 2
     records = [{**row, "pad": pad} if pad else dict(row) for row in made.rows]
-    if dirt in ("target", "answer"):
+    if dirt == "float" and made.kind != "integers":
+        dirt = "answer"
+    if dirt in ("target", "answer", "float"):
         _replace_value(draw, dirt, made, records[at])
     elif dirt == "null group":
         records[at].update(dict.fromkeys(made.groups))
@@ -421,7 +426,7 @@ def json_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     elif dirt == "no object":
         lines[at] = draw(st.sampled_from(["[1]", "1", "null", '"x"']))
     elif dirt == "deep":
-        lines[at] = lines[at][:-1] + ', "deep": ' + "[" * 10**5 + "]" * 10**5 + "}"
+        lines[at] = lines[at][:-1] + ', "deep": ' + "[" * 3000 + "]" * 3000 + "}"
     end = draw(st.sampled_from(["\n", "\r\n", "\n\n"]))
     mark = draw(st.sampled_from([b"", b"\xef\xbb\xbf"]))
     data = []
@@ -430,15 +435,19 @@ def json_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
         data.append((mark if part else b"") + text.encode())
     how = made.meaning("json", draw(st.booleans()))
     table = _files(draw, data, ".jsonl" if is_lines else ".json", how, dirt)
-    is_row = dirt in ("target", "answer", "null group", "no key", *OF_RECORDS[:4]) and is_lines
-    return replace(
-        table, row=made.place(at, [name for name, _ in table.files]) if is_row else None
-    )
+    is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line", "key twice")
+    policies: tuple[Policy, ...] = ("strict", "loose")
+    if len(made.rows) == 1:  # a target of text is then no odd one
+        policies = (*policies, "text")
+    place = made.place(at, [name for name, _ in table.files]) if is_row else None
+    return replace(table, row=place, policies=policies)
 
 
 def _replace_value(draw: Draw, dirt: str, made: Rows, record: Cells) -> None:
     if dirt == "target":
         record["target"] = draw(st.sampled_from(JSON_TARGETS))
+    elif dirt == "float":
+        record["preds"] = draw(st.sampled_from([[2.5, 1], [2.0, 1], [1.0]]))
     else:
         record["preds"] = draw(st.sampled_from(ROWS_OF_SCORES if made.width else JSON_ANSWERS))
 
@@ -614,17 +623,43 @@ def numpy_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
         arrays["preds"] = np.zeros((len(made.rows), 0), arrays["preds"].dtype)
         cells = [{**row, "preds": []} for row in cells]
         made.width = 0 if made.width else None
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    data = file.getvalue()
-    if dirt == "cut":
-        data = data[: draw(st.integers(0, len(data) - 1))]
-    elif dirt == "forged":
-        size = f"({len(made.rows)},".encode()
-        data = data.replace(size, f"({10**12}"[: len(size) - 1].encode() + b",")
-    must = dirt in ("cut", "objects", "length", "forged")
+    is_plain = made.roles == ["preds", "target"] and draw(st.booleans())
+    members = {name: _member(array) for name, array in arrays.items()}
+    if dirt == "forged":
+        name = draw(st.sampled_from(["preds", "target"]))
+        members[name] = _forged(members[name], len(made.rows))
     how = made.meaning("typed", draw(st.booleans()))
-    return Table((("a.npz", data),), how, dirt, ({},) if must else tuple(cells))
+    must = dirt in ("cut", "objects", "length", "forged")
+    data = dict(members) if is_plain else {"a.npz": _zipped(members)}
+    if dirt == "cut":
+        name = draw(st.sampled_from(sorted(data)))
+        data[name] = data[name][: draw(st.integers(0, len(data[name]) - 1))]
+    files = tuple((name if "." in name else f"{name}.npy", x) for name, x in data.items())
+    return Table(files, how, dirt, ({},) if must else tuple(cells))
+
+
+def _member(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def _forged(data: bytes, size: int) -> bytes:
+    """Let the header of an array declare more rows than any memory holds."""
+    start, end = f"'shape': ({size},".encode(), b"9" * 12
+    head, found, tail = data.partition(start)
+    new = start.replace(f"({size},".encode(), b"(" + end + b",")
+    spaces = len(new) - len(start)
+    before, blank, rest = tail.partition(b" " * (spaces + 1))
+    return head + new + before + b" " + rest if found and blank else data[:-1]
+
+
+def _zipped(members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        for name, data in members.items():
+            packed.writestr(f"{name}.npy", data)
+    return file.getvalue()
 
 
 def tables(dirts: Sequence[str] | None = None) -> st.SearchStrategy[Table]:
