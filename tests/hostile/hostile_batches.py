@@ -1,0 +1,165 @@
+"""Batches for an `Evaluator`: of one kind, or with one that is odd, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from hostile_plain import Meaning, Query
+from nextloc_metrics.arguments.batch import Batch
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+LOCATIONS = 5
+GROUPS = ["a", "b", "a\0", "\x000", "\x001", "1", "01", "", "nan", "é"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a batch has: lists or scores of so many candidates, several targets, and options."""
+
+    width: int | None
+    several: bool
+    weights: bool
+    mask: bool
+    exclude: bool
+    groups: tuple[str, ...]
+
+    @property
+    def meaning(self) -> Meaning:
+        """Return how its rows are to be read."""
+        return Meaning("typed", candidates=self.width, groups=self.groups)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A batch, as it was meant and as it is passed."""
+
+    kind: Kind
+    queries: tuple[Query, ...]
+    batch: Batch
+    is_wrong: bool
+
+
+@dataclass(frozen=True)
+class Work:
+    """Batches for one evaluator, its options, and what is odd about one of the batches."""
+
+    parts: tuple[Part, ...]
+    options: dict[str, Any]
+    odd: str
+
+
+ODD = ["candidates", "form", "weights", "exclude", "groups", "confidence", "floats"]
+ODD += ["several", "target", "late target"]
+
+
+@st.composite
+def works(draw: Draw) -> Work:
+    """Draw batches of one kind, and in most cases change one of them."""
+    kind = draw(kinds())
+    odd = draw(st.sampled_from(["", "", *ODD]))
+    number = draw(st.integers(2, 4))
+    at = draw(st.integers(0, number - 1))
+    parts = [draw(_parts(kind, odd if i == at else "")) for i in range(number)]
+    options = {"k": (1, 3), "num_locations": LOCATIONS if kind.width is None else None}
+    if kind.groups and draw(st.booleans()):
+        options["cluster"] = kind.groups[0]
+    if kind.width is None and odd == "form":
+        options["num_locations"] = LOCATIONS
+    return Work(tuple(parts), options, odd)
+
+
+@st.composite
+def kinds(draw: Draw) -> Kind:
+    """Draw what all batches have."""
+    width = draw(st.sampled_from([None, LOCATIONS]))
+    names = draw(st.sampled_from([(), ("user",), ("user", "hour")]))
+    flag = draw(st.sampled_from(["", "", "weights", "mask", "exclude"]))
+    return Kind(width, draw(st.booleans()), flag == "weights", flag == "mask", flag == "exclude", names)
+
+
+def _changed(kind: Kind, odd: str) -> Kind:
+    """Return the kind of the odd batch."""
+    values: dict[str, Any] = dict(vars(kind))
+    if odd == "candidates" and kind.width:
+        values["width"] = kind.width + 2
+    elif odd in ("form", "floats"):
+        values["width"] = None if kind.width else LOCATIONS
+    elif odd == "groups":
+        values["groups"] = () if kind.groups else ("user",)
+    elif odd in ("weights", "exclude", "several"):
+        values[odd] = not values[odd]
+    return Kind(**values)
+
+
+@st.composite
+def _parts(draw: Draw, kind: Kind, odd: str) -> Part:
+    kind = _changed(kind, odd)
+    size = draw(st.integers(0 if not odd else 1, 4))
+    queries = [draw(_queries(kind)) for _ in range(size)]
+    preds: Any = [list(x.answer or ()) for x in queries]
+    is_late = odd == "late target"
+    if is_late:  # more numbers than are read at once, and a wrong target in the last row
+        copies = (1 << 21) // max(1, kind.width or 4) // size + 1
+        queries = queries * copies
+        preds = preds * copies
+    longest = max([1, *map(len, preds)])
+    if kind.width is None:
+        preds = np.array([[*x, *[-1] * (longest - len(x))] for x in preds], "i8").reshape(-1, longest)
+    else:
+        preds = np.array(preds, "f4").reshape(-1, kind.width)
+    target = _targets(kind, queries)
+    is_wrong = odd in ("target", "late target") and len(queries) > 0
+    if is_wrong:
+        target.reshape(-1)[-1] = 99
+    given: dict[str, Any] = {}
+    if kind.weights:
+        given["weights"] = [float(x.weight or 0) for x in queries]
+    if kind.mask:
+        given["mask"] = np.array([x.counted for x in queries], bool)
+    if kind.exclude:
+        lists = [[*x.exclude, *[-1] * (2 - len(x.exclude))] for x in queries]
+        given["exclude"] = np.array(lists, "i8").reshape(-1, 2)
+    if kind.groups:
+        columns = {x: [dict(q.groups)[x] for q in queries] for x in kind.groups}
+        given["groups"] = {x: np.array(y, object) if y else [] for x, y in columns.items()}
+    if odd == "confidence":
+        given["confidence"] = np.full(len(queries), 0.5)
+    form: Any = draw(st.sampled_from([torch.as_tensor, np.asarray, np.asfortranarray]))
+    batch = Batch(form(preds), torch.as_tensor(target), **given)
+    return Part(kind, tuple(queries), batch, is_wrong)
+
+
+def _targets(kind: Kind, queries: Sequence[Query]) -> Any:
+    if not kind.several:
+        return np.array([x.target[0] for x in queries], "i8")
+    rows = [[*x.target, *[-1] * (2 - len(x.target))] for x in queries]
+    return np.array(rows, "i8").reshape(-1, 2)
+
+
+@st.composite
+def _queries(draw: Draw, kind: Kind) -> Query:
+    ids = st.integers(0, LOCATIONS - 1)
+    answer: Any = draw(st.lists(ids, max_size=4))
+    if kind.width:
+        score = st.sampled_from([0.0, 0.25, 0.5, 1.0, float("nan"), -float("inf")])
+        answer = draw(st.lists(score, min_size=kind.width, max_size=kind.width))
+    most = 2 if kind.several else 1
+    target = draw(st.lists(ids, min_size=0 if kind.several else 1, max_size=most, unique=True))
+    free = [x for x in range(LOCATIONS) if x not in target]
+    exclude = draw(st.sets(st.sampled_from(free), max_size=2)) if kind.exclude else set()
+    return Query(
+        tuple(answer),
+        tuple(target),
+        draw(st.booleans()) if kind.mask else True,
+        Fraction(draw(st.sampled_from([0.5, 1.0, 3.0]))) if kind.weights else None,
+        frozenset(exclude),
+        tuple((name, draw(st.sampled_from(GROUPS))) for name in kind.groups),
+    )

@@ -1,0 +1,379 @@
+"""What a table of predictions means, in plain Python: `csv`, `json` and `fractions` alone.
+
+Files of text are read from their bytes; of other files the cells are known, as they were written.
+Where a cell can be read in two ways (`+1` among whole ids), both are tried, as a *policy*: "strict"
+takes it as unreadable, "loose" as what its writer meant, "text" compares all ids byte for byte.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+Policy = Literal["strict", "loose", "text"]
+CUTS = (1, 3)
+
+_WHOLE = re.compile(r"(0|-?[1-9][0-9]*)(\.0)?", re.ASCII)
+_MEANT = re.compile(r"\s*\+?0*([0-9]+)(\.0*)?\s*", re.ASCII)
+_MASKS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+class RefusedError(Exception):
+    """The rows cannot be read: whoever reads them must say so."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """How the cells of a table are to be read.
+
+    Attributes:
+        source: `"csv"`, all cells are text; `"json"`; or `"typed"`, as in Parquet.
+        kind: what ids are, `"integers"` or `"text"`.
+        candidates: the number of scores of a row; None for lists of ids.
+        columns: the column of each role: preds, target, mask, weights, exclude, and of groups.
+        miss: whether an unreadable answer counts as a miss.
+    """
+
+    source: Literal["csv", "json", "typed"]
+    kind: str = "integers"
+    candidates: int | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+    separator: str | None = None
+    padding: tuple[int, ...] = (-1,)
+    miss: bool = False
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query: ids best first or scores (None: unreadable), relevant ids, and what is beside."""
+
+    answer: tuple[Any, ...] | None
+    target: tuple[Any, ...]
+    counted: bool = True
+    weight: Fraction | None = None
+    exclude: frozenset[Any] = frozenset()
+    groups: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """The values of an evaluation, of all queries and of each group, and two numbers."""
+
+    values: dict[str, float]
+    groups: dict[tuple[str, str], tuple[int, dict[str, float]]]
+    queries: int
+    broken: int
+
+
+# Bytes -------------------------------------------------------------------------------------------
+
+
+def read_csv(data: bytes, delimiter: str, needed: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the cells of a CSV file by column, or refuse it."""
+    try:
+        text = data.decode("utf-8-sig")
+        lines = [x for x in csv.reader(io.StringIO(text, ""), delimiter=delimiter, strict=True)]
+    except (UnicodeError, csv.Error) as error:
+        raise RefusedError(str(error)) from error
+    lines = [line for line in lines if line]
+    if not lines:
+        raise RefusedError("no header")
+    header, *rows = lines
+    check_columns(header, needed)
+    if any(len(row) != len(header) for row in rows):
+        raise RefusedError("a row has another number of cells")
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def check_columns(have: Sequence[str], needed: Iterable[str]) -> None:
+    """Refuse a header without a needed column, or with two of its name."""
+    if any(have.count(name) != 1 for name in needed):
+        raise RefusedError("a column is missing or occurs twice")
+
+
+def read_lines(data: bytes, needed: Sequence[str]) -> tuple[list[dict[str, Any]], int]:
+    """Return the records of JSON lines by column, and how many lines are none."""
+    records, broken = [], 0
+    for line in data.removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n").split(b"\n"):
+        if line.strip():
+            try:
+                records.append(_record(json.loads(line, object_pairs_hook=_pairs)))
+            except (ValueError, RecursionError):
+                broken += 1
+    have = {name for record in records for name in record}
+    if records and not have.issuperset(needed):
+        raise RefusedError("a column is missing")
+    return [{name: record.get(name) for name in needed} for record in records], broken
+
+
+def read_json(data: bytes, needed: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the records of a JSON list by column, or refuse it."""
+    try:
+        found = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_pairs)
+        records = [_record(x) for x in found]
+    except (ValueError, RecursionError, TypeError) as error:
+        raise RefusedError(str(error)) from error
+    have = {name for record in records for name in record}
+    if records and not have.issuperset(needed):
+        raise RefusedError("a column is missing")
+    return [{name: record.get(name) for name in needed} for record in records]
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return dict(pairs)
+
+
+def _record(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found
+
+
+# Cells -------------------------------------------------------------------------------------------
+
+
+def queries_of(rows: Iterable[Mapping[str, Any]], how: Meaning, policy: Policy) -> list[Query]:
+    """Return what rows of cells mean, or refuse them."""
+    return [_query(row, how, policy) for row in rows]
+
+
+def _query(row: Mapping[str, Any], how: Meaning, policy: Policy) -> Query:
+    if not row.keys() >= {*how.columns.values(), *how.groups}:
+        raise RefusedError("no row can be read")
+    cells = {role: row[name] for role, name in how.columns.items()}
+    if how.candidates is None:
+        answer = ids_of(cells["preds"], how, policy)
+    else:
+        answer = _scores_of(cells["preds"], how, policy)
+    if answer is None and not how.miss:
+        raise RefusedError(f"an answer is {cells['preds']!r}")
+    target = ids_of(cells["target"], how, policy)
+    is_list = isinstance(cells["target"], list) or str(cells["target"]).lstrip()[:1] == "["
+    if target is None or (not target and not is_list):
+        raise RefusedError(f"a target is {cells['target']!r}")
+    if how.candidates is not None and any(x >= how.candidates for x in target):
+        raise RefusedError("a target is no candidate")
+    exclude = ids_of(cells["exclude"], how, policy) if "exclude" in cells else ()
+    if exclude is None or set(exclude) & set(target):
+        raise RefusedError("an excluded id")
+    groups = tuple((name, _group(row[name])) for name in how.groups)
+    counted = _mask(cells["mask"]) if "mask" in cells else True
+    weight = _weight(cells["weights"]) if "weights" in cells else None
+    return Query(answer, target, counted, weight, frozenset(exclude), groups)
+
+
+def _group(cell: Any) -> str:
+    if cell is None:
+        raise RefusedError("a group is missing")
+    return str(cell)
+
+
+def _mask(cell: Any) -> bool:
+    found = _MASKS.get(str(cell).strip().lower())
+    if found is None:
+        raise RefusedError(f"a mask is {cell!r}")
+    return found
+
+
+def _weight(cell: Any) -> Fraction:
+    try:
+        found = Fraction(float(cell))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RefusedError(f"a weight is {cell!r}") from error
+    if not 0 <= found <= 2**31:
+        raise RefusedError(f"a weight is {cell!r}")
+    return found
+
+
+def ids_of(cell: Any, how: Meaning, policy: Policy) -> tuple[Any, ...] | None:
+    """Return the ids of a cell without padding; None if it cannot be read."""
+    tokens: list[Any] | None
+    if isinstance(cell, str) and cell.lstrip().startswith("["):
+        tokens = _literal(cell, policy)
+    elif isinstance(cell, str) and how.source == "csv":
+        tokens = cell.split(how.separator) if how.separator and cell else [cell] if cell else []
+    else:
+        tokens = cell if isinstance(cell, list) else None if cell is None else [cell]
+    if tokens is None:
+        return None
+    in_text = isinstance(cell, str)
+    found = [_id(token, how, policy, in_text) for token in tokens]
+    if None in found:
+        return None
+    kind = "text" if policy == "text" else how.kind
+    pads = {str(x) for x in how.padding} if kind == "text" else {*how.padding}
+    found = [x for x in found if x not in pads]
+    if kind == "integers" and any(x < 0 for x in found):
+        return None
+    return tuple(found)
+
+
+def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
+    """Return one id; None if it is none."""
+    if isinstance(token, bool) or not isinstance(token, int | float | str):
+        return None
+    is_loose = how.source == "csv" or in_text or policy == "loose"
+    if how.kind == "text" or policy == "text":
+        if isinstance(token, str):
+            return token
+        return str(token) if isinstance(token, int) and is_loose else None
+    if isinstance(token, float):
+        exact = is_loose and token.is_integer() and abs(token) < 2**53
+        return int(token) if exact else None
+    if isinstance(token, str):
+        if not is_loose:
+            return None
+        whole = _WHOLE.fullmatch(token)
+        if whole is None and policy == "loose":
+            whole = _MEANT.fullmatch(token)
+        if whole is None:
+            return None
+        token = int(whole[1])
+    return token if -(2**63) <= token < 2**63 else None
+
+
+def _literal(text: str, policy: Policy) -> list[Any] | None:
+    """Return the list that text holds in JSON or as Python writes it; None if it holds none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            found = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            meant = re.sub(r"\binf\b", "Infinity", re.sub(r"\bnan\b", "NaN", text))
+            found = _literal(meant, policy) if policy == "loose" and meant != text else None
+    return found if isinstance(found, list) else None
+
+
+def _scores_of(cell: Any, how: Meaning, policy: Policy) -> tuple[float, ...] | None:
+    """Return the scores of a cell; None if it has not one for each candidate."""
+    found = _literal(cell, policy) if isinstance(cell, str) else cell
+    if not isinstance(found, list) or len(found) != how.candidates:
+        return None
+    numbers = [x for x in found if isinstance(x, int | float) and not isinstance(x, bool)]
+    if len(numbers) < len(found):
+        return None
+    if policy == "strict" and all(isinstance(x, int) for x in found):
+        return None  # a row of whole numbers among scores may be ids by mistake
+    return tuple(map(float, numbers))
+
+
+# Values ------------------------------------------------------------------------------------------
+
+
+def places(query: Query, is_scores: bool) -> Iterator[tuple[int, ...]]:
+    """Yield the ranks of the retrieved relevant ids, from 1, for each order of the tied ones."""
+    if query.answer is None:
+        yield ()
+        return
+    if not is_scores:
+        ids = [x for x in query.answer if x not in query.exclude]
+        yield tuple(sorted({ids.index(x) + 1 for x in query.target if x in ids}))
+        return
+    scores = {i: x for i, x in enumerate(query.answer) if i not in query.exclude}
+    start = sum(map(math.isnan, scores.values()))  # NaN ranks above all, and is never a hit
+    known = {i: x for i, x in scores.items() if x > -math.inf}
+    blocks = []
+    for level in sorted({*known.values()}, reverse=True):
+        block = {i for i, x in known.items() if x == level}
+        free = range(start + 1, start + len(block) + 1)
+        blocks.append([*itertools.combinations(free, len(block & {*query.target}))])
+        start += len(block)
+    for chosen in itertools.product(*blocks):
+        yield tuple(sorted(itertools.chain.from_iterable(chosen)))
+
+
+def scores_of(query: Query, is_scores: bool) -> dict[str, float]:
+    """Return all scores of one query that has a relevant id: the mean over orders of its ties."""
+    orders = [*places(query, is_scores)]
+    each = [_of_order(ranks, len({*query.target})) for ranks in orders]
+    return {name: math.fsum(x[name] for x in each) / len(each) for name in each[0]}
+
+
+def _of_order(ranks: Sequence[int], n: int) -> dict[str, float]:
+    found: dict[str, float] = {"mrr": float(Fraction(1, ranks[0])) if ranks else 0.0}
+    for k in CUTS:
+        hits = [rank for rank in ranks if rank <= k]
+        gain = math.fsum(1 / math.log2(rank + 1) for rank in hits)
+        ideal = math.fsum(1 / math.log2(rank + 1) for rank in range(1, min(n, k) + 1))
+        precision = sum(Fraction(i, rank) for i, rank in enumerate(hits, 1))
+        found |= {
+            f"acc_at_{k}": float(bool(hits)),
+            f"hit_rate_at_{k}": float(bool(hits)),
+            f"precision_at_{k}": float(Fraction(len(hits), k)),
+            f"recall_at_{k}": float(Fraction(len(hits), n)),
+            f"mrr_at_{k}": float(Fraction(1, hits[0])) if hits else 0.0,
+            f"map_at_{k}": float(precision / min(n, k)),
+            f"ndcg_at_{k}": gain / ideal,
+        }
+    return found
+
+
+def evaluate(queries: Sequence[Query], how: Meaning, broken: int = 0) -> Found:
+    """Return the values of all queries and of each group."""
+    groups: dict[tuple[str, str], list[Query]] = {}
+    for query in queries:
+        for group in query.groups:
+            groups.setdefault(group, []).append(query)
+    is_scores = how.candidates is not None
+    return Found(
+        _means(queries, is_scores),
+        {group: (_number(x), _means(x, is_scores)) for group, x in groups.items()},
+        len(queries),
+        broken + sum(query.answer is None for query in queries),
+    )
+
+
+def _number(queries: Sequence[Query]) -> int:
+    return sum(bool(x.target) and x.counted and x.weight != 0 for x in queries)
+
+
+def _means(queries: Sequence[Query], is_scores: bool) -> dict[str, float]:
+    rows = [
+        (Fraction(1) if x.weight is None else x.weight, scores_of(x, is_scores))
+        for x in queries
+        if x.target and x.counted
+    ]
+    names = _of_order((), 1)
+    total = sum(weight for weight, _ in rows)
+    if not total:
+        return dict.fromkeys(names, math.nan)
+    return {
+        name: float(sum(weight * Fraction(scores[name]) for weight, scores in rows) / total)
+        for name in names
+    }
+
+
+def same(found: Found, expected: Found) -> bool:
+    """Whether all values found are those expected; more metrics may be expected than found."""
+    return (
+        found.queries == expected.queries
+        and found.broken == expected.broken
+        and _close(found.values, expected.values)
+        and found.groups.keys() == expected.groups.keys()
+        and all(
+            number == expected.groups[group][0] and _close(values, expected.groups[group][1])
+            for group, (number, values) in found.groups.items()
+        )
+    )
+
+
+def _close(found: Mapping[str, float], expected: Mapping[str, float]) -> bool:
+    known = {name: x for name, x in found.items() if name != "f1"}
+    return bool(known) and all(
+        math.isclose(x, expected[name], abs_tol=2e-6)
+        or (math.isnan(x) and math.isnan(expected[name]))
+        for name, x in known.items()
+    )

@@ -1,0 +1,104 @@
+"""The law for `Evaluator`: what is added is counted once, in any order, or refused unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hostile_batches import Part, Work, works
+from hostile_law import attempt, found_of, quiet, tried
+from hostile_plain import evaluate, same
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nextloc_metrics import report
+
+
+def add_all(work: Work, parts: Sequence[Part]) -> tuple[report.Evaluator, list[Part]]:
+    """Add batches to an evaluator; return it and those that it took."""
+    evaluator, taken = report.Evaluator(**work.options), []
+    for part in parts:
+        before = evaluator.to_bytes()
+        found = attempt(lambda part=part: evaluator.add(part.batch))
+        if isinstance(found, Exception):
+            assert work.odd, f"a batch is refused: {found}"
+            assert evaluator.to_bytes() == before, "a batch that was refused has changed the counts"
+        else:
+            assert not part.is_wrong, "a wrong target was counted"
+            taken.append(part)
+    return evaluator, taken
+
+
+def check_values(evaluator: report.Evaluator, taken: Sequence[Part]) -> None:
+    """Compare the result with the oracle's of all batches that were taken."""
+    kinds = {part.kind.meaning for part in taken}
+    assert len(kinds) == 1, f"batches of {len(kinds)} kinds were taken"
+    queries = [query for part in taken for query in part.queries]
+    with quiet():
+        found = found_of(evaluator.result())
+    expected = evaluate(queries, kinds.pop())
+    assert same(found, expected), f"got {found}, expected {expected}"
+
+
+@tried(60)
+@given(works(), st.randoms(use_true_random=False))
+def test_batches(work: Work, random: object) -> None:
+    """Batches of any kind in any order are all counted, or one of them is refused in each."""
+    evaluator, taken = add_all(work, work.parts)
+    if any(part.queries for part in taken):
+        check_values(evaluator, taken)
+    parts = list(work.parts)
+    random.shuffle(parts)  # type: ignore[attr-defined]
+    other, also_taken = add_all(work, parts)
+    all_taken, all_also = (len(x) == len(parts) for x in (taken, also_taken))
+    assert all_taken == all_also, "whether batches are taken depends on their order"
+    if all_taken:
+        assert evaluator.result().card == other.result().card
+        assert str(evaluator.result()) == str(other.result())
+        assert evaluator.to_bytes() == other.to_bytes()
+
+
+@tried(40)
+@given(works())
+def test_merged(work: Work) -> None:
+    """Evaluators of a batch each merge into that of all of them, or one is refused in both."""
+    whole, taken = add_all(work, work.parts)
+    merged = report.Evaluator(**work.options)
+    refused = len(taken) < len(work.parts)
+    for part in work.parts:
+        one, took = add_all(work, [part])
+        refused_here = not took
+        if took:
+            read = report.Evaluator.from_bytes(one.to_bytes())
+            found = attempt(lambda read=read: merged.merge(read))
+            refused_here = isinstance(found, Exception)
+        assert not refused_here or refused, "a batch was added that cannot be merged"
+    if not refused:
+        assert merged.to_bytes() == whole.to_bytes()
+
+
+@tried(15)
+@given(works())
+def test_an_evaluator_is_not_merged_with_itself(work: Work) -> None:
+    """Its queries would count twice."""
+    evaluator, taken = add_all(work, work.parts)
+    before = evaluator.to_bytes()
+    found = attempt(lambda: evaluator.merge(evaluator))
+    assert isinstance(found, Exception) or not any(part.queries for part in taken)
+    assert evaluator.to_bytes() == before
+
+
+@tried(15)
+@given(works(), st.sampled_from([{"k": (2,)}, {"confidence": 0.5}, {"km": 3.0}]))
+def test_an_empty_evaluator_keeps_its_options(work: Work, other: dict[str, object]) -> None:
+    """Through bytes, and in a merge with one of other options, which is refused."""
+    evaluator, _ = add_all(work, work.parts[:1])
+    options = {**work.options, **other}
+    empty = report.Evaluator(**options)  # type: ignore[arg-type]
+    if evaluator.to_bytes():
+        assert isinstance(attempt(lambda: empty.merge(evaluator)), Exception)
+    read = report.Evaluator.from_bytes(report.Evaluator(**options).to_bytes())  # type: ignore[arg-type]
+    fresh = report.Evaluator(**options)  # type: ignore[arg-type]
+    if not work.odd:
+        for one in (read, fresh):
+            one.add(work.parts[0].batch)
+        assert read.to_bytes() == fresh.to_bytes()

@@ -1,0 +1,177 @@
+"""The law for tables of predictions, through each public door."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pandas")
+
+from click.testing import CliRunner
+from hostile_law import attempt, contents, found_of, quiet, tried
+from hostile_plain import CUTS, Found, same
+from hostile_tables import Table, csv_tables, json_tables, numpy_tables, typed_tables
+
+from nextloc_metrics import report
+from nextloc_metrics.report.command import main
+
+DOORS = ("table", "read", "command")
+
+
+def options_of(table: Table) -> dict[str, Any]:
+    """Return the arguments that say how a table is to be read."""
+    how = table.how
+    named = {x: how.columns[x] for x in ("mask", "weights", "exclude") if x in how.columns}
+    return {
+        **named,
+        "groups": list(how.groups),
+        "separator": how.separator,
+        "on_error": "miss" if how.miss else "raise",
+    }
+
+
+def by_python(table: Table, source: Any, targets: Path | None, door: str) -> Found:
+    """Evaluate a table by `evaluate_table`, or by `read` and `evaluate`."""
+    options = options_of(table)
+    if door == "table":
+        if targets is not None:
+            options["target"] = str(targets)
+        return found_of(report.evaluate_table(source, k=CUTS, **options))
+    read = report.read(source, targets=targets, **options)
+    return found_of(
+        report.evaluate(
+            read.preds,
+            read.target,
+            k=CUTS,
+            groups=read.groups,
+            mask=read.mask,
+            exclude=read.exclude,
+            missed=read.missed if table.how.miss else None,
+        )
+    )
+
+
+def by_command(table: Table, source: str, targets: Path | None, folder: Path) -> Found | Exception:
+    """Evaluate a table by the command line, which writes its counts and values."""
+    options = options_of(table)
+    command = ["score", source, "--k", "1,3", "--format", "json", "--on-error", options["on_error"]]
+    for name in ("mask", "weights", "exclude", "separator"):
+        if options.get(name) is not None:
+            command += [f"--{name}", options[name]]
+    command += [] if targets is None else ["--target", str(targets)]
+    command += [x for name in table.how.groups for x in ("--group", name)]
+    command += ["--save", str(folder / "out.npz"), "--out", str(folder / "out.json")]
+    before = contents(folder)
+    shown = CliRunner().invoke(main, command)
+    if shown.exit_code:
+        assert isinstance(shown.exception, SystemExit), shown.exception
+        assert contents(folder) == before, "an error has left files"
+        return ValueError(shown.stderr)
+    made = contents(folder)
+    assert set(made) - set(before) == {"out.npz", "out.json"}
+    read = json.loads(made["out.json"])
+    groups = {
+        (kind, group): (
+            next(iter(values.values()))["queries"],
+            {name: _number(x["value"]) for name, x in values.items()},
+        )
+        for kind, of_kind in read.get("groups", {}).items()
+        for group, values in of_kind.items()
+    }
+    card = read["card"]
+    values = {x: _number(y["value"]) for x, y in read.items() if x not in ("card", "groups")}
+    with quiet():
+        assert report.merge([folder / "out.npz"]).card["queries"] == card["queries"]
+    return Found(values, groups, card["queries"], card.get("broken_answers", 0))
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def check(table: Table, door: str) -> None:
+    """Hold one table and one door to the law."""
+    expected = table.expected()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "in").mkdir()
+        for file, data in table.files:
+            (folder / "in" / file).write_bytes(data)
+        found = _through(table, door, folder)
+    event(f"{door}: {'refused' if isinstance(found, Exception) else 'read'}")
+    if isinstance(found, Exception):
+        assert table.dirt, f"a clean table is refused: {found}"
+        _check_message(table, door, str(found))
+    else:
+        assert any(same(found, x) for x in expected), (
+            f"{table.dirt or 'clean'}: got {found}, expected {expected or 'an error'}"
+        )
+
+
+def _through(table: Table, door: str, folder: Path) -> Found | Exception:
+    inside = folder / "in"
+    files = [inside / file for file, _ in table.files]
+    targets = files.pop() if table.files[1:] and table.files[1][0] == "target.npy" else None
+    if table.twice:
+        files.append(files[0])
+    source: Any = files if len(files) > 1 else files[0] if files else table.frame
+    if "weights" in table.how.columns and door == "read":
+        door = "table"
+    if table.frame is not None:
+        door = "table"
+    if door == "command":
+        one = str(files[0]) if len(files) == 1 else str(inside)
+        return by_command(table, one, targets, folder)
+    before = contents(folder)
+    found = attempt(lambda: by_python(table, source, targets, door))
+    assert contents(folder) == before
+    return found
+
+
+def _check_message(table: Table, door: str, message: str) -> None:
+    """Check that a message names the file, and the row if there is one that cannot be read."""
+    if table.files:
+        assert any(word in message for word in ("part ", ".np", "`")), message
+    if table.row is None or door != "table":  # the command counts lines, and arrays have no files
+        return
+    file, row = table.row
+    if row == 0:  # the first row of a file may say what the others have to be
+        return
+    assert re.search(rf"\brow {row}\b", message), f"expected row {row} of {file}: {message}"
+
+
+@tried(120)
+@given(csv_tables(), st.sampled_from(DOORS))
+def test_csv(table: Table, door: str) -> None:
+    """CSV and TSV as pandas, `csv` and people write them."""
+    check(table, door)
+
+
+@tried(100)
+@given(json_tables(), st.sampled_from(DOORS))
+def test_json(table: Table, door: str) -> None:
+    """JSON lines and JSON."""
+    check(table, door)
+
+
+@tried(80)
+@given(typed_tables(), st.sampled_from(DOORS))
+def test_typed(table: Table, door: str) -> None:
+    """Parquet, Arrow files and streams, and frames of pandas, polars and Arrow."""
+    check(table, door)
+
+
+@tried(60)
+@given(numpy_tables(), st.sampled_from(DOORS))
+def test_numpy(table: Table, door: str) -> None:
+    """Arrays of NumPy."""
+    check(table, door)
