@@ -259,7 +259,7 @@ def test_several_relevant_locations() -> None:
     [
         ({"target": [1] * 39}, ValueError, "one row per query"),
         ({"target": [0.5] * 40}, TypeError, "`target` must be integers"),
-        ({"preds": [1, 2, 3]}, ValueError, "one row per query"),
+        ({"preds": [1, 2, 3]}, ValueError, "at least two dimensions"),
         ({"groups": {"user": [1]}}, ValueError, r"`groups\['user'\]` must have a value for each"),
         ({"groups": {"user": [0.5] * 40}}, TypeError, r"`groups\['user'\]` must be integers"),
         ({"cluster": "user"}, ValueError, "`cluster` must be one of `groups`.*'user'"),
