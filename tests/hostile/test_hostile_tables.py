@@ -126,7 +126,7 @@ def _through(table: Table, door: str, folder: Path) -> Found | Exception:
     source: Any = files if len(files) > 1 else files[0] if files else table.frame
     if "weights" in table.how.columns and door == "read":
         door = "table"
-    if table.frame is not None:
+    if table.frame is not None or table.twice:  # the command reads the folder
         door = "table"
     if door == "command":
         one = str(files[0]) if len(files) == 1 else str(inside)

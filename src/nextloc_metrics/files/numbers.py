@@ -157,7 +157,7 @@ class Numbers:
         if self.kind == "text":
             import pyarrow.compute as pc
 
-            found = pc.index_in(values, self._ids)
+            found = pc.index_in(values.cast(self._ids.type), self._ids)  # of only empty lists: null
             missing = found.is_null().to_numpy(zero_copy_only=False)
             numbers = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
             if not missing.any():

@@ -58,10 +58,11 @@ def _lengths(column: Any) -> Any:
         return np.array(cells, np.int64)
     import pyarrow.compute as pc
 
+    column = plain(column)
     if not is_list(column.type) and not is_text(column.type):
         return np.ones(len(column), np.int64)
     count = pc.list_value_length if is_list(column.type) else pc.binary_length
-    found = plain(count(column).fill_null(0)).to_numpy(zero_copy_only=False).astype(np.int64)
+    found = count(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return found if is_list(column.type) else found // 4
 
 

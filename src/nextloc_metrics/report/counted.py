@@ -141,7 +141,14 @@ class Counted:
             alike = replace(batch, preds=scores, groups=own, confidence=None)
             tallies.append((self._plans[name], self._plans[name].tally(alike)))
         ranking: Ranking = records[Ranking]
+        self._check_targets(batch.target[ranking.counted])
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
+
+    def _check_targets(self, target: Tensor) -> None:
+        """Raise for an id beyond the locations that the user announced; F1 knows one target only."""
+        size, highest = self.setting.known_locations, int(target.max()) if target.numel() else -1
+        if size is not None and highest >= size:
+            raise ValueError(f"`target` must be below `num_locations`, {size}, got {highest}.")
 
     def add(self, tallied: Tallied) -> None:
         """Add what `tally` returned."""
