@@ -61,19 +61,21 @@ ODD += ["several", "target", "late target"]
 
 
 @st.composite
-def works(draw: Draw) -> Work:
+def works(
+    draw: Draw, odd: Sequence[str] = ("", "", *ODD), names: Sequence[str] = GROUPS
+) -> Work:
     """Draw batches of one kind, and in most cases change one of them."""
     kind = draw(kinds())
-    odd = draw(st.sampled_from(["", "", *ODD]))
+    chosen = draw(st.sampled_from(odd))
     number = draw(st.integers(2, 4))
     at = draw(st.integers(0, number - 1))
-    parts = [draw(_parts(kind, odd if i == at else "")) for i in range(number)]
+    parts = [draw(_parts(kind, chosen if i == at else "", names)) for i in range(number)]
     options = {"k": (1, 3), "num_locations": LOCATIONS if kind.width is None else None}
     if kind.groups and draw(st.booleans()):
         options["cluster"] = kind.groups[0]
-    if kind.width is None and odd == "form":
+    if kind.width is None and chosen == "form":
         options["num_locations"] = LOCATIONS
-    return Work(tuple(parts), options, odd)
+    return Work(tuple(parts), options, chosen)
 
 
 @st.composite
@@ -100,10 +102,10 @@ def _changed(kind: Kind, odd: str) -> Kind:
 
 
 @st.composite
-def _parts(draw: Draw, kind: Kind, odd: str) -> Part:
+def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
     kind = _changed(kind, odd)
     size = draw(st.integers(0 if not odd else 1, 4))
-    queries = [draw(_queries(kind)) for _ in range(size)]
+    queries = [draw(_queries(kind, names)) for _ in range(size)]
     preds: Any = [list(x.answer or ()) for x in queries]
     is_late = odd == "late target"
     if is_late:  # more numbers than are read at once, and a wrong target in the last row
@@ -145,7 +147,7 @@ def _targets(kind: Kind, queries: Sequence[Query]) -> Any:
 
 
 @st.composite
-def _queries(draw: Draw, kind: Kind) -> Query:
+def _queries(draw: Draw, kind: Kind, names: Sequence[str]) -> Query:
     ids = st.integers(0, LOCATIONS - 1)
     answer: Any = draw(st.lists(ids, max_size=4))
     if kind.width:
@@ -161,5 +163,5 @@ def _queries(draw: Draw, kind: Kind) -> Query:
         draw(st.booleans()) if kind.mask else True,
         Fraction(draw(st.sampled_from([0.5, 1.0, 3.0]))) if kind.weights else None,
         frozenset(exclude),
-        tuple((name, draw(st.sampled_from(GROUPS))) for name in kind.groups),
+        tuple((name, draw(st.sampled_from(names))) for name in kind.groups),
     )

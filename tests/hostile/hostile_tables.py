@@ -26,6 +26,7 @@ from hostile_plain import (
     Policy,
     RefusedError,
     evaluate,
+    flat,
     queries_of,
     read_csv,
     read_json,
@@ -84,37 +85,39 @@ class Table:
 
     def expected(self) -> list[Found]:
         """Return the values that are right; none if the table must be refused."""
-        try:
-            rows, broken = self._rows()
-        except RefusedError:
-            return []
-        if self.twice or (broken and not self.how.miss):
-            return []
-        found = []
-        for how in (self.how, *self._as_scores(rows)):
-            for policy in self.policies:
-                try:
-                    found.append(evaluate(queries_of(rows, how, policy), how, broken))
-                except RefusedError:
-                    continue
-        return found
+        return [
+            x
+            for policy in self.policies
+            for how in (False, True)
+            if (x := self._expected(policy, how)) is not None
+        ]
 
-    def _as_scores(self, rows: Sequence[Cells]) -> list[Meaning]:
+    def _expected(self, policy: Policy, as_scores: bool) -> Found | None:
+        try:
+            rows, broken = self._rows(policy)
+            how = self._as_scores(rows) if as_scores else self.how
+            if how is None or self.twice or (broken and not how.miss):
+                return None
+            return evaluate(queries_of(rows, how, policy), how, broken)
+        except RefusedError:
+            return None
+
+    def _as_scores(self, rows: Sequence[Cells]) -> Meaning | None:
         """Return how lists with a float can be read as scores, if all are of one length."""
         how = self.how
         if self.dirt not in ("answer", "float") or how.candidates or how.kind == "text" or how.source == "typed":
-            return []
+            return None
         lists = [row.get("preds") for row in rows]
         try:
             read = [json.loads(x) if isinstance(x, str) else x for x in lists]
         except ValueError:
-            return []
+            return None
         if not all(isinstance(x, list) for x in read) or len({*map(len, read)}) != 1:
-            return []
+            return None
         is_float = any(isinstance(x, float) for row in read for x in row)
-        return [replace(self.how, candidates=len(read[0]))] if is_float else []
+        return replace(how, candidates=len(read[0])) if is_float else None
 
-    def _rows(self) -> tuple[Sequence[Cells], int]:
+    def _rows(self, policy: Policy) -> tuple[Sequence[Cells], int]:
         if self.cells is not None:
             return self.cells, 0
         needed = [*self.how.columns.values(), *self.how.groups]
@@ -123,6 +126,7 @@ class Table:
         for name, data in self.files:
             if name.endswith(".gz"):
                 data = _unpacked(data)
+            data = flat(data) if policy == "loose" else data
             if ".jsonl" in name:
                 found, broken = read_lines(data, needed)
                 lost += broken
