@@ -106,7 +106,7 @@ def test_answers_with_a_confidence() -> None:
 )
 def test_what_has_no_probabilities(preds: Any, target: Any, options: Any) -> None:
     """Lists without confidences, scores with them, and several relevant locations."""
-    with pytest.raises(ValueError, match="metrics of probabilities need one relevant id per query"):
+    with pytest.raises(ValueError, match="`target` must be one id per query for metrics of prob"):
         report.evaluate(preds, target, k=1, **options)
     with pytest.raises(ValueError, match="`given` must be one of"):
         report.evaluate([[0.3, 1.0]], [1], given="softmax")  # type: ignore[arg-type]

@@ -145,7 +145,7 @@ class Counted:
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
 
     def _check_targets(self, target: Tensor) -> None:
-        """Raise for an id beyond the locations that the user announced; F1 knows one target only."""
+        """Raise for an id beyond the announced locations, also where F1 reads no target."""
         size, highest = self.setting.known_locations, int(target.max()) if target.numel() else -1
         if size is not None and highest >= size:
             raise ValueError(f"`target` must be below `num_locations`, {size}, got {highest}.")

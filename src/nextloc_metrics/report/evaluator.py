@@ -291,8 +291,8 @@ class Evaluator:
             or ((for_scores or for_lists) and form.has_several)
         ):
             raise ValueError(
-                "metrics of probabilities need one relevant id per query, and `given` for scores "
-                f"or `confidences` for lists of ids, got {form.describe()}."
+                "`target` must be one id per query for metrics of probabilities, with `given` for "
+                f"scores or `confidences` for lists of ids, got {form.describe()}."
             )
         if form.confidence:
             options["probabilities"] = CONFIDENCE
