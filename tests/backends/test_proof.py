@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from packaging.version import Version
 from torch import Tensor
 
 from nextloc_metrics import AccuracyAtK, Ranking, backends, next_location_metrics
@@ -219,6 +220,9 @@ def test_nothing_is_checked_at_import_and_a_forked_process_checks_too() -> None:
 
 
 @NEEDS_C
+@pytest.mark.skipif(
+    Version(torch.__version__) < Version("2.13"), reason="one graph was shown with torch 2.13"
+)
 def test_a_compiled_graph_makes_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """It uses `reference`, and is one graph; what runs op by op afterwards makes the check."""
     backend = cpu.Cpu()

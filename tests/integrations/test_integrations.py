@@ -393,7 +393,7 @@ def test_scorer_beside_top_k_accuracy(labels: Sequence[Any]) -> None:
 def test_score_by_make_scorer_is_that_of_the_scorer(labels: Sequence[Any], method: str) -> None:
     """Also of two labels, of which scikit-learn passes the second one's scores."""
     x, y = samples(labels)
-    model = LogisticRegression() if method == "predict_proba" else LinearSVC()
+    model = LogisticRegression() if method == "predict_proba" else LinearSVC(random_state=0)
     by_function = make_scorer(
         score,
         response_method=method,

@@ -35,7 +35,7 @@ def by_sklearn(preds: Tensor, target: Tensor, threshold: float = 0.5) -> dict[st
         warnings.simplefilter("ignore")
         return {
             "log_loss": sklearn_metrics.log_loss(label, score, labels=[0, 1]),
-            "auc": sklearn_metrics.roc_auc_score(label, score),
+            "auc": sklearn_metrics.roc_auc_score(label, score) if len(set(label)) > 1 else math.nan,
             "pr_auc": sklearn_metrics.average_precision_score(label, score),
             "accuracy": sklearn_metrics.accuracy_score(label, decided),
             "precision": sklearn_metrics.precision_score(label, decided, zero_division=0),

@@ -56,7 +56,12 @@ class Stream:
 
     def _all(self) -> Iterator[Any]:
         """Yield batches of all columns, after an empty one that has the types."""
-        reader = self._explained(need_arrow().RecordBatchReader.from_stream, self._table)
+        pa = need_arrow()
+        is_table = isinstance(
+            self._table, pa.Table
+        )  # whose views of text crash pyarrow as a stream
+        make = pa.Table.to_reader if is_table else pa.RecordBatchReader.from_stream
+        reader = self._explained(make, self._table)
         yield reader.schema.empty_table()
         yield from reader
 

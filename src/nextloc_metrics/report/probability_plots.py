@@ -94,8 +94,8 @@ def risk_coverage(models: Models, *, ax: Any = None) -> Any:
         >>> metrics = probability_metrics(given="probabilities")
         >>> metrics.update(tensor([[0.9, 0.1], [0.6, 0.4]]), tensor([0, 1]))
         >>> figure, axes = plotting.risk_coverage(metrics)
-        >>> axes.lines[0].get_ydata()
-        array([0. , 0.5])
+        >>> axes.lines[0].get_ydata().tolist()
+        [0.0, 0.5]
     """
     curves = {}
     for name, model in _named(models).items():
