@@ -17,7 +17,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import as_number, check_choice, cut_offs
+from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
@@ -97,7 +97,9 @@ class Evaluator:
         counts = None if train_counts is None else as_tensor("train_counts", train_counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
-        self.known_locations = self.num_locations = as_number(num_locations)
+        if num_locations is not None:
+            num_locations = check_positive("num_locations", num_locations)
+        self.known_locations = self.num_locations = num_locations
         self._data = Data(bins, counts, locations, limits_of(history))
         self._exempt_target = exempt_target
         self._options: dict[str, Any] = {
