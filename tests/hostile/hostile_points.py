@@ -54,7 +54,7 @@ def _line(cells: Sequence[str], end: str) -> str:
 
 
 @st.composite
-def _csv(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], dirt: str) -> bytes:
+def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], dirt: str) -> bytes:
     """Write rows with a header as CSV, and break them."""
     end = draw(st.sampled_from(["\n", "\r\n"]))
     lines = [_line(columns, end), *(_line(row, end) for row in rows)]
@@ -106,7 +106,7 @@ def days(draw: Draw, dirt: str) -> Points:
     else:
         grids = [[[row[x] for x in columns] for row in part] for part in parts]
         last = len(grids) - 1
-        data = [draw(_csv(columns, x, dirt if i == last else "")) for i, x in enumerate(grids)]
+        data = [draw(written(columns, x, dirt if i == last else "")) for i, x in enumerate(grids)]
     kind = "jsonl" if is_lines else "csv"
     files = tuple((f"part {i}.{kind}", x) for i, x in enumerate(data))
     return Points(files, ("trajectory", "place"), dirt)
@@ -203,7 +203,7 @@ def predicted(draw: Draw, dirt: str) -> tuple[Points, Points]:
         elif own == "empty":
             rows[0][draw(st.sampled_from(["x", "y", "t"]))] = draw(st.sampled_from(["", "nan", "a"]))
         rows = draw(st.permutations(rows))
-        data = draw(_csv(columns, [[row[x] for x in columns] for row in rows], own))
+        data = draw(written(columns, [[row[x] for x in columns] for row in rows], own))
         if not header:
             mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
             data = data if own in ("encoding", "cut") else mark + data.partition(b"\n")[2]

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("pandas")
 
 from click.testing import CliRunner
@@ -175,3 +177,20 @@ def test_typed(table: Table, door: str) -> None:
 def test_numpy(table: Table, door: str) -> None:
     """Arrays of NumPy."""
     check(table, door)
+
+
+@pytest.mark.parametrize("role", ["preds", "target", "exclude"])
+def test_one_long_list_takes_the_memory_of_its_own(role: str, tmp_path: Path) -> None:
+    """A list of 10,000 ids among 3,000 short ones is not the length of all of them."""
+    rows: dict[str, list[list[int]]] = {
+        "preds": [[1, 2, 3]] * 3000, "target": [[1, 2]] * 3000, "exclude": [[7]] * 3000
+    }  # fmt: skip
+    rows[role] = [*rows[role][1:], list(range(8, 10_008))]
+    path = tmp_path / "long.parquet"
+    pq.write_table(pa.table(rows), path)
+    tracemalloc.start()
+    with quiet():
+        report.evaluate_table(path, k=1, exclude="exclude", num_locations=20_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 << 20, f"{peak:,} bytes for a file of {path.stat().st_size:,}"

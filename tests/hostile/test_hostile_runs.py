@@ -1,0 +1,132 @@
+"""The law for TREC runs and judgements, whose ids are text, compared byte for byte."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow")
+
+from hostile_law import attempt, found_of, tried
+from hostile_plain import CUTS, Found, Meaning, Query, RefusedError, evaluate, same
+
+from nextloc_metrics import report
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+IDS = ["1", "1.0", "01", "a", "b", "é", "-1", "-100", "nan", "[1]", "1e0"]
+SCORES = ["0.1", "0.10000000001", "1", "2.5", "-3", "1e3", "1e400", "-inf"]
+
+
+@st.composite
+def runs(draw: Draw) -> tuple[bytes, bytes, str]:
+    """Draw a run and its judgements, and what is wrong with one of them."""
+    queries = draw(st.lists(st.sampled_from(["q1", "q2", "3", "4"]), min_size=1, unique=True))
+    one_id = st.sampled_from(draw(st.sampled_from([IDS[:6], IDS])))
+    run, qrels = [], []
+    for query in queries:
+        for document in draw(st.lists(one_id, max_size=5, unique=True)):
+            run.append(f"{query} Q0 {document} {len(run)} {draw(st.sampled_from(SCORES))} name")
+        for document in draw(st.lists(one_id, max_size=3, unique=True)):
+            qrels.append(f"{query} 0 {document} {draw(st.sampled_from(['1', '1', '0', '-1']))}")
+    run, qrels = draw(st.permutations(run)), draw(st.permutations(qrels))
+    dirt = draw(st.sampled_from(["", "", "cell", "score", "twice", "encoding", "cut"]))
+    lines = run if draw(st.booleans()) else qrels
+    if not lines and dirt:
+        dirt = ""
+    elif dirt == "cell":
+        at = draw(st.integers(0, len(lines) - 1))
+        lines[at] = draw(st.sampled_from([lines[at] + " x", lines[at].rpartition(" ")[0]]))
+    elif dirt == "score" and lines is run:
+        lines[-1] = lines[-1].replace(" name", "x name")
+    elif dirt == "twice":
+        lines.append(lines[0])
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    data = [end.join([*x, ""]).encode() for x in (run, qrels)]
+    which = int(lines is qrels)
+    if dirt == "encoding":
+        data[which] = data[which].decode().encode("utf-16")
+    elif dirt == "cut":
+        data[which] = data[which][: draw(st.integers(0, len(data[which]) - 1))]
+    return data[0], data[1], dirt
+
+
+def lines_of(data: bytes, cells: int) -> list[list[str]]:
+    """Return the cells of each line, or refuse it."""
+    try:
+        lines = [line.split() for line in data.decode("utf-8-sig").split("\n")]
+    except UnicodeError as error:
+        raise RefusedError("not UTF-8") from error
+    if any(line and len(line) != cells for line in lines):
+        raise RefusedError("a line has another number of cells")
+    return [line for line in lines if line]
+
+
+def single(text: str) -> float:
+    """Round a score to float32, as trec_eval does."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", float(text)))[0])
+    except OverflowError:
+        return float("-inf" if text[0] == "-" else "inf")
+    except ValueError as error:
+        raise RefusedError(f"a score is {text}") from error
+
+
+def values_of(run: Sequence[Sequence[str]], qrels: Sequence[Sequence[str]]) -> Found:
+    """Return the values of a run: by score, equal scores by id in falling order."""
+    answers: dict[str, list[tuple[float, str]]] = {}
+    relevant: dict[str, list[str]] = {}
+    for query, _, document, grade in qrels:
+        relevant.setdefault(query, [])
+        if single(grade) > 0 and document not in relevant[query]:
+            relevant[query].append(document)
+    for query, _, document, _, score, _ in run:
+        answers.setdefault(query, []).append((single(score), document))
+    queries = [
+        Query(
+            tuple(x for _, x in sorted(answers.get(query, ()), key=_falling, reverse=True)),
+            tuple(relevant.get(query, ())),
+        )
+        for query in {**relevant, **answers}
+    ]
+    return evaluate(queries, Meaning("csv", "text"))
+
+
+def _falling(pair: tuple[float, str]) -> tuple[float, bytes]:
+    return pair[0], pair[1].encode()
+
+
+@tried(60)
+@given(runs())
+def test_runs(files: tuple[bytes, bytes, str]) -> None:
+    """A run is scored as trec_eval reads it, or refused with its name."""
+    *data, dirt = files
+    expected = None
+    try:
+        expected = values_of(lines_of(data[0], 6), lines_of(data[1], 4))  # type: ignore[arg-type]
+    except RefusedError:
+        pass
+    with tempfile.TemporaryDirectory() as name:
+        run, qrels = Path(name) / "a.run", Path(name) / "a.qrels"
+        run.write_bytes(data[0])  # type: ignore[arg-type]
+        qrels.write_bytes(data[1])  # type: ignore[arg-type]
+        found = attempt(lambda: scored(run, qrels))
+    if isinstance(found, Exception):
+        assert dirt, f"a clean run is refused: {found}"
+        assert "a.run" in str(found) or "a.qrels" in str(found), found
+    else:
+        assert expected is not None, f"{dirt}: was read, and must be refused"
+        assert same(found, expected), f"{dirt}: got {found}, expected {expected}"
+
+
+def scored(run: Path, qrels: Path) -> Found:
+    """Evaluate a run."""
+    read = report.read(run, targets=qrels)
+    return found_of(report.evaluate(read.preds, read.target, k=CUTS))
