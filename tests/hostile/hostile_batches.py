@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from hostile_plain import Meaning, Query
 from hypothesis import strategies as st
 
-from hostile_plain import Meaning, Query
 from nextloc_metrics.arguments.batch import Batch
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -61,9 +61,7 @@ ODD += ["several", "target", "late target"]
 
 
 @st.composite
-def works(
-    draw: Draw, odd: Sequence[str] = ("", "", *ODD), names: Sequence[str] = GROUPS
-) -> Work:
+def works(draw: Draw, odd: Sequence[str] = ("", "", *ODD), names: Sequence[str] = GROUPS) -> Work:
     """Draw batches of one kind, and in most cases change one of them."""
     kind = draw(kinds())
     chosen = draw(st.sampled_from(odd))
@@ -84,7 +82,9 @@ def kinds(draw: Draw) -> Kind:
     width = draw(st.sampled_from([None, LOCATIONS]))
     names = draw(st.sampled_from([(), ("user",), ("user", "hour")]))
     flag = draw(st.sampled_from(["", "", "weights", "mask", "exclude"]))
-    return Kind(width, draw(st.booleans()), flag == "weights", flag == "mask", flag == "exclude", names)
+    return Kind(
+        width, draw(st.booleans()), flag == "weights", flag == "mask", flag == "exclude", names
+    )
 
 
 def _changed(kind: Kind, odd: str) -> Kind:
@@ -114,7 +114,9 @@ def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
         preds = preds * copies
     longest = max([1, *map(len, preds)])
     if kind.width is None:
-        preds = np.array([[*x, *[-1] * (longest - len(x))] for x in preds], "i8").reshape(-1, longest)
+        preds = np.array([[*x, *[-1] * (longest - len(x))] for x in preds], "i8").reshape(
+            -1, longest
+        )
     else:
         preds = np.array(preds, "f4").reshape(-1, kind.width)
     target = _targets(kind, queries)

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hostile_plain import Found
 from hypothesis import settings
 
 import nextloc_metrics
-from hostile_plain import Found
 from nextloc_metrics import report
 from strategies import examples
 

@@ -82,7 +82,7 @@ def read_csv(data: bytes, delimiter: str, needed: Iterable[str]) -> list[dict[st
     """Return the cells of a CSV file by column, or refuse it."""
     try:
         text = data.decode("utf-8-sig")
-        lines = [x for x in csv.reader(io.StringIO(text, ""), delimiter=delimiter, strict=True)]
+        lines = list(csv.reader(io.StringIO(text, ""), delimiter=delimiter, strict=True))
     except (UnicodeError, csv.Error) as error:
         raise RefusedError(str(error)) from error
     lines = [line for line in lines if line]

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import strategies as st
-
 from hostile_plain import RefusedError, read_csv, read_lines
+from hypothesis import strategies as st
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -70,9 +69,10 @@ def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], d
         lines[at] = lines[at].rpartition(",")[0] + end
     elif dirt == "header twice":
         name = draw(st.sampled_from(columns))
-        lines = [lines[0].removesuffix(end) + f",{name}" + end, *(
-            line.removesuffix(end) + ",9" + end for line in lines[1:]
-        )]
+        lines = [
+            lines[0].removesuffix(end) + f",{name}" + end,
+            *(line.removesuffix(end) + ",9" + end for line in lines[1:]),
+        ]
     text = draw(st.sampled_from(["", "\ufeff"])) + "".join(lines)
     if dirt == "encoding":
         return text.encode("utf-16")
@@ -87,7 +87,9 @@ def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], d
 def days(draw: Draw, dirt: str) -> Points:
     """Draw a table of a few trajectories, whose rows stand together."""
     columns = draw(st.permutations(["trajectory", "place", "note"]))
-    names = draw(st.lists(st.sampled_from(["1", "2", "a", "b", "01"]), min_size=1, max_size=4, unique=True))
+    names = draw(
+        st.lists(st.sampled_from(["1", "2", "a", "b", "01"]), min_size=1, max_size=4, unique=True)
+    )
     is_lines = draw(st.booleans()) and dirt in ("", "empty", "apart")
     places = [x for x in PLACES if is_lines or "\0" not in x]
     rows = [
@@ -201,7 +203,9 @@ def predicted(draw: Draw, dirt: str) -> tuple[Points, Points]:
         elif own == "missing" and len(rows) > 1:
             rows.pop()
         elif own == "empty":
-            rows[0][draw(st.sampled_from(["x", "y", "t"]))] = draw(st.sampled_from(["", "nan", "a"]))
+            rows[0][draw(st.sampled_from(["x", "y", "t"]))] = draw(
+                st.sampled_from(["", "nan", "a"])
+            )
         rows = draw(st.permutations(rows))
         data = draw(written(columns, [[row[x] for x in columns] for row in rows], own))
         if not header:

@@ -18,8 +18,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import strategies as st
-
 from hostile_plain import (
     Found,
     Meaning,
@@ -32,25 +30,75 @@ from hostile_plain import (
     read_json,
     read_lines,
 )
+from hypothesis import strategies as st
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 Cells = dict[str, Any]
 
 INTEGERS: list[Any] = [0, 1, 2, 3, 7, 10]
 SPARSE: list[Any] = [5, 10**12, 2**53, 2**53 + 1, 2**63 - 1]
-WORDS: list[Any] = ["home", "O'Hare, Chicago", 'the "Zoo"', "é", "日本", "a b", "x\ny", "home ", "-"]
+WORDS: list[Any] = [
+    "home",
+    "O'Hare, Chicago",
+    'the "Zoo"',
+    "é",
+    "日本",
+    "a b",
+    "x\ny",
+    "home ",
+    "-",
+]
 PLAIN: list[Any] = ["home", "work", "é", "gym"]
 NUL: list[Any] = ["a", "a\0", "\0", "b", ""]
 SCORES = [0.0, 0.1, 0.25, 0.5, 0.5, 0.9, -1.5, 1e-9]
 ODD_SCORES = [float("nan"), float("inf"), -float("inf"), *SCORES]
-NAMES = ["a", "b", "", "nan", "None", "1", "01", "x,y", 'q"r', "l\nm", "\u202eabc", " a", "é", "\u2028"]
+NAMES = [
+    "a",
+    "b",
+    "",
+    "nan",
+    "None",
+    "1",
+    "01",
+    "x,y",
+    'q"r',
+    "l\nm",
+    "\u202eabc",
+    " a",
+    "é",
+    "\u2028",
+]
 COLUMNS = ["user", "größe", "a b", "mrr", "x,y"]
 
 # What replaces a target, or an answer, of CSV; `{}` is the right one.
-TARGETS = ["nan", "NaN", "None", "null", "NULL", "NA", "inf", "true", "", "+{}", "0{}", " {}", "{} "]
-TARGETS += ["1_0", "1e0", "1.5", "-1", "-5", "３", "9223372036854775808", "3,4", "{}.00"]
+TARGETS = [
+    "nan",
+    "NaN",
+    "None",
+    "null",
+    "NULL",
+    "NA",
+    "inf",
+    "true",
+    "",
+    "+{}",
+    "0{}",
+    " {}",
+    "{} ",
+]
+TARGETS += ["1_0", "1e0", "1.5", "-1", "-5", "\uff13", "9223372036854775808", "3,4", "{}.00"]
 ANSWERS = ["", "nan", "[1, 2", "[1 2]", "[1, None]", "[1, nan]", "[1.5, 2]", "(1, 2)", "{{1, 2}}"]
-ANSWERS += ['["1", 2]', "[+1]", "[01]", "[1,,2]", "[1, 2,]", "[[1, 2]]", "[-5]", "[...]", "[1.0, 2]"]
+ANSWERS += [
+    '["1", 2]',
+    "[+1]",
+    "[01]",
+    "[1,,2]",
+    "[1, 2,]",
+    "[[1, 2]]",
+    "[-5]",
+    "[...]",
+    "[1.0, 2]",
+]
 ANSWERS += ["[9223372036854775808]", "[True]", "\ufeff[1, 2]", "[1, 2] "]
 # The same of JSON, and of tables with types that can hold it.
 JSON_TARGETS: list[Any] = [None, "3", 2.0, 1.5, True, -5, 2**63, "nan", [], [3], {"a": 1}]
@@ -105,7 +153,12 @@ class Table:
     def _as_scores(self, rows: Sequence[Cells]) -> Meaning | None:
         """Return how lists with a float can be read as scores, if all are of one length."""
         how = self.how
-        if self.dirt not in ("answer", "float") or how.candidates or how.kind == "text" or how.source == "typed":
+        if (
+            self.dirt not in ("answer", "float")
+            or how.candidates
+            or how.kind == "text"
+            or how.source == "typed"
+        ):
             return None
         lists = [row.get("preds") for row in rows]
         try:
@@ -302,7 +355,7 @@ def csv_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     if dirt in ("target", "answer"):
         new = draw(_odd_cell(dirt, made, grid[at][roles.index("target")]))
         grid[at][roles.index("target" if dirt == "target" else "preds")] = new
-        is_word = new[:1] == "0" or new in ("1_0", "３", "true")
+        is_word = new[:1] == "0" or new in ("1_0", "\uff13", "true")
         if is_word and not style.floats:
             policies = (*policies, "text")
     if dirt == "beside":
@@ -322,9 +375,7 @@ def csv_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
         code = draw(st.sampled_from(["utf-16", "latin-1", "cp037"]))
         data = [text.encode(code, "replace") for text in texts]
     kind = ".tsv" if style.delimiter == "\t" else ".csv"
-    how = replace(
-        made.meaning("csv", draw(st.booleans())), separator=style.separator
-    )
+    how = replace(made.meaning("csv", draw(st.booleans())), separator=style.separator)
     table = _files(draw, data, kind, how, dirt)
     is_cell = dirt in ("target", "answer", "beside")
     place = made.place(at, [name for name, _ in table.files]) if is_cell else None
@@ -337,7 +388,9 @@ def _odd_cell(draw: Draw, dirt: str, made: Rows, target: str) -> str:
         return str(draw(st.sampled_from(TARGETS))).format(target.removesuffix(".0"))
     if made.width:
         cells = [json.dumps(x) for x in ROWS_OF_SCORES]
-        return draw(st.sampled_from([*cells, "[nan, 0.5, 0.1]", "[0.5 0.1 0.2]", "[0.5, 0.1, 0.2", ""]))
+        return draw(
+            st.sampled_from([*cells, "[nan, 0.5, 0.1]", "[0.5 0.1 0.2]", "[0.5, 0.1, 0.2", ""])
+        )
     return str(draw(st.sampled_from(ANSWERS))).format()
 
 
@@ -474,7 +527,9 @@ def typed_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     cells = [dict(row) for row in made.rows]
     if made.width:
         for row in cells:
-            row["preds"] = [float(x) for x in np.array(row["preds"], types["preds"].to_pandas_dtype())]
+            row["preds"] = [
+                float(x) for x in np.array(row["preds"], types["preds"].to_pandas_dtype())
+            ]
         types["preds"] = pa.list_(types["preds"])
     _break_typed(draw, dirt, made, cells[at], types)
     parts = [_arrow(draw, part, types, dirt) for part in made.parts(cells)]
@@ -490,9 +545,7 @@ def typed_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     if dirt == "cut":
         table = replace(table, cells=_left(table, form, cells), how=how)
     is_row = dirt in OF_TYPES[:5]
-    return replace(
-        table, row=made.place(at, [name for name, _ in table.files]) if is_row else None
-    )
+    return replace(table, row=made.place(at, [name for name, _ in table.files]) if is_row else None)
 
 
 def _types(draw: Draw, made: Rows) -> dict[str, Any]:
@@ -585,10 +638,13 @@ def _frame(draw: Draw, table: Any, form: str, made: Rows) -> Any:
         if any(x == pa.float16() or x == pa.list_(pa.float16()) for x in table.schema.types):
             return table
         return polars.from_arrow(table)
-    frame = pd.DataFrame({x: pd.Series(table[x].to_pylist(), dtype=object) for x in table.schema.names})
+    frame = pd.DataFrame(
+        {x: pd.Series(table[x].to_pylist(), dtype=object) for x in table.schema.names}
+    )
     if draw(st.booleans()):
         frame["preds"] = [
-            x if x is None or None in x else np.array(x, float if made.width else object) for x in frame["preds"]
+            x if x is None or None in x else np.array(x, float if made.width else object)
+            for x in frame["preds"]
         ]
     return frame.infer_objects()
 
@@ -615,10 +671,10 @@ def numpy_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
         elif name in ("mask", "weights"):
             arrays[name] = np.array(values)
         else:
-            arrays[name] = np.array(values, "U9" if name in made.groups else draw(st.sampled_from(small)))
-    cells = [
-        {x: arrays[x][i].tolist() for x in made.roles} for i in range(len(made.rows))
-    ]
+            arrays[name] = np.array(
+                values, "U9" if name in made.groups else draw(st.sampled_from(small))
+            )
+    cells = [{x: arrays[x][i].tolist() for x in made.roles} for i in range(len(made.rows))]
     if dirt == "objects":
         arrays["target"] = arrays["target"].astype(object)
     elif dirt == "length":

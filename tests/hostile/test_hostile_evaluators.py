@@ -39,7 +39,7 @@ def check_values(evaluator: report.Evaluator, taken: Sequence[Part]) -> None:
     assert same(found, expected), f"got {found}, expected {expected}"
 
 
-@tried(60)
+@tried(12)
 @given(works(), st.randoms(use_true_random=False))
 def test_batches(work: Work, random: object) -> None:
     """Batches of any kind in any order are all counted, or one of them is refused in each."""
@@ -57,7 +57,7 @@ def test_batches(work: Work, random: object) -> None:
         assert evaluator.to_bytes() == other.to_bytes()
 
 
-@tried(40)
+@tried(12)
 @given(works())
 def test_merged(work: Work) -> None:
     """Evaluators of a batch each merge into that of all of them, or one is refused in both."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import tempfile
 from dataclasses import replace
@@ -9,12 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pandas")
-
 from hostile_law import attempt, contents, tried
 from hostile_plain import RefusedError
 from hostile_points import (
@@ -27,8 +22,13 @@ from hostile_points import (
     days,
     predicted,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nextloc_metrics import report
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pandas")
 
 _OF_ROWS = ["", "", "empty", *DIRTS]
 tables_of_days = st.tuples(
@@ -51,10 +51,8 @@ def test_mobility(tables: tuple[Points, Points], swapped: bool) -> None:
     """Tables of real and generated points are compared as they are, or one is refused."""
     real, made = tables[::-1] if swapped else tables
     expected = None
-    try:
+    with contextlib.suppress(RefusedError):
         expected = compare(real, made)
-    except RefusedError:
-        pass
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = [write(folder, x, y) for x, y in (("real", real), ("made", made))]
@@ -92,10 +90,8 @@ def equal(first: float, other: float) -> bool:
 def test_trajectories(tables: tuple[Points, Points], counts: bool) -> None:
     """Tables of predicted and true days are joined as they are, or one is refused."""
     expected = None
-    try:
+    with contextlib.suppress(RefusedError):
         expected = compare_days(*tables, counts)
-    except RefusedError:
-        pass
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = [write(folder, str(i), table)[0] for i, table in enumerate(tables)]

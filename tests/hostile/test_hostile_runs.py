@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import tempfile
 from collections.abc import Callable, Sequence
@@ -9,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hostile_law import attempt, found_of, tried
+from hostile_plain import CUTS, Found, Meaning, Query, RefusedError, evaluate, same
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyarrow")
-
-from hostile_law import attempt, found_of, tried
-from hostile_plain import CUTS, Found, Meaning, Query, RefusedError, evaluate, same
-
 from nextloc_metrics import report
+
+pytest.importorskip("pyarrow")
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -34,8 +34,10 @@ def runs(draw: Draw) -> tuple[bytes, bytes, str]:
     for query in queries:
         for document in draw(st.lists(one_id, max_size=5, unique=True)):
             run.append(f"{query} Q0 {document} {len(run)} {draw(st.sampled_from(SCORES))} name")
-        for document in draw(st.lists(one_id, max_size=3, unique=True)):
-            qrels.append(f"{query} 0 {document} {draw(st.sampled_from(['1', '1', '0', '-1']))}")
+        qrels += [
+            f"{query} 0 {document} {draw(st.sampled_from(['1', '1', '0', '-1']))}"
+            for document in draw(st.lists(one_id, max_size=3, unique=True))
+        ]
     run, qrels = draw(st.permutations(run)), draw(st.permutations(qrels))
     dirt = draw(st.sampled_from(["", "", "cell", "score", "twice", "encoding", "cut"]))
     lines = run if draw(st.booleans()) else qrels
@@ -109,10 +111,8 @@ def test_runs(files: tuple[bytes, bytes, str]) -> None:
     """A run is scored as trec_eval reads it, or refused with its name."""
     *data, dirt = files
     expected = None
-    try:
+    with contextlib.suppress(RefusedError):
         expected = values_of(lines_of(data[0], 6), lines_of(data[1], 4))  # type: ignore[arg-type]
-    except RefusedError:
-        pass
     with tempfile.TemporaryDirectory() as name:
         run, qrels = Path(name) / "a.run", Path(name) / "a.qrels"
         run.write_bytes(data[0])  # type: ignore[arg-type]

@@ -119,12 +119,16 @@ def _check_sizes(entries: Sequence[zipfile.ZipInfo], length: int) -> None:
 
 
 def _unpack(packed: zipfile.ZipFile, entry: zipfile.ZipInfo, form: Any = None) -> Any:
-    """Return the array of an entry, or raise before it is unpacked if it has another form."""
+    """Return the array of an entry, or raise before it is unpacked if it has another form.
+
+    Without `form` it is a text.
+    """
     with packed.open(entry) as file:
         version = np.lib.format.read_magic(file)
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         size = file.tell() + dtype.itemsize * math.prod(shape)
-        is_known = form is None or form == [dtype.str, list(shape)]
+        is_text = dtype.kind == "U" and not shape
+        is_known = is_text if form is None else form == [dtype.str, list(shape)]
         if version != (1, 0) or not is_known or entry.file_size != size:
             raise ValueError(f"{clip(entry.filename)} is not what its header announces")
         file.seek(0)

@@ -208,7 +208,7 @@ def _in_order(
 
 
 def _name(rows: dict[str, Any], row: int, users: Any) -> str:
-    user = users[rows["user"][row]].item() if users.dtype.kind != "U" else users[rows["user"][row]]
+    (user,) = users[[rows["user"][row]]].tolist()
     return f"user {short(str(user))}, day {rows['day'][row]}, slot {rows['slot'][row]}"
 
 
