@@ -692,7 +692,7 @@ def test_a_limit_of_one_thread_leaves_nothing_uncounted() -> None:
     Takes some seconds: a new Python imports torch.
     """
     environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
-    command = [sys.executable, "-W", "error", "-c", _ONE_THREAD]
+    command = [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", _ONE_THREAD]
     shown = subprocess.run(
         command, env=environment, capture_output=True, encoding="utf-8", check=True
     )

@@ -215,7 +215,7 @@ if child:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
 def test_nothing_is_checked_at_import_and_a_forked_process_checks_too() -> None:
     """The library is not even loaded at import."""
-    command = [sys.executable, "-W", "error", "-c", _FIRST_USES]
+    command = [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", _FIRST_USES]
     subprocess.run(command, check=True, timeout=60)
 
 

@@ -255,7 +255,7 @@ def test_the_kernel_compiles_for_devices_old_and_new(tmp_path: object) -> None:
     environment = {name: x for name, x in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(tmp_path)
     made = subprocess.run(
-        [sys.executable, "-W", "error", "-c", COMPILE],
+        [sys.executable, "-W", "error", "-W", "ignore::EncodingWarning", "-c", COMPILE],
         env=environment,
         capture_output=True,
         encoding="utf-8",

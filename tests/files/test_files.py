@@ -291,8 +291,8 @@ def test_groups_are_written_to_a_file(kind: str, tmp_path: Path) -> None:
     assert (shown.stdout, shown.stderr) == (e.table.to_csv(), f"wrote {shard}\nwrote {out}\n")
     assert run("merge", shard, "--group-table", again).exit_code == 0
     for file in (out, again):
-        exact = {"float_precision": "round_trip"}
-        found = pd.read_csv(file, **exact) if kind == ".csv" else pd.read_parquet(file)
+        read_csv = pytest.importorskip("pyarrow.csv").read_csv  # pandas 2 rounds what it reads
+        found = read_csv(file).to_pandas() if kind == ".csv" else pd.read_parquet(file)
         expected = pd.DataFrame(e.group_records())
         assert list(found.columns) == list(expected.columns)
         assert found.to_dict("records") == expected.to_dict("records")
