@@ -59,9 +59,16 @@ def check_ins(simulated: pd.DataFrame) -> CheckIns:
 
 def run_next_location(*arguments: object) -> str:
     """Run the example in a process of its own, and return the printed text."""
-    quiet = ["-W", "ignore::EncodingWarning"]  # of other packages, if .ci asks for these
-    command = [sys.executable, *quiet, str(EXAMPLES / "next_location.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300, check=False)
+    command = [sys.executable, str(EXAMPLES / "next_location.py"), *map(str, arguments)]
+    quiet = {"PYTHONWARNDEFAULTENCODING": ""}  # other packages name no encoding
+    done = subprocess.run(
+        command,
+        env={**os.environ, **quiet},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
     return done.stdout
