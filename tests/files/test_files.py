@@ -129,6 +129,7 @@ def test_parts_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
         ("preds,target\n1,1e3x\n,", "row 1 of .*''"),
         ("lists,target\n1,1\n", r"must have the columns \['preds'\], got \['lists', 'target'\]"),
         ('preds,target\n1,1\n"2,2\n', "line 3, row 1 of .*must have a closing quote"),
+        (f'preds,target\n1,1\n"2{" " * 200_000},2\n', "row 1 of .*a closing quote"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, says: str, tmp_path: Path) -> None:
@@ -805,9 +806,10 @@ def test_a_run_is_read_as_trec_eval_reads_it(tmp_path: Path) -> None:
     assert e.card["without_target"] == 1
     shown = run(
         "score", str(tmp_path / "a.run"), "--target", str(tmp_path / "a.qrels"), "--k", "3",
-        "--format", "json",
+        "--format", "json", "--on-error", "miss",
     )  # fmt: skip
     assert json.loads(shown.output)["mrr_at_3"]["value"] == e.values["mrr_at_3"]
+    assert json.loads(shown.output)["card"]["broken_answers"] == 0
 
 
 def test_equal_scores_of_a_run_are_in_falling_order_of_ids(tmp_path: Path) -> None:

@@ -219,7 +219,8 @@ def test_what_numpy_prints_is_no_list(cell: str, tmp_path: Path) -> None:
         [2**63 - 1]), ("[9223372036854775808]", None), ("[18446744073709551616]", None),
         ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]), ("(3, 5)", None), ("", []),
         ("3", [3]), ("3.0", [3]), ("3.5", None), ("1e3", None), ("3 5", None), ("0x1F", None),
-        ("9007199254740993.0", None), ("9007199254740993", [LARGE]), ("-0", None), ("+3", None),
+        ("9007199254740993.0", None), ("9007199254740993", [LARGE]),
+        ("[9007199254740992.0]", None), ("[9007199254740991.0]", [2**53 - 1]), ("-0", None), ("+3", None),
     ],
 )  # fmt: skip
 def test_cells_of_text(cell: str, ids: list[int] | None, tmp_path: Path) -> None:
@@ -610,6 +611,10 @@ def test_a_stream_is_read_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"`vocabulary` must list the ids of text .* a table inst"):
         open_rows(words.to_reader())
     assert values(open_rows(words.to_reader(), vocabulary=["a", "b"])) == ([["b", "x"]], ["a"])
+    scores = pa.table({"preds": [[0.5, 0.2], [], None], "target": [1, 0, 0]})
+    rows = open_rows(scores.to_reader(), on_error="miss")
+    assert [batch.preds.isnan().all(1).tolist() for batch in rows.chunks()] == [[False, True, True]]
+    assert rows.missed == 2
 
 
 def test_folders_and_partitions(tmp_path: Path) -> None:

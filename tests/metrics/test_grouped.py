@@ -602,6 +602,7 @@ def test_groups_may_be_text_where_there_are_labels(kind: str) -> None:
     """Two batches in which users come in another order fill the same groups."""
     labels = GroupLabels.from_values(["carol", "alice", "bob", "alice"])
     assert list(labels.names) == ["alice", "bob", "carol"]
+    assert list(GroupLabels.sorted(["10", "-1", "2", "-3"]).names) == ["-3", "-1", "2", "10"]
 
     def make(names: list[str]) -> Any:
         if kind == "array":

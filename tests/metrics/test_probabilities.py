@@ -546,6 +546,15 @@ def test_prediction_sets_in_plain_loops(batch: tuple[Tensor, Tensor], mass: floa
 
 
 @pytest.mark.usefixtures("each_backend")
+@pytest.mark.parametrize(("number", "size"), [(9, 7), (12, 10), (25, 7), (100, 56)])
+def test_a_sum_of_exactly_the_mass_reaches_it(number: int, size: int) -> None:
+    """Of equally likely candidates, where rounding of the quotient would take one more."""
+    mass, alike = size / number, ([[0.0] * number], [0])
+    assert value(SetSize(mass, given=LOGITS), *alike) == size
+    assert value(SetCoverage(mass, given=LOGITS), *alike) == pytest.approx(mass, abs=1e-6)
+
+
+@pytest.mark.usefixtures("each_backend")
 def test_a_row_without_mass_has_all_candidates_in_its_set() -> None:
     """If all candidates with a probability are excluded, nothing is known of the others."""
     for of in ({"mass": 0.5}, {"threshold": 0.5}):

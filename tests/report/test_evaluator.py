@@ -82,6 +82,23 @@ def test_any_tree_of_parts_gives_the_same_bits(
 
 
 @pytest.mark.parametrize("form", ["lists", "scores"])
+def test_a_batch_in_chunks_is_that_of_its_rows(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after another batch: the same bits, and so the same shard."""
+    expected = evaluator_of(form, range(9), range(9, NUMBER)).to_bytes()
+    monkeypatch.setattr(rows, "_CHUNK", 25)
+    assert evaluator_of(form, range(9), range(9, NUMBER)).to_bytes() == expected
+
+
+def test_unknown_ids_of_any_number_make_one_shard() -> None:
+    """Answers that are no location are alike, so equal queries are found whatever their numbers."""
+    one, other = (report.Evaluator(k=1, num_locations=9) for _ in range(2))
+    one.add(Batch([[9, 3], [4, 12]], [3, 4]))
+    other.add(Batch([[11, 3], [4, 10]], [3, 4]))
+    with pytest.raises(ValueError, match="every shard must be merged once"):
+        report.merge([one.result(), other.result()])
+
+
+@pytest.mark.parametrize("form", ["lists", "scores"])
 def test_parts_with_references_and_a_map(form: str) -> None:
     """Training counts, deciles, distances and the accuracy of each location add up too."""
     first, other = evaluator_of(form, range(20), **MORE), evaluator_of(form, range(20, 60), **MORE)
@@ -249,12 +266,14 @@ def test_nothing_is_counted_twice() -> None:
 
 def test_a_refused_batch_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither counts nor groups, where the last query is wrong."""
-    evaluator = evaluator_of("lists", range(20))
+    evaluator = evaluator_of("lists", range(18), range(18, 20))  # with room for more groups
     before = evaluator.to_bytes()
-    wrong = rows_of("lists", range(20, 40))
-    wrong["target"][-1], wrong["mask"][-1] = 9, True
-    with pytest.raises(ValueError, match="`target`"):
-        evaluator.add(Batch(**wrong))
+    for end in (22, 40):
+        wrong = rows_of("lists", range(20, end))
+        wrong["target"][-1], wrong["mask"][-1] = 9, True
+        with pytest.raises(ValueError, match="`target`"):
+            evaluator.add(Batch(**wrong))
+        assert evaluator.to_bytes() == before
     with pytest.raises(ValueError, match=r"`groups` must be \('user', 'hour'\) in every batch"):
         evaluator.add(Batch(**{**rows_of("lists", range(3)), "groups": None}))
     assert evaluator.to_bytes() == before

@@ -160,6 +160,7 @@ def test_rows_that_do_not_fit_are_counted() -> None:
         (lambda frame: frame.drop(columns="t"), "must be a table with a column 't'"),
         (lambda frame: frame.assign(x=np.nan), "must be finite"),
         (lambda frame: frame.assign(d=0.5), "must be whole numbers, got 0.5 in row 0"),
+        (lambda frame: frame.assign(d=2.0**53), "must be whole numbers, got 9007199254740992.0"),
         (lambda frame: frame.to_numpy()[:, :4], "must have the columns uid, d, t, x, y"),
         (lambda frame: frame.iloc[:0], "`target` must have at least one row"),
         (lambda frame: {**frame.to_dict("list"), "x": [1.0]}, "columns of one length"),
