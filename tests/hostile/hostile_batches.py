@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -65,6 +65,8 @@ def works(draw: Draw, odd: Sequence[str] = ("", "", *ODD), names: Sequence[str] 
     """Draw batches of one kind, and in most cases change one of them."""
     kind = draw(kinds())
     chosen = draw(st.sampled_from(odd))
+    if chosen == "late target":
+        kind = replace(kind, groups=(), exclude=False)
     number = draw(st.integers(2, 4))
     at = draw(st.integers(0, number - 1))
     parts = [draw(_parts(kind, chosen if i == at else "", names)) for i in range(number)]
@@ -107,11 +109,6 @@ def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
     size = draw(st.integers(0 if not odd else 1, 4))
     queries = [draw(_queries(kind, names)) for _ in range(size)]
     preds: Any = [list(x.answer or ()) for x in queries]
-    is_late = odd == "late target"
-    if is_late:  # more numbers than are read at once, and a wrong target in the last row
-        copies = (1 << 21) // max(1, kind.width or 4) // size + 1
-        queries = queries * copies
-        preds = preds * copies
     longest = max([1, *map(len, preds)])
     if kind.width is None:
         preds = np.array([[*x, *[-1] * (longest - len(x))] for x in preds], "i8").reshape(
@@ -120,9 +117,10 @@ def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
     else:
         preds = np.array(preds, "f4").reshape(-1, kind.width)
     target = _targets(kind, queries)
-    is_wrong = odd in ("target", "late target") and len(queries) > 0
+    is_wrong = odd in ("target", "late target")
     if is_wrong:
-        target.reshape(-1)[-1] = 99
+        target.reshape(-1)[-1] = -5
+        queries[-1] = replace(queries[-1], counted=True)
     given: dict[str, Any] = {}
     if kind.weights:
         given["weights"] = [float(x.weight or 0) for x in queries]
@@ -136,9 +134,21 @@ def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
         given["groups"] = {x: np.array(y, object) if y else [] for x, y in columns.items()}
     if odd == "confidence":
         given["confidence"] = np.full(len(queries), 0.5)
+    if odd == "late target":  # in the second of the parts that are read
+        times = (1 << 20) // preds.size + 1
+        last = target[-1:].copy()
+        target[-1:] = target[:1] if len(target) > 1 else abs(last) % LOCATIONS
+        preds, target = _repeated(preds, times), _repeated(target, times)
+        target[-1:] = last
+        given = {name: _repeated(np.asarray(x), times) for name, x in given.items()}
     form: Any = draw(st.sampled_from([torch.as_tensor, np.asarray, np.asfortranarray]))
     batch = Batch(form(preds), torch.as_tensor(target), **given)
     return Part(kind, tuple(queries), batch, is_wrong)
+
+
+def _repeated(rows: Any, times: int) -> Any:
+    """Return the rows again and again."""
+    return np.tile(rows, (times, *[1] * (rows.ndim - 1)))
 
 
 def _targets(kind: Kind, queries: Sequence[Query]) -> Any:
@@ -156,7 +166,7 @@ def _queries(draw: Draw, kind: Kind, names: Sequence[str]) -> Query:
         score = st.sampled_from([0.0, 0.25, 0.5, 1.0, float("nan"), -float("inf")])
         answer = draw(st.lists(score, min_size=kind.width, max_size=kind.width))
     most = 2 if kind.several else 1
-    target = draw(st.lists(ids, min_size=0 if kind.several else 1, max_size=most, unique=True))
+    target = draw(st.lists(ids, min_size=1 - kind.several, max_size=most, unique=True))
     free = [x for x in range(LOCATIONS) if x not in target]
     exclude = draw(st.sets(st.sampled_from(free), max_size=2)) if kind.exclude else set()
     return Query(

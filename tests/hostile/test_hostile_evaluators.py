@@ -30,12 +30,12 @@ def add_all(work: Work, parts: Sequence[Part]) -> tuple[report.Evaluator, list[P
 
 def check_values(evaluator: report.Evaluator, taken: Sequence[Part]) -> None:
     """Compare the result with the oracle's of all batches that were taken."""
-    first, *others = [part.kind.meaning for part in taken]
-    assert all(kind == first for kind in others), "batches of several kinds were taken"
+    how = taken[0].kind.meaning
+    assert all(part.kind.meaning == how for part in taken), "batches of two kinds were taken"
     queries = [query for part in taken for query in part.queries]
     with quiet():
         found = found_of(evaluator.result())
-    expected = evaluate(queries, first)
+    expected = evaluate(queries, how)
     assert same(found, expected), f"got {found}, expected {expected}"
 
 
@@ -77,7 +77,7 @@ def test_merged(work: Work) -> None:
 
 
 @tried(15)
-@given(works())
+@given(works(odd=("",)))
 def test_an_evaluator_is_not_merged_with_itself(work: Work) -> None:
     """Its queries would count twice."""
     evaluator, taken = add_all(work, work.parts)
@@ -88,7 +88,7 @@ def test_an_evaluator_is_not_merged_with_itself(work: Work) -> None:
 
 
 @tried(15)
-@given(works(), st.sampled_from([{"k": (2,)}, {"confidence": 0.5}, {"km": 3.0}]))
+@given(works(odd=("",)), st.sampled_from([{"k": (2,)}, {"confidence": 0.5}, {"km": 3.0}]))
 def test_an_empty_evaluator_keeps_its_options(work: Work, other: dict[str, object]) -> None:
     """Through bytes, and in a merge with one of other options, which is refused."""
     evaluator, _ = add_all(work, work.parts[:1])
@@ -98,7 +98,6 @@ def test_an_empty_evaluator_keeps_its_options(work: Work, other: dict[str, objec
         assert isinstance(attempt(lambda: empty.merge(evaluator)), Exception)
     read = report.Evaluator.from_bytes(report.Evaluator(**options).to_bytes())  # type: ignore[arg-type]
     fresh = report.Evaluator(**options)  # type: ignore[arg-type]
-    if not work.odd:
-        for one in (read, fresh):
-            one.add(work.parts[0].batch)
-        assert read.to_bytes() == fresh.to_bytes()
+    for one in (read, fresh):
+        one.add(work.parts[0].batch)
+    assert read.to_bytes() == fresh.to_bytes()
