@@ -20,6 +20,10 @@ LOCATIONS = 5
 GROUPS = ["a", "b", "a\0", "\x000", "\x001", "1", "01", "", "nan", "é"]
 
 
+#: how many numbers of arrays an evaluator reads at once in these tests
+CHUNK = 1 << 8
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a batch has: lists or scores of so many candidates, several targets, and options."""
@@ -135,7 +139,7 @@ def _parts(draw: Draw, kind: Kind, odd: str, names: Sequence[str]) -> Part:
     if odd == "confidence":
         given["confidence"] = np.full(len(queries), 0.5)
     if odd == "late target":  # in the second of the parts that are read
-        times = (1 << 20) // preds.size + 1
+        times = CHUNK // preds.size + 1
         last = target[-1:].copy()
         target[-1:] = target[:1] if len(target) > 1 else abs(last) % LOCATIONS
         preds, target = _repeated(preds, times), _repeated(target, times)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from hostile_batches import Part, Work, works
+import pytest
+from hostile_batches import CHUNK, Part, Work, works
 from hostile_law import attempt, found_of, quiet, tried
 from hostile_plain import evaluate, same
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nextloc_metrics import report
+from nextloc_metrics.arguments import rows
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_chunks() -> Iterator[None]:
+    """Read few numbers at once, so that small batches have several chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "_CHUNK", CHUNK)
+        yield
 
 
 def add_all(work: Work, parts: Sequence[Part]) -> tuple[report.Evaluator, list[Part]]:
