@@ -220,7 +220,8 @@ def test_what_numpy_prints_is_no_list(cell: str, tmp_path: Path) -> None:
         ("[1, 9007199254740993]", [1, LARGE]), ("['3', 5]", [3, 5]), ("(3, 5)", None), ("", []),
         ("3", [3]), ("3.0", [3]), ("3.5", None), ("1e3", None), ("3 5", None), ("0x1F", None),
         ("9007199254740993.0", None), ("9007199254740993", [LARGE]),
-        ("[9007199254740992.0]", None), ("[9007199254740991.0]", [2**53 - 1]), ("-0", None), ("+3", None),
+        ("[9007199254740992.0]", None), ("[9007199254740991.0]", [2**53 - 1]), ("-0", None),
+        ("+3", None),
     ],
 )  # fmt: skip
 def test_cells_of_text(cell: str, ids: list[int] | None, tmp_path: Path) -> None:
