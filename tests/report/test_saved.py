@@ -149,6 +149,7 @@ CHANGES: dict[str, Callable[[Any, Any], Any]] = {
     "more scores than queries": put("optimistic/mrr", 2, 41),
     "groups that do not add up": put("by user/mrr", (0, 2), 30),
     "more hits than decisions": put("/f1", (0, 8), 30),
+    "more decisions than targets": put("/f1", (1, 8), 40),
     "more targets than queries": put("/f1", (2, 8), 50),
     "more k than queries": put("deciles/k_for_recall_50_decile_01", (1, 1), 41),
     "distances in no bin": put("/median_distance", 5, 41),
