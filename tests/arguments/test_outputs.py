@@ -67,15 +67,15 @@ def test_a_link_is_not_followed_and_the_file_is_replaced(ending: str, tmp_path: 
     path, victim = tmp_path / f"out{ending}", tmp_path / "victim"
     for exists in (True, False):
         if exists:
-            victim.write_text("precious")
+            victim.write_text("precious", "utf-8")
         else:
             victim.unlink()
         path.symlink_to(victim)
         with pytest.raises(FileExistsError, match=r"out.* must be a file or new, and is a link"):
             WRITERS[ending](path)
         path.unlink()
-        assert not victim.exists() or victim.read_text() == "precious"
-    path.write_text("old")
+        assert not victim.exists() or victim.read_text("utf-8") == "precious"
+    path.write_text("old", "utf-8")
     path.chmod(0o600)
     before = path.stat().st_ino
     usual = tmp_path / "usual"
@@ -95,18 +95,18 @@ def test_an_error_or_interruption_leaves_what_was_there(
     with pytest.raises(error):
         write_half(error, path)
     assert list(tmp_path.iterdir()) == []
-    path.write_text("old")
+    path.write_text("old", "utf-8")
     with pytest.raises(error):
         write_half(error, path)
-    assert [x.read_text() for x in tmp_path.iterdir()] == ["old"]
+    assert [x.read_text("utf-8") for x in tmp_path.iterdir()] == ["old"]
 
 
 def test_a_file_that_appears_while_another_is_written_is_kept(tmp_path: Path) -> None:
     """Without `force`; a folder or a device is kept with it, too."""
     path = tmp_path / "page.html"
     with pytest.raises(FileExistsError, match="overwrite it"), new_file(path, force=False):
-        path.write_text("other")
-    assert [x.read_text() for x in tmp_path.iterdir()] == ["other"]
+        path.write_text("other", "utf-8")
+    assert [x.read_text("utf-8") for x in tmp_path.iterdir()] == ["other"]
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name, kind in (("folder", "a folder"), ("pipe", "a device")):
@@ -132,18 +132,17 @@ def test_a_full_disk_leaves_the_old_file(ending: str, tmp_path: Path) -> None:
     rows = [f'"[1, 2]",2,user {number}' for number in range(2000)]
     lists.write_text("\n".join(["preds,target,user", *rows, ""]), encoding="utf-8")
     out = tmp_path / f"out{ending}"
-    out.write_text("old")
+    out.write_text("old", "utf-8")
     option = {".html": "--out", ".npz": "--save"}.get(ending, "--group-table")
     words = ["score", str(lists), "--group", "user", "--k", "1", option, str(out), "--force"]
     found = subprocess.run(
         [sys.executable, "-m", "nextloc_metrics", *words],
         capture_output=True,
-        text=True,
         encoding="utf-8",
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
     )
-    assert (found.returncode, out.read_text()) == (1, "old"), found.stderr
+    assert (found.returncode, out.read_text("utf-8")) == (1, "old"), found.stderr
     assert found.stderr.splitlines()[-1] == f"Error: [Errno 27] File too large: '{out}'"
     assert {x.name for x in tmp_path.iterdir()} == {"lists.csv", out.name}
 

@@ -216,7 +216,7 @@ def test_outputs_are_different_files_and_no_inputs(
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / Path(path).name).write_text(CSV)
     for name in ("words", "a.npy", "t.npy"):
-        (tmp_path / name).write_text(name)
+        (tmp_path / name).write_text(name, "utf-8")
     before = {x: x.read_bytes() for x in tmp_path.iterdir() if x.is_file()}
     shown = run(*(word.replace("FILE", Path(path).name) for word in words))
     assert (shown.exit_code, says in " ".join(shown.output.split())) == (2, True), shown.output
