@@ -214,7 +214,7 @@ def test_outputs_are_different_files_and_no_inputs(
     """However their paths are written; it is a usage error, and nothing is written."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d").mkdir()
-    (tmp_path / "d" / Path(path).name).write_text(CSV)
+    (tmp_path / "d" / Path(path).name).write_text(CSV, "utf-8")
     for name in ("words", "a.npy", "t.npy"):
         (tmp_path / name).write_text(name, "utf-8")
     before = {x: x.read_bytes() for x in tmp_path.iterdir() if x.is_file()}

@@ -77,7 +77,8 @@ def test_a_command_uses_one_thread(name: str, seen: list[int], tmp_path: Path) -
     from nextloc_metrics.report.command import main
 
     path, judged = tmp_path / name, tmp_path / "qrels"
-    path.write_text("q Q0 7 1 2.0 me\n" if ".run" in name else 'preds,target\n"[7, 3]",3\n')
+    written = "q Q0 7 1 2.0 me\n" if ".run" in name else 'preds,target\n"[7, 3]",3\n'
+    path.write_text(written, "utf-8")
     judged.write_text("q 0 7 1\n", "utf-8")
     words = ["score", str(path), *(["--target", str(judged)] if ".run" in name else [])]
     with threads_allowed(3):

@@ -7,6 +7,7 @@ import io
 import lzma
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -63,24 +64,28 @@ class Files:
             pieces = (piece.partition("=") for piece in re.split(r"[/\\]", file)[:-1])
             folders = {key: unquote(value) for key, equals, value in pieces if equals}
             inside = Wanted(file, columns, folders, self.may_lose, self.unnamed, ids)
-            try:
+            with _explained(file):
                 yield from map(inside.complete, read(file, inside))
-            except ExplainedError as error:
-                raise ValueError(str(error)) from error.__cause__
-            except _UNREADABLE as error:
-                if isinstance(error, FileNotFoundError):
-                    raise
-                raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
+
+
+@contextmanager
+def _explained(file: str) -> Iterator[None]:
+    """Raise an error that names the file if it cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except ExplainedError as error:
+        raise ValueError(str(error)) from error.__cause__
+    except _UNREADABLE as error:
+        raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
 
 
 def _count_parquet(file: str) -> int:
     from pyarrow.parquet import read_metadata
 
-    try:
-        with open_bytes(file) as opened:
-            return int(read_metadata(opened).num_rows)
-    except ValueError as error:
-        raise ValueError(f"`path` must be readable, and {file} is not: {error}") from error
+    with _explained(file), open_bytes(file) as opened:
+        return int(read_metadata(opened).num_rows)
 
 
 def _read_parquet(file: str, wanted: Wanted) -> Iterator[Part]:
