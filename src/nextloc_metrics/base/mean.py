@@ -384,6 +384,11 @@ def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
             )
 
 
+def of_metric(name: str) -> Any:
+    """Return a property that reads the attribute of this name of `self.metric`."""
+    return property(lambda wrapper: getattr(wrapper.metric, name))
+
+
 def check_mean(metric: object) -> None:
     """Raise unless a metric, an argument `metric`, is the mean of a score over queries."""
     if not isinstance(metric, MeanMetric):

@@ -57,10 +57,9 @@ class Stream:
     def _all(self) -> Iterator[Any]:
         """Yield batches of all columns, after an empty one that has the types."""
         pa = need_arrow()
-        is_table = isinstance(
-            self._table, pa.Table
-        )  # whose views of text crash pyarrow as a stream
-        make = pa.Table.to_reader if is_table else pa.RecordBatchReader.from_stream
+        make = pa.RecordBatchReader.from_stream
+        if isinstance(self._table, pa.Table):  # as a stream its views of text crash pyarrow
+            make = pa.Table.to_reader
         reader = self._explained(make, self._table)
         yield reader.schema.empty_table()
         yield from reader

@@ -12,7 +12,7 @@ from nextloc_metrics.arguments.checks import as_number, check_choice, check_posi
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_mean
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_mean, of_metric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE
 from nextloc_metrics.means import exact, intervals
 
@@ -31,11 +31,6 @@ class Gap(NamedTuple):
     high: float
     highest: int
     lowest: int
-
-
-def of_metric(name: str) -> Any:
-    """Return a property that reads the attribute of this name of `self.metric`."""
-    return property(lambda grouped: getattr(grouped.metric, name))
 
 
 class Grouped(RecordMetric):

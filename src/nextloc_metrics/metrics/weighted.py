@@ -9,11 +9,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record
-from nextloc_metrics.base.mean import MeanMetric, check_mean
-
-
-def _of_metric(name: str) -> Any:
-    return property(lambda weighted: getattr(weighted.metric, name))
+from nextloc_metrics.base.mean import MeanMetric, check_mean, of_metric
 
 
 class Weighted(MeanMetric):
@@ -49,16 +45,16 @@ class Weighted(MeanMetric):
 
     metric: MeanMetric
 
-    record = _of_metric("record")
-    needs = _of_metric("needs")
-    scale: float = _of_metric("scale")
-    factor: float = _of_metric("factor")
-    unit = _of_metric("unit")
-    is_bounded = _of_metric("is_bounded")
-    higher_is_better = _of_metric("higher_is_better")
-    reads_groups = _of_metric("reads_groups")
-    plot_lower_bound = _of_metric("plot_lower_bound")
-    plot_upper_bound = _of_metric("plot_upper_bound")
+    record = of_metric("record")
+    needs = of_metric("needs")
+    scale: float = of_metric("scale")
+    factor: float = of_metric("factor")
+    unit = of_metric("unit")
+    is_bounded = of_metric("is_bounded")
+    higher_is_better = of_metric("higher_is_better")
+    reads_groups = of_metric("reads_groups")
+    plot_lower_bound = of_metric("plot_lower_bound")
+    plot_upper_bound = of_metric("plot_upper_bound")
 
     def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
         check_mean(metric)

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.mean import MeanMetric, of_metric
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileMetric, DecileScore
-from nextloc_metrics.metrics.grouped import Grouped, of_metric
+from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
