@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
+from nextloc_metrics.files import sources
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
 
@@ -59,6 +60,7 @@ WORDS = [
     "3 ",
     "3\u00a0",
     "1e3",
+    "\uff13",
 ]
 
 
@@ -78,6 +80,66 @@ def test_one_target_changes_no_other(word: str, others: list[str], tmp_path: Pat
             assert found.values["acc_at_1"] == pytest.approx(4 / len(rows))
         found = report.evaluate_table(path, k=1, vocabulary=[*"12345679", word, *others])
         assert found.values["acc_at_1"] == pytest.approx(4 / len(rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ('[8],9,"oops\n[8],8,fine\n[8],8,"fine"', "line 3, row 1 .* behind each closing quote"),
+        ('[8],9,"a" b\n[8],8,c', "line 3, row 1 .* behind each closing quote"),
+        ('"[0, 1]", "0",b', "line 3, row 1 .* in `target`"),
+        ("preds,target,note\n[8],8,b", "line 3, row 1 .* must not be the header again"),
+    ],
+)
+def test_rows_of_csv_that_a_strict_reader_refuses(rows: str, says: str, tmp_path: Path) -> None:
+    """A cell that another row's quote closes, a space before a quote, a second header."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"preds,target,note\n[7],7,ok\n{rows}\n", "utf-8")
+    with pytest.raises(ValueError, match=says):
+        report.evaluate_table(path, k=1)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 22])
+def test_quotes_that_a_strict_reader_takes(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text such as `5" pipe`, doubled quotes, line ends in a cell, wherever the bytes are cut."""
+    notes = ['5" pipe', '"say ""ho"""', '"two\nlines, ""x"""', '""', '"a"', 'b"']
+    path = tmp_path / "a.csv"
+    path.write_text("\r\n".join(["note,preds,target", *(f"{x},[1],1" for x in notes)]), "utf-8")
+    monkeypatch.setattr(sources._Ended, "_look_at", in_pieces(sources._Ended._look_at, block))
+    assert report.evaluate_table(path, k=1).card["queries"] == len(notes)
+    path.write_text(f'note,preds,target\n"x""",[1],1\n"{"y" * 200_000}",[1],1\n', "utf-8")
+    assert report.evaluate_table(path, k=1).values["acc_at_1"] == 1
+
+
+def in_pieces(look: Any, size: int) -> Any:
+    """The method on pieces of this size, as another reader might cut the bytes."""
+
+    def call(self: Any, more: bytes) -> None:
+        for start in range(0, len(more), size if len(more) < 1000 else len(more)):
+            look(self, more[start : start + size] if len(more) < 1000 else more)
+
+    return call
+
+
+def test_deep_lines_of_json_do_not_crash(tmp_path: Path) -> None:
+    """They are an error that names the row; Arrow's reader would end the process."""
+    path = tmp_path / "a.jsonl"
+    first, deep = '{"preds": [1], "target": 1}\n' * 300, "[" * 20_000 + "]" * 20_000
+    path.write_text(f'{first}{{"preds": {deep}, "target": 1}}\n', "utf-8")
+    with pytest.raises(ValueError, match=r"line 301, row 300 of .*a\.jsonl must be a JSON object"):
+        report.evaluate_table(path, k=1)
+
+
+def test_weights_of_files_are_finite(tmp_path: Path) -> None:
+    """An infinite one is named with its row."""
+    path = tmp_path / "a.csv"
+    path.write_text("preds,target,w\n[1],1,1\n[1],1,inf\n", "utf-8")
+    with pytest.raises(
+        ValueError, match=r"line 3, row 1 .* a number in `w` that is finite, got 'inf'"
+    ):
+        report.evaluate_table(path, k=1, weights="w")
 
 
 def test_names_with_spaces_and_commas(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_field_too_many_shifts_nothing(tmp_path: Path) -> None:
 def test_a_file_that_ends_inside_a_quoted_cell(
     kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row is named wherever the quote opens; any other quote is a character."""
+    """The row is named wherever the quote opens; a quote inside of an open cell is a character."""
     monkeypatch.setattr("nextloc_metrics.files.sources._BLOCK", size)
     path = tmp_path / f"a{kind}"
 
@@ -107,7 +107,9 @@ def test_a_file_that_ends_inside_a_quoted_cell(
                 values(rows_of(*before, ["[2]", "2", cut], *right))
         with pytest.raises(ValueError, match=r"row 20 of .*a\..* must have a closing quote"):
             values(rows_of(*right, ["[2]", cut]))
-    for note in ('5" pipe', '"a"b"', '""', '"a ""b"""', "'"):
+    with pytest.raises(ValueError, match=r"row 20 of .* line end behind each closing quote"):
+        values(rows_of(*right, ["[2]", "2", '"a"b"'], *right))
+    for note in ('5" pipe', '""', '"a ""b"""', "'"):
         found = values(rows_of(*right, ["[2]", "2", note], *right))
         assert found == ([[1]] * 20 + [[2]] + [[1]] * 20, [1] * 20 + [2] + [1] * 20)
 

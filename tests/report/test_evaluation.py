@@ -139,6 +139,7 @@ def test_the_card_of_scores() -> None:
     target = target.copy()
     mask = np.ones(40, bool)
     mask[39] = False
+    target[39] = 99  # of a query that is left out, nothing is read
     card = report.evaluate(scores, target, mask=mask).card
     assert card["queries"] == 40
     assert card["candidates"] == 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,13 +99,14 @@ def read_mask(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
 
 
 def read_weights(file: str, name: str, rows: Sequence[int], column: Any) -> Tensor:
-    """Read numbers, float64 `[N]`; raise for a value that is no number."""
+    """Read numbers, float64 `[N]`; raise for a value that is no finite number."""
     cells = column if isinstance(column, list) else column.tolist()
     weights = [_number(cell) for cell in cells]
     for row, weight in enumerate(weights):
-        if weight != weight:
+        if not math.isfinite(weight):
             raise ValueError(
-                f"{place(file, rows[row])} must hold a number in `{name}`, got {short(cells[row])}."
+                f"{place(file, rows[row])} must hold a number in `{name}` that is finite, "
+                f"got {short(cells[row])}."
             )
     return torch.tensor(weights, dtype=torch.float64)
 

@@ -35,8 +35,9 @@ MISSING = frozenset(
 # Arrow's expressions: digits such as 01 may be a name; any other way to write a number is none.
 _DIGITS = "^(?:[0-9]+|-[1-9][0-9]*)$"
 _SPACE = r"[\s\pZ\x{85}]*"
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-_ODD = f"^{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE}$"
+_NUMBER = r"[+-]?(?:\p{Nd}+\.?\p{Nd}*|\.\p{Nd}+)(?:[eE][+-]?\p{Nd}+)?"
+_QUOTED = r"\s+\".*\""  # a space before it makes a quote part of the cell
+_ODD = f"^(?:{_QUOTED}|{_SPACE}(?:{_NUMBER}|[+-]?(?:{'|'.join(sorted(MISSING))})){_SPACE})$"
 
 
 class WrongTypeError(ValueError):

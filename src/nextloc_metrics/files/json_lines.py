@@ -15,6 +15,9 @@ from nextloc_metrics.files.parts import ExplainedError, Part, Wanted, place
 # Bytes per block.
 _BLOCK = 1 << 22
 
+# Arrow crashes on values nested some thousand deep, which takes as many bytes.
+_DEEPEST = 2000
+
 
 def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
     """Read JSON lines in blocks, or a list of records at once."""
@@ -25,7 +28,7 @@ def read_json(file: str, wanted: Wanted) -> Iterator[Part]:
             yield _of_list(file, wanted)
             return
         part = None
-        if names is not None:
+        if names is not None and not any(map(_may_be_deep, lines)):
             part = _by_arrow(wanted, block, len(lines), names, as_text, start)
         if part is None:
             records, rows, broken = _records(file, lines, start, wanted.may_lose)
@@ -52,6 +55,10 @@ def _blocks(file: str) -> Iterator[bytes]:
                 rest += tail
         if rest.strip():
             yield rest
+
+
+def _may_be_deep(line: bytes) -> bool:
+    return len(line) > _DEEPEST and line.count(b"[") + line.count(b"{") > _DEEPEST
 
 
 def _by_arrow(

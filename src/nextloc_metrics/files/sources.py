@@ -6,11 +6,15 @@ import csv
 import io
 import lzma
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 from urllib.parse import unquote
+
+import numpy as np
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.json_lines import read_json
@@ -144,9 +148,10 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
 
     text = need_arrow().string()
     with open_bytes(file) as opened:
+        ended = _Ended(opened, delimiter, len(header))
         try:
             batches = arrow_csv.open_csv(
-                _Ended(opened, delimiter.join([_END] * len(header))),
+                ended,
                 read_options=arrow_csv.ReadOptions(
                     use_threads=False,
                     block_size=_BLOCK,
@@ -159,12 +164,28 @@ def _read_csv(file: str, wanted: Wanted) -> Iterator[Part]:
                     column_types=dict.fromkeys(names, text), include_columns=names
                 ),
             )
-            yield from parts_of(file, _without_end(batches), names, has_header)
+            for part in parts_of(file, _without_end(batches), names, has_header):
+                _check_no_header(part)
+                yield part
         except ValueError as error:
             explained = _explain(error, file, wrong, delimiter, has_header)
             if explained is None:
                 raise
             raise explained from error
+    if not ended.quotes_are_plain:
+        _check_quotes(file, delimiter, has_header)
+
+
+def _check_no_header(part: Part) -> None:
+    """Raise for a row that is the header again, as where files were joined."""
+    import pyarrow.compute as pc
+
+    if not part.has_header or len(part.columns) < 2 or not len(part.rows):
+        return
+    again = [pc.equal(column, name) for name, column in part.columns.items()]
+    row = pc.index(reduce(pc.and_, again), True).as_py()
+    if row >= 0:
+        raise ExplainedError(f"{part.place(row)} must not be the header again; remove it.")
 
 
 def _explain(
@@ -173,7 +194,7 @@ def _explain(
     """Return an error that says which row of a CSV file is wrong, if one is."""
     is_open = isinstance(error, _OpenError) or "straddling" in str(error)
     if is_open or (wrong and _END in wrong[0].text):
-        number = _last_row(file, delimiter, has_header)
+        number, _ = _last_row(file, delimiter, has_header)
         return ExplainedError(
             f"{place(file, number, has_header)} must have a closing "
             "quote for each opening one, but the file ends, or 4 MB follow, inside a quoted cell; "
@@ -202,10 +223,17 @@ class _OpenError(ValueError):
 
 
 class _Ended(io.RawIOBase):
-    """The bytes of a file, and a row behind them."""
+    """The bytes of a CSV file, and a row of `_END` behind them.
 
-    def __init__(self, opened: Any, row: str) -> None:
+    `quotes_are_plain` tells whether quotes only begin and end cells, and are doubled inside. Others
+    may be text (`5" pipe`), or close a cell that was never closed.
+    """
+
+    def __init__(self, opened: Any, delimiter: str, num_columns: int) -> None:
+        row = delimiter.join([_END] * num_columns)
         self._opened, self._end, self._held = opened, f"\n{row}\n".encode(), b""
+        self._beside = np.frombuffer(f'{delimiter}\r\n"'.encode(), np.uint8)
+        self._last, self._num_quotes, self.quotes_are_plain = b"\n", 0, True
 
     def readable(self) -> bool:
         return True
@@ -213,11 +241,22 @@ class _Ended(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         while self._end and len(self._held) < size:
             more = self._opened.read(size - len(self._held))
+            self._look_at(more or self._end)
             self._held += more or self._end
             if not more:
                 self._end = b""
         found, self._held = self._held[:size], self._held[size:]
         return found
+
+    def _look_at(self, more: bytes) -> None:
+        """Check what stands before each quote that opens a cell, and behind each that closes it."""
+        values = np.frombuffer(self._last + more, np.uint8)
+        at = np.flatnonzero(values == ord('"'))
+        number = self._num_quotes - (self._last == b'"') + np.arange(len(at))
+        before = at[(number % 2 == 0) & (at > 0)] - 1
+        behind = at[(number % 2 == 1) & (at + 1 < len(values))] + 1
+        self.quotes_are_plain &= bool(np.isin(values[[*before, *behind]], self._beside).all())
+        self._num_quotes, self._last = self._num_quotes + int((at > 0).sum()), more[-1:]
 
 
 def _without_end(batches: Iterable[Any]) -> Iterator[Any]:
@@ -233,14 +272,30 @@ def _without_end(batches: Iterable[Any]) -> Iterator[Any]:
     yield last.slice(0, last.num_rows - 1)
 
 
-def _last_row(file: str, delimiter: str, has_header: bool) -> int:
-    """Return the number of the last row of a CSV file, or of the first one that is too large."""
+def _check_quotes(file: str, delimiter: str, has_header: bool) -> None:
+    """Raise if text follows the closing quote of a cell, which Arrow takes for part of the cell."""
+    limit = csv.field_size_limit(sys.maxsize)
+    try:
+        number, is_wrong = _last_row(file, delimiter, has_header, strict=True)
+    finally:
+        csv.field_size_limit(limit)
+    if is_wrong:
+        raise ExplainedError(
+            f"{place(file, number, has_header)} must have a delimiter or a line end behind "
+            "each closing quote; close the cell, or double a quote inside of it."
+        )
+
+
+def _last_row(
+    file: str, delimiter: str, has_header: bool, strict: bool = False
+) -> tuple[int, bool]:
+    """Return the number of the last row, or of the first that is refused, and whether one is."""
     row = -1 - has_header  # the header is row -1
     with open_bytes(file) as opened:
         lines = io.TextIOWrapper(opened, "utf-8-sig", newline="")
         try:
-            for cells in csv.reader(lines, delimiter=delimiter):
+            for cells in csv.reader(lines, delimiter=delimiter, strict=strict):
                 row += bool(cells)
         except csv.Error:
-            row += 1
-    return row
+            return row + 1, True
+    return row, False

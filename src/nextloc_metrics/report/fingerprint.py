@@ -75,7 +75,8 @@ def fingerprint_of(
         if num_locations is not None:  # all ids that are no location are alike
             answers = answers.clamp(max=num_locations)
     else:  # the targets' scores, bit by bit
-        answers = batch.preds.gather(1, target.clamp(min=0)).double().view(torch.int64)
+        known = target.clamp(0, ranking.num_candidates - 1)  # what `mask` leaves out may be any
+        answers = batch.preds.gather(1, known).double().view(torch.int64)
     blocks = [torch.cat(columns, 1), target.long(), answers]
     blocks += [x.masked_fill(missing, -1) for x in (ranking.above, ranking.tied)]
     rows = torch.zeros(len(target), dtype=torch.int64)
