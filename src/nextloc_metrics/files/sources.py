@@ -232,7 +232,8 @@ class _Ended(io.RawIOBase):
     def __init__(self, opened: Any, delimiter: str, num_columns: int) -> None:
         row = delimiter.join([_END] * num_columns)
         self._opened, self._end, self._held = opened, f"\n{row}\n".encode(), b""
-        self._beside = np.frombuffer(f'{delimiter}\r\n"'.encode(), np.uint8)
+        self._beside = np.zeros(256, bool)  # what may stand outside of a quote
+        self._beside[[*f'{delimiter}\r\n"'.encode()]] = True
         self._last, self._num_quotes, self.quotes_are_plain = b"\n", 0, True
 
     def readable(self) -> bool:
@@ -252,10 +253,10 @@ class _Ended(io.RawIOBase):
         """Check what stands before each quote that opens a cell, and behind each that closes it."""
         values = np.frombuffer(self._last + more, np.uint8)
         at = np.flatnonzero(values == ord('"'))
-        number = self._num_quotes - (self._last == b'"') + np.arange(len(at))
-        before = at[(number % 2 == 0) & (at > 0)] - 1
-        behind = at[(number % 2 == 1) & (at + 1 < len(values))] + 1
-        self.quotes_are_plain &= bool(np.isin(values[[*before, *behind]], self._beside).all())
+        first = int(self._num_quotes - (self._last == b'"')) % 2  # 1 if the first one closes
+        before, behind = at[first::2] - 1, at[1 - first :: 2] + 1
+        for beside in (before[before >= 0], behind[behind < len(values)]):
+            self.quotes_are_plain &= bool(self._beside[values[beside]].all())
         self._num_quotes, self._last = self._num_quotes + int((at > 0).sum()), more[-1:]
 
 
