@@ -397,8 +397,12 @@ def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
             assert "a.csv" in str(error.value)
         path.write_text(f"n,{header}\n9,{row}\n", encoding="utf-8")
         assert read(path) == [False] if read is coordinates else read(path)["dtw"] == 0
-    path.write_text("latitude,longitude\n52.0, 4.0\n,\nnan,1\n", encoding="utf-8")
+    path.write_text("latitude,longitude\n52.0, 4.0\n,\nnan,NaN\n", encoding="utf-8")
     assert coordinates(path) == [False, True, True]
+    for half in ("52.0,", ",4.0", "nan,1"):  # as where the file is cut
+        path.write_text(f"latitude,longitude\n52.0,4.0\n{half}", encoding="utf-8")
+        with pytest.raises(ValueError, match=r"line 3, row 1 of .* both `latitude` and"):
+            coordinates(path)
     path.write_text("1,2,3,4,5\n1,2,4,4,x\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"`y` must be numbers or dates, got 'x' in line 2, row 1"):
         days(path)

@@ -232,7 +232,8 @@ def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
     is_loose = how.source == "csv" or in_text or policy == "loose"
     if how.kind == "text" or policy == "text":
         if isinstance(token, str):
-            return token
+            whole = _WHOLE.fullmatch(token) if policy == "text" else None
+            return token if whole is None else str(int(whole[1]))  # 7.0 is 7 in text, too
         return str(token) if isinstance(token, int) and is_loose else None
     if isinstance(token, float):
         exact = is_loose and token.is_integer() and abs(token) < 2**53

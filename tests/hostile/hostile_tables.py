@@ -355,14 +355,12 @@ def csv_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     if dirt in ("target", "answer"):
         new = draw(_odd_cell(dirt, made, grid[at][roles.index("target")]))
         grid[at][roles.index("target" if dirt == "target" else "preds")] = new
-        is_word = new[:1] == "0" or new in ("1_0", "\uff13", "true")
-        if is_word and not style.floats:
+        if new[:1] == "0" or new in ("1_0", "true"):
             policies = (*policies, "text")
     if dirt == "beside":
         _break_beside(draw, roles, grid[at])
     if dirt == "header again":
         grid[at] = list(roles)
-        policies = policies if style.floats else (*policies, "text")
     lines, header = _lines(draw, style, dirt, roles, grid, at)
     head = style.line(header, " " if dirt == "spaces" and draw(st.booleans()) else "")
     texts = [head + "".join(part) for part in made.parts(lines)]
@@ -572,7 +570,7 @@ def _break_typed(draw: Draw, dirt: str, made: Rows, row: Cells, types: dict[str,
         row["preds"] = None
     elif dirt == "null in answer":
         row["preds"] = [*row["preds"][:-1], None]
-    elif dirt == "width" and made.width:
+    elif dirt == "width" and made.width and len(made.rows) > 2:  # of two, either may be the odd one
         row["preds"] = draw(st.sampled_from([[], [0.5], [0.5] * 9]))
     elif dirt == "null group":
         row.update(dict.fromkeys(made.groups))

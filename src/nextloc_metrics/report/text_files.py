@@ -45,10 +45,14 @@ def read_coordinates(path: Path) -> Locations:
             )
         return Locations(table[:, 0], table[:, 1])
     names = ["latitude", "longitude"]
-    parts = [
-        [read_numbers(part, name, may_miss=True)[0] for name in names]
-        for part in Files(find_files(path)).parts(names)
-    ]
+    parts = []
+    for part in Files(find_files(path)).parts(names):
+        latitude, longitude = (read_numbers(part, name, may_miss=True)[0] for name in names)
+        if len(half := np.flatnonzero(np.isnan(latitude) != np.isnan(longitude))):
+            raise ValueError(
+                f"{part.place(half[0])} must have both `latitude` and `longitude`, or neither."
+            )
+        parts.append((latitude, longitude))
     if not any(len(latitude) for latitude, _ in parts):
         raise ValueError(f"{path} must hold at least one location, got no rows.")
     return Locations(*map(np.concatenate, zip(*parts, strict=True)))
