@@ -77,7 +77,9 @@ def written(draw: Draw, columns: Sequence[str], rows: Sequence[Sequence[str]], d
     if dirt == "encoding":
         return text.encode("utf-16")
     data = text.encode()
-    return data[: draw(st.integers(0, len(data) - 1))] if dirt == "cut" else data
+    if dirt != "cut":
+        return data
+    return data[: draw(st.integers(min(3, len(data) - 1), len(data) - 1))]  # 3: a whole mark
 
 
 # Generated mobility ------------------------------------------------------------------------------
