@@ -424,7 +424,7 @@ def test_interval_and_effect_size_equal_scipys() -> None:
 def test_bootstrap_equals_scipys() -> None:
     """The percentile interval is SciPy's up to the draws, and p agrees with the permutations."""
     a, b = torch.rand(400).double(), torch.rand(400).double() * 0.92
-    found = analysis.compare(a, b, test="bootstrap", confidence=0.9)
+    found = analysis.compare(a, b, test="bootstrap", confidence_level=0.9)
     theirs = scipy.stats.bootstrap(
         ((a - b).numpy(),),
         lambda x, axis: x.mean(axis=axis),
@@ -558,7 +558,7 @@ OTHERS = updated(
         (torch.rand(2, 2), torch.rand(2, 2), {}, TypeError, "`a` must be a PerQueryScores"),
         (torch.rand(2), [0.1, 0.2], {}, TypeError, "`b` must be a PerQueryScores.* got list"),
         (KEPT, KEPT, {"test": "t"}, ValueError, "`test` must be one of"),
-        (KEPT, KEPT, {"confidence": 95}, ValueError, "`confidence` must be between"),
+        (KEPT, KEPT, {"confidence_level": 95}, ValueError, "`confidence_level` must be between"),
         (KEPT, KEPT, {"num_resamples": 0}, ValueError, "`num_resamples` must be a positive"),
         (KEPT, KEPT, {"groups": torch.zeros(2)}, ValueError, r"`groups` .* \(2,\).* got float32"),
         (KEPT, KEPT, {"groups": torch.zeros(3).long()}, ValueError, r"`groups` .*got int64 \(3,"),

@@ -124,11 +124,11 @@ class Perplexity(NegativeLogLikelihood):
         """Return exp of the mean; NaN without a query."""
         return exact.moments(self.state)[0].exp()
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the log-likelihood, exponentiated."""
-        intervals.check_confidence(confidence)
+        intervals.check_confidence_level(confidence_level)
         estimate = self.of_all_processes(lambda: intervals.of_queries(self.state))
-        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence))
+        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence_level))
         return low, high
 
 

@@ -143,7 +143,7 @@ class ClusteredGroups(Grouped):
         """Return the mean score of every group."""
         return exact.mean(self.sums) * self.factor
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of each group, float `[G]`; 0 and 1 for a group with one cluster."""
         groups, order = self.pairs.groups.sort()
         sizes = groups.bincount(minlength=len(self.names))
@@ -151,7 +151,7 @@ class ClusteredGroups(Grouped):
         found = [intervals.of_clusters(part) for part in parts]
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
-        bounds = torch.stack(estimate.interval(confidence))
+        bounds = torch.stack(estimate.interval(confidence_level))
         low, high = bounds * self.factor
         return low, high
 

@@ -177,7 +177,7 @@ def compare(
             groups=None if cluster is None else {cluster: first.groups[cluster]},
             cluster=cluster,
             num_locations=reading["num_locations"],
-            confidence=reading["confidence"],
+            confidence_level=reading["confidence_level"],
         )
     with explained():
         if is_page(out):
@@ -328,7 +328,7 @@ def trajectories(
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    names = ("preds", "target", "mask", "exclude", "weights", "cluster")
+    names = ("preds", "target", "mask", "exclude", "weights", "confidence", "cluster")
     files, columns = _split_target([path], [reading[name] for name in names])
     return describe_read(files, result.card["queries"], [*columns, *reading["groups"]])
 
