@@ -291,13 +291,13 @@ def test_models_are_compared_on_the_same_queries() -> None:
     metric = AccuracyAtK(1)
     a, b = (metric.score_queries(metric.rank(x, target))[0][mask] for x in (other, scores))
     groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
-    assert found.comparisons["new"]["acc_at_1"] == analysis.compare(a, b, groups=groups)
+    assert found.comparisons["new"]["acc_at_1"] == analysis.compare(b, a, groups=groups)
     metric.update(third, target, mask)
     assert float32(found.values["mirrored"]["acc_at_1"]) == float(metric.compute())
     assert set(found.comparisons) == {"new", "mirrored"}
     assert "f1" not in found.comparisons["new"]
     alone = report.compare({"old": scores, "new": other}, target, **options)
-    assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(a, b)
+    assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(b, a)
     assert str(alone) == str(alone.table)
     with pytest.raises(ValueError, match="`models` must hold at least two"):
         report.compare({"old": scores}, target)
@@ -379,7 +379,7 @@ def test_comparisons_have_the_given_confidence() -> None:
     a, b = (metric.score_queries(metric.rank(x, target))[0] for x in models.values())
     for confidence_level in (0.8, 0.95):
         found = report.compare(models, target, k=1, confidence_level=confidence_level)
-        expected = analysis.compare(b, a, confidence_level=confidence_level)
+        expected = analysis.compare(a, b, confidence_level=confidence_level)
         assert found.comparisons["new"]["acc_at_1"] == expected
         assert f"{100 * confidence_level:g} % interval" in found.table.header
 

@@ -346,7 +346,7 @@ def test_differences_that_chance_makes_rarely_are_marked() -> None:
         target = torch.tensor([1] * number + [0] * (40 - number))
         kept.update(scores, target, query_ids=ids)
         models[model].update(scores, target)
-    comparison = analysis.compare(second, first)
+    comparison = analysis.compare(first, second)
     assert comparison.p_value < 0.001
     table = tables.side_by_side(models, comparisons={"mrr": comparison})
     assert table.rows[0][1:] == ("56.25", "93.75***")

@@ -33,7 +33,7 @@ class Comparison:
     """The difference of two models on the same queries; see `compare`.
 
     Attributes:
-        difference: the mean score of the first model minus that of the second.
+        difference: the mean score of the second model minus that of the first.
         low: the lower bound of the interval; `high` is the upper.
         p_value: the probability of a difference at least as large between equal models, not
             corrected for several tests.
@@ -74,7 +74,7 @@ def compare(
     num_resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    r"""Compare two models by their scores of the same queries.
+    r"""Compare two models by their scores of the same queries: the second minus the first.
 
     `"permutation"`: if the models are equal, the sign of each query's difference is random. The
     p-value is the share of sign assignments whose mean is at least as far from 0 as the observed
@@ -106,7 +106,7 @@ def compare(
 
     Example:
         >>> from torch import tensor
-        >>> compare(tensor([1.0, 1.0, 0.5, 1.0, 0.5]), tensor([0.5, 0.5, 0.0, 0.5, 0.25]))
+        >>> compare(tensor([0.5, 0.5, 0.0, 0.5, 0.25]), tensor([1.0, 1.0, 0.5, 1.0, 0.5]))
         Comparison(difference +0.4500, 95 % interval +0.3112 to +0.5888, p = 0.0625,
                    d_z = +4.025, 5 queries, permutation)
 
@@ -181,7 +181,7 @@ def _paired_differences(a: Scores, b: Scores) -> tuple[Tensor, float]:
         )
     if not len(first):
         raise ValueError("`a` and `b` must hold at least one query, got none.")
-    difference = first - second
+    difference = second - first
     if not bool(difference.isfinite().all()):
         raise ValueError(
             "`a` and `b` must be finite, got NaN or infinity for query "

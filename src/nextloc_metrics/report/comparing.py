@@ -160,7 +160,7 @@ def compare(
     scores = {name: counted[name].score(data, exempt_target) for name, data in read.items()}
 
     def against_first(name: str, key: str) -> Comparison:
-        pair = torch.stack([scores[model][key] for model in (name, first)])
+        pair = torch.stack([scores[model][key] for model in (first, name)])
         kept = ~pair.isnan().any(0)
         groups = None if kind is None else kind.numbers[kept]
         a, b = pair[:, kept]

@@ -34,8 +34,9 @@ def side_by_side(
         percent: whether to write fractions as percent.
         intervals: whether to add a column with the interval of each mean of scores, at the level
             `confidence_level`.
-        comparisons: for two models, results of `analysis.compare` by the names of rows; they mark
-            the values of the last model by p-value, corrected for their number by Holm's method.
+        comparisons: for two models, results of `analysis.compare` in this order, by the names of
+            rows; they mark the values of the second model by p-value, corrected for their number by
+            Holm's method.
 
     Raises:
         ValueError: there are comparisons and not two models, a comparison has no row, or a model
