@@ -332,7 +332,7 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     html, card = written(tmp_path, "trajectories", *files, "--year", "2023")
     assert card["rows"] == "12 predicted, 12 true"
     assert card["columns"] == "uid, d, t, x, y"
-    assert card["options"] == "year 2023; units plane; on-missing raise"
+    assert card["options"] == "year 2023; units cells; on-missing raise"
     assert any(x.startswith("GEO-BLEU") for x in Reader(html).text)
 
 

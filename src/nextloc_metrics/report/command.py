@@ -294,7 +294,7 @@ def mobility(
 @source("preds")
 @source("target")
 @click.option("--year", type=click.IntRange(2023, 2025), default=2025, help="HuMob challenge.")
-@click.option("--units", type=click.Choice(["plane", "degrees"]), default="plane", help="Of x, y.")
+@click.option("--units", type=click.Choice(["degrees", "km", "m", "cells"]), default="cells")
 @click.option(
     "--on-missing",
     type=click.Choice(["raise", "count"]),

@@ -9,10 +9,10 @@ from typing import Any
 
 from nextloc_metrics.arguments.checks import check_choice, check_positive
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
-from nextloc_metrics.mobility.trajectories import TimeUnit, Units
+from nextloc_metrics.mobility.trajectories import TimeUnit
 from nextloc_metrics.report import page
 from nextloc_metrics.report.counted_points import Counting, count_tables
 from nextloc_metrics.report.points import Columns

@@ -115,9 +115,7 @@ class PointErrorAt(_PointErrors):
     def plot_label(self) -> str:
         """The step and the unit."""
         step = "the last step" if self.step == -1 else f"step {self.step}"
-        return f"point error at {step}" + (
-            f" ({self.unit})" if self.unit not in ("", "units") else ""
-        )
+        return f"point error at {step}" + (f" ({self.unit})" if self.unit else "")
 
     def score_pairs(self, record: Pairs) -> Tensor:
         """Return the distance at the step."""
