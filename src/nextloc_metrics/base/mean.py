@@ -206,7 +206,7 @@ class RecordMetric(SummedMetric):
         error: Tensor = rounded(self._estimate_of_all().standard_error * self._factor, self.device)
         return error
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the confidence interval for the mean over all possible queries.
 
         The bounds are computed from the sums of all processes, bit for bit equal on every process.
@@ -221,7 +221,7 @@ class RecordMetric(SummedMetric):
 
         Raises:
             TypeError: the value is not a mean of scores.
-            ValueError: `confidence` is not between 0 and 1.
+            ValueError: `confidence_level` is not between 0 and 1.
 
         Example:
             >>> from torch import tensor
@@ -234,8 +234,8 @@ class RecordMetric(SummedMetric):
         Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
         inference", JASA 22, 1927.
         """
-        intervals.check_confidence(confidence)
-        low, high = self._estimate_of_all().interval(confidence)
+        intervals.check_confidence_level(confidence_level)
+        low, high = self._estimate_of_all().interval(confidence_level)
         return rounded(low * self._factor, self.device), rounded(high * self._factor, self.device)
 
     def _estimate_of_all(self) -> intervals.Estimate:
