@@ -1,0 +1,57 @@
+"""The mean of a score over queries, or a quantile of it."""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.means import histogram
+
+Statistic = Literal["mean", "median"] | float
+
+
+class QuantileMetric(MeanMetric):
+    """A mean of scores, or by an option `statistic` a quantile of a histogram of them."""
+
+    steps = 1  #: of the histogram, in one unit of a score
+
+    @property
+    def share(self) -> float | None:
+        """The share of queries that do not exceed the quantile; None for the mean."""
+        statistic = self._options["statistic"]
+        return {"mean": None, "median": 0.5}.get(statistic, statistic)
+
+    @property
+    def _statistic_name(self) -> str:
+        statistic = self._options["statistic"]
+        return statistic if isinstance(statistic, str) else f"{statistic:g} quantile"
+
+    @property
+    def averages_scores(self) -> bool:
+        return self.share is None
+
+    @property
+    def scored(self) -> MeanMetric | None:
+        own = type(self).tally is QuantileMetric.tally
+        return self if own and self.averages_scores else None
+
+    def empty_tally(self) -> Tensor:
+        return super().empty_tally() if self.averages_scores else histogram.empty()
+
+    def tally(self, record: Any) -> Tensor:
+        if self.averages_scores:
+            return super().tally(record)
+        scores, counted = self.score_queries(record)
+        return histogram.tally(scores * self.steps, counted).to(record.device)
+
+    def compute(self) -> Tensor:
+        """Return the mean, or the quantile in float64; NaN without a query."""
+        if self.share is None:
+            return super().compute()
+        value = histogram.quantile(self.state, self.share) / self.steps
+        return torch.tensor(value, dtype=torch.float64)
+
+    @property
+    def num_queries(self) -> int:
+        return int(self.state[2] if self.averages_scores else self.state.sum())
