@@ -14,10 +14,10 @@ Statistic = Literal["mean", "median"] | float
 class QuantileMetric(MeanMetric):
     """A mean of scores, or by an option `statistic` a quantile of a histogram of them."""
 
-    steps = 1  #: of the histogram, in one unit of a score
+    _steps = 1  #: of the histogram, in one unit of a score
 
     @property
-    def share(self) -> float | None:
+    def _share(self) -> float | None:
         """The share of queries that do not exceed the quantile; None for the mean."""
         statistic = self._options["statistic"]
         return {"mean": None, "median": 0.5}.get(statistic, statistic)
@@ -29,7 +29,7 @@ class QuantileMetric(MeanMetric):
 
     @property
     def averages_scores(self) -> bool:
-        return self.share is None
+        return self._share is None
 
     @property
     def scored(self) -> MeanMetric | None:
@@ -43,13 +43,13 @@ class QuantileMetric(MeanMetric):
         if self.averages_scores:
             return super().tally(record)
         scores, counted = self.score_queries(record)
-        return histogram.tally(scores * self.steps, counted).to(record.device)
+        return histogram.tally(scores * self._steps, counted).to(record.device)
 
     def compute(self) -> Tensor:
         """Return the mean, or the quantile in float64; NaN without a query."""
-        if self.share is None:
+        if self._share is None:
             return super().compute()
-        value = histogram.quantile(self.state, self.share) / self.steps
+        value = histogram.quantile(self.state, self._share) / self._steps
         return torch.tensor(value, dtype=torch.float64)
 
     @property

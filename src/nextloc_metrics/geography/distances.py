@@ -309,9 +309,9 @@ class DistanceError(QuantileMetric, _NearTarget):
         return torch.cat([x.to(ranking.device) for x in found])
 
     def compute(self) -> Tensor:
-        if self.share is None:
+        if self._share is None:
             return exact.mean(self.state[:3]) * self.scale
-        number = histogram.bin_of(self.state[5:], self.share)
+        number = histogram.bin_of(self.state[5:], self._share)
         if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
         km = _SMALLEST_KM * _GROWTH ** (number - 0.5) if number else 0.0

@@ -106,7 +106,7 @@ class RankQuantile(QuantileMetric, MeanRank):
     """
 
     computed_options = frozenset({"q"})
-    steps = 2
+    _steps = 2
 
     q: float
 
@@ -114,7 +114,7 @@ class RankQuantile(QuantileMetric, MeanRank):
         super().__init__(q=check_share("q", q, 0.5), unretrieved=unretrieved, **kwargs)
 
     @property
-    def share(self) -> float:
+    def _share(self) -> float:
         return self.q
 
     @property

@@ -115,7 +115,7 @@ class TimeError(QuantileMetric, _OfTimes):
     higher_is_better = False
     plot_upper_bound = None
     unit = "min"
-    steps = 60  # seconds
+    _steps = 60  # seconds
 
     statistic: Statistic
 
