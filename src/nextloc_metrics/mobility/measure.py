@@ -37,7 +37,7 @@ TITLES = {
 }
 
 
-class Result(NamedTuple):
+class WithFloor(NamedTuple):
     """The value of a measure with its floor."""
 
     value: float  #: NaN without data
@@ -159,13 +159,13 @@ class Measure(SummedMetric):
         reason = _why(generated, real)
         return math.nan if reason else float(self.compare(generated, real)), reason
 
-    def result(self) -> Result:
+    def result(self) -> WithFloor:
         """Return the value, its floor, and the numbers of trajectories, without a warning."""
 
-        def read() -> Result:
+        def read() -> WithFloor:
             sizes = self.sizes()
             value, reason = self._difference()
-            return Result(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
+            return WithFloor(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
 
         return self._of_all_processes(read)
 

@@ -25,7 +25,7 @@ from nextloc_metrics.mobility.histograms import (
     StayDuration,
     TravelDistance,
 )
-from nextloc_metrics.mobility.measure import TITLES, Base, Measure, Result
+from nextloc_metrics.mobility.measure import TITLES, Base, Measure, WithFloor
 from nextloc_metrics.mobility.trajectories import Trajectories, read
 
 
@@ -134,7 +134,7 @@ class MobilityCollection(MetricCollection):
         return found
 
 
-def _row(measure: Measure, found: Result) -> list[str]:
+def _row(measure: Measure, found: WithFloor) -> list[str]:
     unit, floor = f" ({measure.unit})" if measure.unit else "", found.floor
     times = _times(measure, found)
     return [
@@ -146,13 +146,13 @@ def _row(measure: Measure, found: Result) -> list[str]:
     ]
 
 
-def _times(measure: Measure, found: Result) -> float | None:
+def _times(measure: Measure, found: WithFloor) -> float | None:
     """Return the value over its floor, where that is a number and lower is better."""
     known = found.floor.value > 0 and not found.reason and not measure.higher_is_better
     return found.value / found.floor.value if known else None
 
 
-def _record(key: str, measure: Measure, found: Result) -> dict[str, Any]:
+def _record(key: str, measure: Measure, found: WithFloor) -> dict[str, Any]:
     times, floor = _times(measure, found), found.floor
     return {
         "measure": key,

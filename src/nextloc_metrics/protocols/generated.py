@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.mobility.frequencies import UserVisitFrequency, VisitFrequency
@@ -268,12 +269,14 @@ def sec_movesim() -> GeneratedProtocol:
 
 
 @dataclass(repr=False)
-class GeneratedAudit:
+class GeneratedAudit(Result):
     """The result of `audit_generated`; `print` shows it as a table.
 
     `values` has those of each protocol and quantity, and `exact` the value and the floor of this
     library's measure of each quantity, in nats.
     """
+
+    title: ClassVar[str] = "Generated mobility under the protocols of other codebases"
 
     values: dict[str, dict[str, float]]
     exact: dict[str, tuple[float, float]]
@@ -292,12 +295,6 @@ class GeneratedAudit:
             "floor: what other real days score by nextloc_metrics",
         ]
         return Table(header, rows, notes, records)
-
-    def __repr__(self) -> str:
-        return str(self.table)
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def audit_generated(
