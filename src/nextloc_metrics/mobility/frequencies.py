@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import begins
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
@@ -89,8 +90,7 @@ class UserVisitFrequency(DenseMeasure):
         """Add up the share of each rank, in steps of 2^-32."""
         order = np.lexsort([trajectories.places, trajectories.row])
         row, place = trajectories.row[order], trajectories.places[order]
-        is_new = np.ones(len(row), dtype=bool)
-        is_new[1:] = (row[1:] != row[:-1]) | (place[1:] != place[:-1])
+        is_new = begins(row, place)
         row = row[is_new]
         visits = np.diff(np.append(is_new.nonzero()[0], len(place)))
         by_rank = np.lexsort([-visits, row])

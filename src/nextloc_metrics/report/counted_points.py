@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.files.beside import read_names
 from nextloc_metrics.files.memory import Stream, is_pandas
 from nextloc_metrics.files.opening import find_files
 from nextloc_metrics.files.parts import Part, Source
@@ -19,7 +20,7 @@ from nextloc_metrics.mobility import hashing
 from nextloc_metrics.mobility.presets import MobilityCollection
 from nextloc_metrics.mobility.trajectories import Trajectories
 from nextloc_metrics.report import engines, saved
-from nextloc_metrics.report.points import Columns, Rows, Together, read_names
+from nextloc_metrics.report.points import Columns, Rows, Together
 from nextloc_metrics.report.processes import divide, run
 
 
