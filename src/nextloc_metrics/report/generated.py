@@ -14,8 +14,7 @@ from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
 from nextloc_metrics.mobility.trajectories import TimeUnit
-from nextloc_metrics.report.counted_points import Counting, count_tables
-from nextloc_metrics.report.points import Columns
+from nextloc_metrics.report.points import Columns, Counting, count_tables
 from nextloc_metrics.report.processes import one_thread
 
 
