@@ -160,8 +160,9 @@ def compare(
     An .html `--out` is a page.
     """
     check_outputs(force)
-    from nextloc_metrics.report.command_files import read_same
+    from nextloc_metrics.report.command_files import given_options, read_same
     from nextloc_metrics.report.comparing import compare as compare_models
+    from nextloc_metrics.report.options import SharedOptions
     from nextloc_metrics.report.written import write_comparisons
 
     cluster = reading["cluster"]
@@ -173,11 +174,8 @@ def compare(
         result = compare_models(
             {title: one.preds for title, one in zip(titles, found.values(), strict=True)},
             first.target,
-            k=reading["cuts"] or (1, 5, 10),
             groups=None if cluster is None else {cluster: first.groups[cluster]},
-            cluster=cluster,
-            num_locations=reading["num_locations"],
-            confidence=reading["confidence"],
+            **given_options(SharedOptions, reading),
         )
     with explained():
         if is_page(out):
@@ -225,7 +223,7 @@ def audit(
             if len(found) > 1
             else first.preds,
             first.target,
-            k=reading["cuts"] or (1, 5, 10),
+            k=reading["k"] or (1, 5, 10),
             seed=seed,
             **{name: first.groups[column] for name, column in named.items()},
         )
@@ -246,7 +244,9 @@ def audit(
 @click.option("--time-unit", type=click.Choice(["s", "min", "h"]), help="For times as numbers.")
 @click.option("--user", help="Column of users in REAL, for the floor.")
 @click.option("--units", type=click.Choice(["degrees", "km", "m"]), default="degrees")
-@click.option("--coordinates", type=FILE, help="As for `score`: of the locations 0, 1, ...")
+@click.option(
+    "--coordinates", "locations", type=FILE, help="As for `score`: of the locations 0, 1, ..."
+)
 @click.option(
     "--comparison",
     type=click.Choice(["jsd", "ks", "wasserstein"]),
@@ -260,7 +260,7 @@ def audit(
 def mobility(
     real: str,
     generated: str,
-    coordinates: Path | None,
+    locations: Path | None,
     kind: str,
     out: Path | None,
     force: bool,
@@ -273,8 +273,8 @@ def mobility(
     from nextloc_metrics.report.written import write_table
 
     with explained():
-        locations = None if coordinates is None else read_coordinates(coordinates)
-        result = evaluate_tables(real, generated, locations=locations, **columns)
+        points = None if locations is None else read_coordinates(locations)
+        result = evaluate_tables(real, generated, locations=points, **columns)
         text = write_table(result.table, kind)
         if is_page(out):
             names = ("trajectory", "location", "latitude", "longitude", "time", "user")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from nextloc_metrics.report.command_options import has_columns, is_page, write_t
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import evaluate
 from nextloc_metrics.report.groups import write_groups
+from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
@@ -60,34 +61,34 @@ def _read(
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
-    words = read_words(reading["vocabulary"])
-    counts, coordinates = reading["train_counts"], reading["coordinates"]
-    options: dict[str, Any] = {
-        "k": reading["cuts"] or (1, 5, 10),
-        "cluster": reading["cluster"],
-        "train_counts": None if counts is None else read_counts(counts),
-        "exempt_target": reading["exempt_target"],
-        "num_locations": reading["num_locations"],
-        "locations": None if coordinates is None else read_coordinates(coordinates),
-        "km": reading["km"],
-        "confidence": reading["confidence"],
-        "given": reading["given"],
-        "measures": reading["measures"],
-    }
+    options = given_options(Options, reading)
     if suffix_of(Path(path)) not in (".run", ".trec"):
         return evaluate_table(
             path,
             **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
             **{name: reading[name] for name in ("weights", "padding", "on_error", "separator")},
-            vocabulary=words,
             workers=reading["workers"],
             **options,
         )
     found = _read(path, **reading)
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
-    options |= {"grades": found.grades, "vocabulary": words or known, "missed": missed}
-    return evaluate(found.preds, found.target, **options)
+    options = {"vocabulary": known, **options}
+    return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
+
+
+def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of an evaluation that a command was given, with what their files hold."""
+    given = {x: reading[x] for x in kind.__annotations__ if reading.get(x) not in (None, ())}
+    return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
+
+
+# what reads the file of an option
+_READERS: dict[str, Callable[[Path], Any]] = {
+    "vocabulary": read_words,
+    "train_counts": read_counts,
+    "locations": read_coordinates,
+}
 
 
 def write_all(

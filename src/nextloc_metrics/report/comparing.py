@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +32,10 @@ from nextloc_metrics.report.data import (
     count_locations,
     make_headline,
 )
+from nextloc_metrics.report.options import SharedOptions, takes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(repr=False)
@@ -103,20 +107,17 @@ class Comparisons:
         return str(self.table)
 
 
+@takes(SharedOptions)
 def compare(
     models: Mapping[str, Array],
     target: Array,
     *,
-    k: int | Sequence[int] = (1, 5, 10),
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
-    cluster: str | None = None,
     exclude: Array | None = None,
-    exempt_target: bool = False,
-    num_locations: int | None = None,
-    confidence: float = 0.95,
     test: Test = "permutation",
     seed: int = 0,
+    **options: Unpack[SharedOptions],
 ) -> Comparisons:
     """Compare the predictions of several models for the same queries.
 
@@ -124,11 +125,10 @@ def compare(
 
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
-        groups: as for `evaluate`, as are `target`, `k`, `mask`, `exclude`, `exempt_target`,
-            `num_locations` and `confidence`; only those of `cluster` matter.
-        cluster: the key of the groups whose queries are not independent; test and intervals then
-            take groups, not queries, as independent.
+        groups: as for `evaluate`, as are `target`, `mask` and `exclude`; only those of `cluster`
+            matter, which test and intervals then take as independent.
         test: as for `analysis.compare`, like `seed`.
+        options: those of [`SharedOptions`][nextloc_metrics.report.SharedOptions].
 
     Raises:
         ValueError: there are fewer than two models, shapes do not fit, or `cluster` is not a key
@@ -151,13 +151,14 @@ def compare(
         name: read_rows(preds, target, groups if name == first else None, mask, exclude)
         for name, preds in models.items()
     }
+    cluster, confidence = options["cluster"], options["confidence"]
     check_cluster(cluster, read[first].groups)
     kind = None if cluster is None else read[first].kinds[cluster]
     counted = {
-        name: _Model(make_headline(count_locations(data, num_locations, None), k), cluster, kind)
-        for name, data in read.items()
+        name: _Model(_headline_of(data, options), cluster, kind) for name, data in read.items()
     }
-    scores = {name: counted[name].score(data, exempt_target) for name, data in read.items()}
+    exempt = options["exempt_target"]
+    scores = {name: counted[name].score(data, exempt) for name, data in read.items()}
 
     def against_first(name: str, key: str) -> Comparison:
         pair = torch.stack([scores[model][key] for model in (name, first)])
@@ -171,6 +172,11 @@ def compare(
     }
     sample = _count_sample(scores, cluster, kind)
     return _summarize(counted, comparisons, sample, confidence, f"{test} test")
+
+
+def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
+    number = count_locations(rows, options["num_locations"], None)
+    return make_headline(number, options["k"], measures=options["measures"])
 
 
 def _summarize(
