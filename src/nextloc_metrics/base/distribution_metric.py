@@ -44,7 +44,6 @@ class DistributionMetric(RecordMetric):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """What scores are, and that the probabilities of all candidates are read."""
         return DistributionNeeds(self.given, self.temperature)
 
 
@@ -52,7 +51,6 @@ class DistributionMean(DistributionMetric, MeanMetric):
     """The mean of a number of each query, which a subclass defines in `score`."""
 
     def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         counted = record.counted.to(record.confidence.device)
         return self.score(record).masked_fill(~counted, 0), counted
 

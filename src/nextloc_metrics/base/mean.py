@@ -327,7 +327,6 @@ class MeanMetric(RecordMetric):
 
     @property
     def scored(self) -> MeanMetric | None:
-        """This metric, unless a subclass overrides `tally`."""
         return self if type(self).tally is MeanMetric.tally else None
 
     @staticmethod
@@ -339,21 +338,17 @@ class MeanMetric(RecordMetric):
         return scored
 
     def tally(self, record: Any) -> Tensor:
-        """Return the exact sums of a batch's scores."""
         ((scores, counted),) = self.score_many([self], record)
         return self.sum_many([self], [scores], counted, record)[0]
 
     def compute(self) -> Tensor:
-        """Return the mean score, NaN without a query."""
         return exact.mean(self.state) * self.factor
 
     @property
     def averages_scores(self) -> bool:
-        """True unless a subclass overrides `tally` or `compute`."""
         return self.scored is self and type(self).compute is MeanMetric.compute
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean and its standard error, with queries taken as independent."""
         return intervals.of_queries(self.state) if self.averages_scores else super().estimate()
 
     @property
@@ -386,7 +381,7 @@ def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
 
 def of_metric(name: str) -> Any:
     """Return a property that reads the attribute of this name of `self.metric`."""
-    return property(lambda wrapper: getattr(wrapper.metric, name))
+    return property(lambda wrapper: getattr(wrapper.metric, name), doc=f"`{name}` of `metric`.")
 
 
 def check_mean(metric: object) -> None:

@@ -50,7 +50,6 @@ class RankingTally(RecordMetric):
         return ranking
 
     def check(self, record: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(record)
         if self.ignore_index is not None and record.ignore_index != self.ignore_index:
             raise ValueError(
@@ -138,7 +137,6 @@ class RankingMetric(MeanMetric, RankingTally):
 
     @property
     def one_pass(self) -> scoring.Formula | None:
-        """The formula, if it alone determines the value: a subclass overrides nothing else."""
         known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
         own = self.overrides(known, "tally", "score_many", "sum_many", "compute") or self.overrides(
             RankingMetric, "score_queries", "check"
@@ -147,12 +145,10 @@ class RankingMetric(MeanMetric, RankingTally):
         return self.formula if plain and not own and not self.has_own_score else None
 
     def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         return self.score_many([self], record)[0]
 
     @staticmethod
     def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        """Score the queries with several metrics; those with equal options together."""
         together: dict[Any, list[Any]] = {}
         for metric in metrics:
             together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
@@ -163,7 +159,6 @@ class RankingMetric(MeanMetric, RankingTally):
         return [found[id(metric)] for metric in metrics]
 
     def check(self, record: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(record)
         if self.empty_target_action == "error":
             empty = (record.counted & (record.num_relevant == 0)).nonzero()

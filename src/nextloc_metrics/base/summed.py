@@ -128,6 +128,10 @@ class SummedMetric(BaseMetric, ABC):
     def empty_tally(self) -> Tensor:
         """Return the initial state, int64 zeros."""
 
+    @abstractmethod
+    def compute(self) -> Any:
+        """Return the value over all processes; NaN without a query."""
+
     @property
     def will_all_reduce(self) -> bool:
         """Whether `compute` without a cached value all-reduces one state."""

@@ -52,7 +52,6 @@ class AccuracyAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """1 where the first relevant location is within rank k."""
         return scoring.Formula("count", self.k, of="first", over="1")
 
 
@@ -88,12 +87,10 @@ class MRR(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks, or all where a subclass overrides `score`."""
         return Needs(depth=None if self.has_own_score else self.k)
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """1 / rank of the first relevant location."""
         return scoring.Formula("harmonic", self.k, of="first", over="1")
 
 
@@ -140,7 +137,6 @@ class NDCGAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The discounted gains, divided by the ideal DCG."""
         best: scoring.Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
         return scoring.Formula("discount", self.k, of="all", over=best, gain=self.gain)
 
@@ -174,7 +170,6 @@ class MAPAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The precision at the rank of every relevant location."""
         most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
         return scoring.Formula("harmonic", self.k, of="precision", over=most)
 
@@ -201,12 +196,10 @@ class PrecisionAtK(_CutAtK):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks; also their length where it is the denominator."""
         return super().needs | Needs(self.k * (self.denominator == "retrieved"), depth=1)
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits, divided by k or the list length."""
         over: scoring.Divisor = "k" if self.denominator == "k" else "retrieved"
         return scoring.Formula("count", self.k, of="all", over=over)
 
@@ -232,7 +225,6 @@ class RecallAtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits, divided by n or min(n, k)."""
         return scoring.Formula(
             "count", self.k, of="all", over="min(n, k)" if self.normalized else "n"
         )
@@ -271,7 +263,6 @@ class F1AtK(_CutAtK):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits, divided by (n + k) / 2."""
         return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
 
     def empty_tally(self) -> Tensor:
@@ -281,12 +272,10 @@ class F1AtK(_CutAtK):
 
     @property
     def scored(self) -> "F1AtK | None":
-        """This metric, for the mean over queries."""
         own = self.average == "queries" and type(self).tally is F1AtK.tally
         return self if own else None
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum the F1 scores; pooled, sum the hits and their divisors."""
         if self.average == "queries":
             return super().tally(ranking)
         # expected hits are an integer part and a fraction in units of 2^-32: they cannot overflow
@@ -299,7 +288,6 @@ class F1AtK(_CutAtK):
         return torch.stack([(column * counted).sum() for column in columns])
 
     def compute(self) -> Tensor:
-        """Return the mean F1, or the pooled F1; NaN without a query."""
         if self.average == "queries":
             return super().compute()
         exact.check_number(self.state[2])
@@ -310,5 +298,4 @@ class F1AtK(_CutAtK):
 
     @property
     def averages_scores(self) -> bool:
-        """True for the mean over queries; the pooled F1 is not a mean of scores."""
         return self.average == "queries"
