@@ -220,7 +220,7 @@ def test_messages_of_functions_are_short(value: Any) -> None:
         lambda: Ranking.from_embeddings(SCORES, torch.eye(3), TARGET, chunk_size=value),
         "chunk_size",
     )
-    message_of(lambda: MRR().interval(value), "confidence")
+    message_of(lambda: MRR().interval(value), "confidence_level")
     message_of(lambda: analysis.chance(MRR(), num_candidates=value), "num_candidates")
     message_of(lambda: analysis.most_frequent([1, 2], value), "num_queries")
     if not isinstance(value, torch.Tensor) or value.ndim != 1:

@@ -311,7 +311,7 @@ def test_many_groups_are_a_histogram(num_groups: int) -> None:
 def test_groups_of_models_are_dots_in_one_panel() -> None:
     """A dot with its interval per model and group, none upon another, in the order of models."""
     models = {"first": grouped(12, by="hour"), "second": grouped(12, by="hour")}
-    figure, axes = drawn(plotting.by_group(models, confidence=0.9))
+    figure, axes = drawn(plotting.by_group(models, confidence_level=0.9))
     assert figure.axes == [axes]
     places = []
     for metric, line, bars in zip(models.values(), lines(axes), axes.collections, strict=True):
@@ -361,11 +361,11 @@ def test_deciles_of_models_have_the_intervals_that_they_offer() -> None:
         def num_queries(self) -> Tensor:
             return torch.arange(10, 10 + len(self.plot_labels))
 
-        def interval(self, confidence: float = 0.95) -> Any:
-            return {key: (x - confidence / 10, x) for key, x in self.compute().items()}
+        def interval(self, confidence_level: float = 0.95) -> Any:
+            return {key: (x - confidence_level / 10, x) for key, x in self.compute().items()}
 
     metrics = {name: updated(Certain(BINS, 2), *batch()) for name in ("first", "second")}
-    _, axes = drawn(plotting.by_group(metrics, confidence=0.5))
+    _, axes = drawn(plotting.by_group(metrics, confidence_level=0.5))
     names = [text.get_text() for text in axes.get_xticklabels()]
     assert names == ["1", "2", "3", "unmapped"]
     assert queries_above(axes) == ["10", "11", "12", "13"]
@@ -387,8 +387,8 @@ def test_errors_of_groups_name_the_model() -> None:
         plotting.by_group(grouped(3, average="groups"))
     with pytest.raises(ValueError, match=r"the same groups, got .* in b"):
         plotting.by_group({"a": grouped(3), "b": grouped(4)})
-    with pytest.raises(ValueError, match="`confidence` must be between"):
-        plotting.by_group(grouped(3), confidence=95)
+    with pytest.raises(ValueError, match="`confidence_level` must be between"):
+        plotting.by_group(grouped(3), confidence_level=95)
     with pytest.raises(TypeError, match="`models` must hold metrics, got a collection for a"):
         plotting.by_group({"a": next_location_metrics(4)})
 
@@ -621,7 +621,7 @@ def test_models_side_by_side() -> None:
         "first": collection(prefix="a/"),
         "second": updated(RankingCollection({"mrr": MRR(), "new": AccuracyAtK(3)}), *batch()),
     }
-    _, axes = drawn(plotting.side_by_side(models, confidence=0.9))
+    _, axes = drawn(plotting.side_by_side(models, confidence_level=0.9))
     rows = [text.get_text() for text in axes.get_yticklabels()]
     assert rows == ["acc_at_1", "acc_at_2", "mrr", "ndcg_at_2", "f1", "new"]
     assert axes.get_xlabel() == "value and 90 % interval"
@@ -639,8 +639,8 @@ def test_models_side_by_side() -> None:
     assert len(set(heights)) == len(heights)  # none upon another
     with pytest.raises(ValueError, match="must hold a collection"):
         plotting.side_by_side({})
-    with pytest.raises(ValueError, match="`confidence` must be between"):
-        plotting.side_by_side(models, confidence=95)
+    with pytest.raises(ValueError, match="`confidence_level` must be between"):
+        plotting.side_by_side(models, confidence_level=95)
 
 
 def every_k(last: int = 50, wrap: Any = lambda metric: metric) -> RankingCollection:
@@ -657,7 +657,7 @@ def every_k(last: int = 50, wrap: Any = lambda metric: metric) -> RankingCollect
 def test_accuracy_within_every_k_has_its_band() -> None:
     """Lines and bands in the order of k, of the very values."""
     models = {"first": every_k(), "second": every_k(5)}
-    _, axes = drawn(plotting.accuracy_within_k(models, confidence=0.8))
+    _, axes = drawn(plotting.accuracy_within_k(models, confidence_level=0.8))
     assert axes.get_ylabel() == "accuracy within k"
     assert "80 % intervals" in note(axes)
     ends = {name: max(map(float, model.compute().values())) for name, model in models.items()}

@@ -125,7 +125,7 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
     assert "`--padding -100`" in broken
     assert "`--on-error miss`" in broken
     for options, says in [
-        (["--confidence", "2"], "`--confidence` must"),
+        (["--confidence-level", "2"], "`--confidence-level` must"),
         (["--cluster", "user", "--k", "0"], "`--k` must"),
         (["--num-locations", "-1"], "`--num-locations` must"),
     ]:

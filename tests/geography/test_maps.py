@@ -98,7 +98,7 @@ def test_lines_are_the_values_of_the_metrics() -> None:
     metrics.update(scores, target)
     better.update(scores + 3 * torch.eye(40)[target], target)
     models = {"a": metrics, "b": better}
-    _, axes = plotting.accuracy_within_km(models, confidence=0.9)
+    _, axes = plotting.accuracy_within_km(models, confidence_level=0.9)
     lines = [line for line in axes.lines if line.get_label() != "_edge"]
     edges = [line for line in axes.lines if line.get_label() == "_edge"]
     for number, (model, line) in enumerate(zip(models.values(), lines, strict=True)):

@@ -186,4 +186,4 @@ def test_groups_tables_and_scores_of_queries() -> None:
         single = updated(PerQueryScores(Duration()), times, query_ids=torch.arange(4))
         scores.append(single.compute().scores)
         assert scores[-1].tolist() == times
-    assert analysis.compare(scores[1][:3], scores[0][:3]).difference == 2.5 / 3
+    assert analysis.compare(scores[0][:3], scores[1][:3]).difference == 2.5 / 3

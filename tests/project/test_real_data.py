@@ -290,7 +290,7 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
     _, high = found["visited"].by_user["MRR"].interval()
     assert low < high
     compared = analysis.compare(
-        found["markov"].kept, found["visited"].kept, groups=found["markov"].users
+        found["visited"].kept, found["markov"].kept, groups=found["markov"].users
     )
     assert repr(compared).split(", p =")[0] in table
     assert compared.p_value < 0.001

@@ -169,7 +169,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     told = "".join(text)
     assert shlex.join(["nextloc-metrics", *command]) in told
     assert {"2", "preds, target, user", f"nextloc-metrics {version('nextloc-metrics')}"} <= {*text}
-    assert "k 2; padding -1; on-error raise; confidence 0.95; km 1.0" in text
+    assert "k 2; padding -1; on-error raise; confidence-level 0.95; km 1.0" in text
     refused = runner.invoke(main, command)
     assert refused.exit_code == 1
     assert "--force" in refused.output
@@ -280,7 +280,7 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
     assert card["files"] == ", ".join(files)
     assert card["rows"] == "3 of each file"
     assert card["columns"] == "preds, target, user"
-    assert card["options"] == "k 1,2; padding -1; on-error raise; confidence 0.95"
+    assert card["options"] == "k 1,2; padding -1; on-error raise; confidence-level 0.95"
     runner = pytest.importorskip("click.testing").CliRunner()
     from nextloc_metrics.report.command import main
 

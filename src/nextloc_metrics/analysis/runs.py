@@ -37,8 +37,8 @@ class Summary:
             for name, runs in self.models.items()
         ]
         for (first, second), p_value in self.p_values.items():
-            difference = self.models[first].mean - self.models[second].mean
-            lines.append(f"{first} - {second}: {difference:+.4g}, p = {p_value:.3f}")
+            difference = self.models[second].mean - self.models[first].mean
+            lines.append(f"{second} - {first}: {difference:+.4g}, p = {p_value:.3f}")
         return "\n".join(lines)
 
 
@@ -55,7 +55,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
         >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
         GRU          30.2 +- 0.8 (3 runs)
         Transformer  31.5 +- 0.6 (3 runs)
-        GRU - Transformer: -1.3, p = 0.093
+        Transformer - GRU: +1.3, p = 0.093
 
     Source: B. L. Welch, "The generalization of 'Student's' problem when several different
     population variances are involved", Biometrika 34, 1947.

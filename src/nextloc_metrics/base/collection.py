@@ -20,7 +20,7 @@ from nextloc_metrics.base.plots import plot_collection
 from nextloc_metrics.base.readings import Results, count_notes, read_results
 from nextloc_metrics.base.summed import all_reduce
 from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
@@ -122,7 +122,7 @@ class SummedCollection(MetricCollection):
         with self.summed_at_once():
             return super().compute()
 
-    def compute_with_intervals(self, confidence: float = 0.95) -> dict[str, Any]:
+    def compute_with_intervals(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Return every member's value and, for means of scores, its confidence interval.
 
         The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
@@ -137,7 +137,7 @@ class SummedCollection(MetricCollection):
             {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
              'val/hit_high': tensor(0.3958)}
         """
-        values, intervals, *_ = self._results(confidence, count=False)
+        values, intervals, *_ = self._results(confidence_level, count=False)
         bounds = {
             self._set_name(name): {
                 self._set_name(f"{name}_{end}"): bound
@@ -156,23 +156,23 @@ class SummedCollection(MetricCollection):
             for key, found in {name: value, **bounds.get(name, {})}.items()
         }
 
-    def results(self, confidence: float | None, count: bool = True) -> Results:
+    def results(self, confidence_level: float | None, count: bool = True) -> Results:
         """Return float64 values, intervals, and the numbers of queries, if `count`.
 
-        Without `confidence` there are no intervals; to count queries may need more collectives.
+        Without `confidence_level` there are no intervals; to count may need more collectives.
         """
         with unrounded():
-            return self._results(confidence, count)
+            return self._results(confidence_level, count)
 
-    def _results(self, confidence: float | None, count: bool) -> Results:
-        if confidence is not None:
-            check_confidence(confidence)
+    def _results(self, confidence_level: float | None, count: bool) -> Results:
+        if confidence_level is not None:
+            check_confidence_level(confidence_level)
         with self.summed_at_once(cached=False):
             values = super().compute()
             intervals = {
-                name: member.interval(confidence)
+                name: member.interval(confidence_level)
                 for name, member in self.named_members()
-                if member.has_interval and confidence is not None
+                if member.has_interval and confidence_level is not None
             }
             counting = self.named_members() if count else []
             numbers = {name: member.numbers() for name, member in counting}
@@ -184,7 +184,7 @@ class SummedCollection(MetricCollection):
         self,
         percent: bool = True,
         intervals: bool = False,
-        confidence: float = 0.95,
+        confidence_level: float = 0.95,
         notes: Sequence[str] = (),
     ) -> Table:
         """Return the values as a table for the terminal or a notebook.
@@ -196,7 +196,7 @@ class SummedCollection(MetricCollection):
         Args:
             percent: write fractions as percent.
             intervals: write the confidence interval next to every mean of scores.
-            confidence: the confidence level; a `ValueError` unless between 0 and 1.
+            confidence_level: the confidence level; a `ValueError` unless between 0 and 1.
             notes: further lines below the table.
 
         Example:
@@ -212,7 +212,7 @@ class SummedCollection(MetricCollection):
             f1          13.85
             100 queries counted
         """
-        known = confidence if intervals else None
+        known = confidence_level if intervals else None
         results = self.results(known)
         readings = read_results(self, results, keep_base=False, by_group=True)
         below = [*count_notes({"": results}), *notes]

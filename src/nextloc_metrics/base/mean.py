@@ -211,7 +211,7 @@ class RecordMetric(SummedMetric):
         error: Tensor = rounded(self._estimate().standard_error * self.factor, self.device)
         return error
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the confidence interval for the mean over all possible queries.
 
         The bounds are computed from the sums of all processes, bit for bit equal on every process.
@@ -226,7 +226,7 @@ class RecordMetric(SummedMetric):
 
         Raises:
             TypeError: the value is not a mean of scores.
-            ValueError: `confidence` is not between 0 and 1.
+            ValueError: `confidence_level` is not between 0 and 1.
 
         Example:
             >>> from torch import tensor
@@ -239,8 +239,8 @@ class RecordMetric(SummedMetric):
         Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
         inference", JASA 22, 1927.
         """
-        intervals.check_confidence(confidence)
-        low, high = self._estimate().interval(confidence)
+        intervals.check_confidence_level(confidence_level)
+        low, high = self._estimate().interval(confidence_level)
         return rounded(low * self.factor, self.device), rounded(high * self.factor, self.device)
 
     def _estimate(self) -> intervals.Estimate:

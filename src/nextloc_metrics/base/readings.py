@@ -20,7 +20,7 @@ class Readable(Protocol):
     prefix: str | None
     postfix: str | None
 
-    def results(self, confidence: float | None, count: bool = True) -> Results:
+    def results(self, confidence_level: float | None, count: bool = True) -> Results:
         """Return values, intervals and numbers of queries, over all processes."""
 
     def named_members(self) -> Sequence[tuple[str, Any]]:
@@ -40,22 +40,21 @@ class Results(NamedTuple):
 
 
 def read(
-    collection: Readable, confidence: float | None = None, keep_base: bool = False
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
-    The intervals have the level `confidence`. With `keep_base` the collection's own prefix and
-    postfix are left out of the keys.
+    With `keep_base` the collection's own prefix and postfix are left out of the keys.
     """
-    results = collection.results(confidence, count=False)
+    results = collection.results(confidence_level, count=False)
     return read_results(collection, results, keep_base, by_group=False)
 
 
 def read_counted(
-    collection: Readable, confidence: float | None = None, keep_base: bool = False
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
     """Do what `read` does, and write how many queries were counted."""
-    results = collection.results(confidence)
+    results = collection.results(confidence_level)
     readings = read_results(collection, results, keep_base, by_group=False)
     return readings, _write_number(results)
 

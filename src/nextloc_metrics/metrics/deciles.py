@@ -224,9 +224,9 @@ class DecileScore(DecileMetric):
         return error if self.decile is not None else self._by_key(error)
 
     def interval(  # type: ignore[override]
-        self, confidence: float = 0.95
+        self, confidence_level: float = 0.95
     ) -> tuple[Tensor, Tensor] | dict[str, tuple[Tensor, Tensor]]:
-        low, high = super().interval(confidence)
+        low, high = super().interval(confidence_level)
         if self.decile is not None:
             return low, high
         return self._by_key(zip(low.unbind(), high.unbind(), strict=True))

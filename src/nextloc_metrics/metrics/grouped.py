@@ -205,14 +205,14 @@ class Grouped(RecordMetric):
         values = exact.mean(self.state) * self.factor
         return values.nanmean() if self.average == "groups" else values
 
-    def gap(self, confidence: float = 0.95) -> Gap:
+    def gap(self, confidence_level: float = 0.95) -> Gap:
         """Return the highest value of a group minus the lowest, over all processes.
 
         The interval holds for all groups together: each of the G groups with data has an interval
-        of confidence 1 - (1 - confidence) / G (Bonferroni), and the bounds are the smallest and
+        of level 1 - (1 - confidence_level) / G (Bonferroni), and the bounds are the smallest and
         the largest gap of means within them. So it is wide for many groups. Queries count as
-        independent. Fewer than two groups with data are a `ValueError`, as is a `confidence` that
-        is not between 0 and 1.
+        independent. Fewer than two groups with data are a `ValueError`, as is a
+        `confidence_level` that is not between 0 and 1.
 
         Example:
             >>> from torch import tensor
@@ -226,7 +226,7 @@ class Grouped(RecordMetric):
 
         Source: O. J. Dunn, "Multiple comparisons among means", JASA 56, 1961.
         """
-        intervals.check_confidence(confidence)
+        intervals.check_confidence_level(confidence_level)
         state = self.of_all_processes(lambda: self.state.clone())
         groups = (state[:, 2] > 0).nonzero()[:, 0]
         if len(groups) < 2:
@@ -235,7 +235,7 @@ class Grouped(RecordMetric):
                 f"{len(groups)}."
             )
         estimate = intervals.of_queries(state[groups])
-        low, high = estimate.interval(1 - (1 - confidence) / len(groups))
+        low, high = estimate.interval(1 - (1 - confidence_level) / len(groups))
         best, worst = int(estimate.mean.argmax()), int(estimate.mean.argmin())
         return Gap(
             float(estimate.mean[best] - estimate.mean[worst]) * self.factor,

@@ -118,10 +118,10 @@ class Perplexity(NegativeLogLikelihood):
     def compute(self) -> Tensor:
         return exact.moments(self.state)[0].exp()
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-        intervals.check_confidence(confidence)
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
+        intervals.check_confidence_level(confidence_level)
         estimate = self.of_all_processes(lambda: intervals.of_queries(self.state))
-        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence))
+        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence_level))
         return low, high
 
 

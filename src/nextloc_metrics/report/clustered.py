@@ -139,14 +139,14 @@ class ClusteredGroups(Grouped):
     def compute(self) -> Tensor:
         return exact.mean(self.sums) * self.factor
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         groups, order = self.pairs.groups.sort()
         sizes = groups.bincount(minlength=len(self.names))
         parts = torch.split(self.state[order], sizes.tolist())
         found = [intervals.of_clusters(part) for part in parts]
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
-        bounds = torch.stack(estimate.interval(confidence))
+        bounds = torch.stack(estimate.interval(confidence_level))
         low, high = bounds * self.factor
         return low, high
 

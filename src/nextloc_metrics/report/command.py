@@ -328,7 +328,7 @@ def trajectories(
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    names = ("preds", "target", "mask", "exclude", "weights", "cluster")
+    names = ("preds", "target", "mask", "exclude", "weights", "confidence", "cluster")
     files, columns = _split_target([path], [reading[name] for name in names])
     return describe_read(files, result.card["queries"], [*columns, *reading["groups"]])
 

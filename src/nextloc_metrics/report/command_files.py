@@ -65,11 +65,12 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     if suffix_of(Path(path)) not in (".run", ".trec"):
         return evaluate_table(
             path,
-            **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("weights", "padding", "on_error", "separator")},
-            workers=reading["workers"],
+            **{name: reading[name] for name in (*_COLUMNS, *_OF_TABLES)},
             **options,
         )
+    for name in _COLUMNS:
+        if reading[name] is not None:
+            raise ValueError(f"`{name}` must be a column of a table, and a run has none.")
     found = _read(path, **reading)
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))
@@ -82,6 +83,10 @@ def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
     given = {x: reading[x] for x in kind.__annotations__ if reading.get(x) not in (None, ())}
     return {name: _READERS[name](x) if name in _READERS else x for name, x in given.items()}
 
+
+# what else a table is read by: names of columns that a run lacks, and others
+_COLUMNS = ("mask", "exclude", "weights", "confidence")
+_OF_TABLES = ("preds", "target", "groups", "padding", "on_error", "separator", "workers")
 
 # what reads the file of an option
 _READERS: dict[str, Callable[[Path], Any]] = {

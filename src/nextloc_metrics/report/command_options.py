@@ -138,7 +138,7 @@ GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups
 SAMPLE = options_of(
     option_of("cluster", "; a column"),
     option_of("num_locations", type=int),
-    option_of("confidence", type=float),
+    option_of("confidence_level", type=float),
     option_of("measures", "; may be repeated", "--measure", multiple=True),
 )
 READING = options_of(FILES, GROUPS, SAMPLE)
@@ -157,6 +157,7 @@ EVALUATING = options_of(
     option_of("given", type=click.Choice(["logits", "log_probabilities", "probabilities"])),
     option_of("exempt_target", is_flag=True),
     click.option("--weights", help="Column of weights of queries."),
+    click.option("--confidence", help="Column of confidences of answers, from 0 to 1."),
     option_of("train_counts", ": .npy, or text with a number per line", type=FILE),
     option_of(
         "locations",

@@ -22,7 +22,7 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileScore
@@ -201,7 +201,7 @@ class Counted:
             **dirt,
             **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
-            "intervals": f"{100 * setting.confidence:g} %, {sample}",
+            "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
             "ties": "expected value over random orders",
         }
 
@@ -263,7 +263,7 @@ class Counted:
                 **{x: tuple(header["setting"][x]) for x in ("k", "groups", "measures")},
             }
         )
-        check_confidence(setting.confidence)
+        check_confidence_level(setting.confidence_level)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
         if "/f1" in arrays and arrays["/f1"].shape[1] - 1 != setting.num_locations:
             raise ValueError("its number of locations does not fit")  # before memory is allocated

@@ -123,9 +123,9 @@ class Evaluation:
             ModuleNotFoundError: matplotlib is not installed.
         """
         counted = self._counted
-        confidence = counted.setting.confidence
+        confidence_level = counted.setting.confidence_level
         sections = {
-            "Result": page.show_headline(self.columns, self.table, self.skill, confidence)
+            "Result": page.show_headline(self.columns, self.table, self.skill, confidence_level)
             + page.show_meanings(self._members()),
             **{
                 f"By {kind}": page.show_groups(kind, table, counted)

@@ -22,7 +22,7 @@ from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
 from nextloc_metrics.distribution.needs import Given
-from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.report import saved
@@ -75,7 +75,7 @@ class Evaluator:
 
     @takes(Options)
     def __init__(self, **options: Unpack[Options]) -> None:
-        check_confidence(options["confidence"])
+        check_confidence_level(options["confidence_level"])
         if options["given"] is not None:
             check_choice("given", options["given"], Given)
         measures, bins, counts = options["measures"], options["bins"], options["train_counts"]
@@ -92,7 +92,7 @@ class Evaluator:
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
             "cluster": options["cluster"],
-            "confidence": options["confidence"],
+            "confidence_level": options["confidence_level"],
             "vocabulary": "" if words is None else digest(*words),
             "km": options["km"],
             "probabilities": options["given"] or "",
@@ -212,7 +212,7 @@ class Evaluator:
             if "options" in header:
                 options, counted = header["options"], None
                 evaluator._data = Data.pop(arrays, header["users"])
-                check_confidence(options["confidence"])
+                check_confidence_level(options["confidence_level"])
             else:
                 counted = Counted.of_saved(header, arrays)
                 options, evaluator._data = counted.setting.options(), counted.data
@@ -281,7 +281,7 @@ class Evaluator:
         ):
             raise ValueError(
                 "`target` must be one id per query for metrics of probabilities, with `given` for "
-                f"scores or `confidences` for lists of ids, got {form.describe()}."
+                f"scores or `confidence` for lists of ids, got {form.describe()}."
             )
         if form.confidence:
             options["probabilities"] = CONFIDENCE
@@ -400,7 +400,7 @@ def evaluate(
     groups: Mapping[str, Array] | None = None,
     exclude: Array | None = None,
     missed: int | None = None,
-    confidences: Array | None = None,
+    confidence: Array | None = None,
     grades: Array | None = None,
     weights: Array | None = None,
     **options: Unpack[Options],
@@ -420,7 +420,7 @@ def evaluate(
         exclude: as for `RankingMetric.update`.
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
-        confidences: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
+        confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
             metrics of `confidence_metrics`.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
         weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
@@ -443,7 +443,7 @@ def evaluate(
         >>> e.values["acc_at_1"], e.chance["acc_at_1"]
         (0.75, 0.3333333333333333)
     """
-    rows = read_rows(preds, target, groups, mask, exclude, confidences, weights, grades)
+    rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades)
     check_cluster(options["cluster"], rows.groups)
     evaluator = Evaluator(**options)
     counts = evaluator._data.train_counts

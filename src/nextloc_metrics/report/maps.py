@@ -195,7 +195,7 @@ def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
 
 @style()
 def accuracy_within_km(
-    models: Models, k: int = 1, *, confidence: float = 0.95, ax: Any = None
+    models: Models, k: int = 1, *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the accuracy within k ranks over the distance that counts as near, in its band.
 
@@ -220,9 +220,9 @@ def accuracy_within_km(
         array([0.5, 1. ])
     """
     named = {"": models} if isinstance(models, RankingCollection) else models
-    curves = {name: _within(name, model, k, confidence) for name, model in named.items()}
+    curves = {name: _within(name, model, k, confidence_level) for name, model in named.items()}
     scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
-    figure, axes = draw_bands(curves, scale, confidence, ax, grid="both")
+    figure, axes = draw_bands(curves, scale, confidence_level, ax, grid="both")
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
@@ -230,9 +230,11 @@ def accuracy_within_km(
     return figure, axes
 
 
-def _within(name: str, model: RankingCollection, k: int, confidence: float) -> dict[float, Reading]:
+def _within(
+    name: str, model: RankingCollection, k: int, confidence_level: float
+) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
-    readings = read(model, confidence, keep_base=True)
+    readings = read(model, confidence_level, keep_base=True)
     found = {
         member.km: readings[key]
         for key, member in model.named_members()

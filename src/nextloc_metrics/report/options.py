@@ -33,7 +33,7 @@ class SharedOptions(TypedDict, total=False):
             names of `groups`; all intervals but those of each of its groups take groups as
             independent.
         exempt_target: rank a target that is excluded. Otherwise it is an error.
-        confidence: the level of the intervals.
+        confidence_level: the level of the intervals.
     """
 
     k: Annotated[int | Sequence[int], (1, 5, 10)]
@@ -41,7 +41,7 @@ class SharedOptions(TypedDict, total=False):
     num_locations: Annotated[int | None, None]
     cluster: Annotated[str | None, None]
     exempt_target: Annotated[bool, False]
-    confidence: Annotated[float, 0.95]
+    confidence_level: Annotated[float, 0.95]
 
 
 class Options(SharedOptions, total=False):

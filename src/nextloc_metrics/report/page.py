@@ -73,12 +73,12 @@ def show_headline(
     columns: Mapping[str, Mapping[str, Reading]],
     table: Table,
     skill: Mapping[str, float],
-    confidence: float,
+    confidence_level: float,
 ) -> str:
     """Show the values as a picture and as a table, and below them the skill."""
     named = {"model": columns["value"], **columns}
     del named["value"]
-    shown = show_values(named, table, confidence)
+    shown = show_values(named, table, confidence_level)
     if skill:
         rows = [[name, in_percent(x)] for name, x in skill.items()]
         note = "0: ranking by visits in the training data; 100: perfect ranking"
@@ -86,26 +86,26 @@ def show_headline(
     return shown
 
 
-def show_values(columns: Models, table: Table, confidence: float) -> str:
+def show_values(columns: Models, table: Table, confidence_level: float) -> str:
     """Show the values of several models as a picture and as a table."""
-    caption = f"Values with {100 * confidence:g} % confidence intervals"
-    return show_picture(caption, draw_readings, columns, confidence, None) + show_table(table)
+    caption = f"Values with {100 * confidence_level:g} % confidence intervals"
+    return show_picture(caption, draw_readings, columns, confidence_level, None) + show_table(table)
 
 
-def show_differences(first: str, differences: Models, confidence: float) -> str:
+def show_differences(first: str, differences: Models, confidence_level: float) -> str:
     """Draw the differences of models from the first one; one model needs no legend."""
     who, it = "each model", "the model"
     if len(differences) == 1:
         (who,) = (it,) = differences
     caption = f"{who} minus {first}: right of 0, {it} is better"
     named = {"": next(iter(differences.values()))} if len(differences) == 1 else differences
-    return show_picture(caption, draw_differences, named, confidence)
+    return show_picture(caption, draw_differences, named, confidence_level)
 
 
 def show_ceiling(ceiling: Ceiling) -> str:
     """Draw the model between chance and the limit, and show the numbers."""
     caption = "Acc@1, means over users; the limits are estimates"
-    drawn = show_picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence, None)
+    drawn = show_picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence_level, None)
     return drawn + show_table(ceiling.table)
 
 
@@ -113,7 +113,7 @@ def show_groups(kind: str, table: Table, counted: Counted) -> str:
     """Draw the first metric for each group, and show the table of all metrics."""
     name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
     caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
-    draw = partial(by_group, confidence=counted.setting.confidence)
+    draw = partial(by_group, confidence_level=counted.setting.confidence_level)
     return show_picture(caption, draw, member) + show_table(table)
 
 
@@ -135,7 +135,7 @@ def show_probabilities(counted: Counted) -> str:
     members = dict(metrics.named_members())
     if not members["ece"].numbers()[0]:
         return ""
-    draw = partial(reliability, confidence=counted.setting.confidence)
+    draw = partial(reliability, confidence_level=counted.setting.confidence_level)
     return show_picture("Accuracy by confidence", draw, members["ece"]) + show_picture(
         "Wrong answers, if only the most confident queries are answered", risk_coverage, metrics
     )
@@ -143,8 +143,8 @@ def show_probabilities(counted: Counted) -> str:
 
 def show_deciles(counted: Counted) -> str:
     """Draw precision and NDCG for each decile of the target."""
-    members, confidence = counted.parts["deciles"], counted.setting.confidence
-    values = members.compute_with_intervals(confidence)
+    members, confidence_level = counted.parts["deciles"], counted.setting.confidence_level
+    values = members.compute_with_intervals(confidence_level)
     pictures = ""
     for title in ("precision", "ndcg"):
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
@@ -159,7 +159,7 @@ def show_deciles(counted: Counted) -> str:
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
         caption = "; ".join([f"{shared} by popularity of the target", *counted.note_intervals()])
         scale = Scale(shared, 0, 1)
-        draw = partial(draw_groups, confidence=confidence)
+        draw = partial(draw_groups, confidence_level=confidence_level)
         pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
     return pictures
 

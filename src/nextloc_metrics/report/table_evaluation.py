@@ -35,6 +35,7 @@ def evaluate_table(
     mask: str | None = None,
     exclude: str | None = None,
     weights: str | None = None,
+    confidence: str | None = None,
     padding: int | Sequence[int] = -1,
     separator: str | None = None,
     on_error: OnError = "raise",
@@ -56,6 +57,8 @@ def evaluate_table(
         target: the column of relevant ids. `groups`, `mask`, `exclude`, `padding`, `separator` and
             `on_error` are as for `report.read`.
         weights: the column of weights of queries, as for `evaluate`.
+        confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
+            metrics of `confidence_metrics`.
         workers: the number of processes, which share the files; a cluster has its own.
         options: those of [`Options`][nextloc_metrics.report.Options]; `cluster` is a column, and
             `vocabulary` also as for `report.read`, whose length is then the number of locations.
@@ -86,6 +89,7 @@ def evaluate_table(
         mask=mask,
         exclude=exclude,
         weights=weights,
+        confidence=confidence,
         padding=padding,
         vocabulary=vocabulary,
         separator=separator,

@@ -134,7 +134,7 @@ def evaluate_trajectories(
     units: Units = "plane",
     metrics: Mapping[str, PairMetric] | None = None,
     on_missing: OnMissing = "raise",
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     **columns: str,
 ) -> TrajectoryEvaluation:
     """Evaluate predicted days: each day by itself, the mean over days, then over users.
@@ -149,7 +149,7 @@ def evaluate_trajectories(
             those of `trajectory_metrics`.
         metrics: other metrics, by name; the first one orders users and days on the page.
         on_missing: `"raise"` or `"count"`, as for `from_table`.
-        confidence: the confidence level of the intervals.
+        confidence_level: the confidence level of the intervals.
         columns: the names of the columns `user`, `day`, `slot`, `x` and `y`.
 
     Raises:
@@ -172,7 +172,7 @@ def evaluate_trajectories(
         {name: _ByUser(metric, rows.num_users) for name, metric in chosen.items()}
     )
     by_user.update(record)
-    results = by_user.results(confidence)
+    results = by_user.results(confidence_level)
     of_points = MeanPointError(units=units)
     scores = {name: metric.score_queries(record)[0] for name, metric in chosen.items()}
     note = "mean over users of their means over days; intervals over users"
@@ -181,7 +181,7 @@ def evaluate_trajectories(
         intervals={
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
-        table=by_user.table(intervals=True, confidence=confidence, notes=[note]),
+        table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
             "challenge": None if metrics or units == "degrees" else f"HuMob {year}",
             "metrics": ", ".join(map(str, chosen.values())),
