@@ -18,6 +18,7 @@ from nextloc_metrics.report.command_options import (
     GROUP_TABLE,
     ID,
     INTERVALS,
+    METRICS,
     OUT,
     OUTPUT,
     SAMPLE,
@@ -111,6 +112,7 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
 
 @main.command(epilog="Example: nextloc-metrics merge part-0.npz part-1.npz --format json")
 @click.argument("paths", nargs=-1, required=True)
+@METRICS
 @FORMAT
 @INTERVALS
 @GROUP_TABLE
@@ -118,6 +120,7 @@ def report(path: str, out: Path, title: str | None, force: bool, **reading: Any)
 @FORCE
 def merge(
     paths: tuple[str, ...],
+    metrics: str | None,
     kind: str,
     intervals: bool,
     group_table: Path | None,
@@ -126,11 +129,12 @@ def merge(
 ) -> None:
     """Merge files that `score --save` wrote for different queries; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.report.command_files import write_all
+    from nextloc_metrics.report.command_files import given_options, write_all
+    from nextloc_metrics.report.options import SharedOptions
     from nextloc_metrics.report.results import merge as merge_shards
 
     with explained():
-        result = merge_shards(paths)
+        result = merge_shards(paths, **given_options(SharedOptions, {"metrics": metrics}))
     with explained():
         page = {
             "title": "Evaluation",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
 from nextloc_metrics.report.command_options import has_columns, is_page, write_text
@@ -78,6 +81,19 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
     return evaluate(found.preds, found.target, grades=found.grades, missed=missed, **options)
 
 
+def _read_metrics(name: str) -> Any:
+    """Return what a function `module:function` returns; the module may be in the working folder."""
+    module, _, function = name.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    found = getattr(import_module(module), function, None) if module and function else None
+    if not callable(found):
+        raise ValueError(
+            f"`metrics` must be `module:function`, a function without arguments, got {short(name)}."
+        )
+    return found()
+
+
 def given_options(kind: Any, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of an evaluation that a command was given, with what their files hold."""
     given = {x: reading[x] for x in kind.__annotations__ if reading.get(x) not in (None, ())}
@@ -89,10 +105,11 @@ _COLUMNS = ("mask", "exclude", "weights", "confidence")
 _OF_TABLES = ("preds", "target", "groups", "padding", "on_error", "separator", "workers")
 
 # what reads the file of an option
-_READERS: dict[str, Callable[[Path], Any]] = {
+_READERS: dict[str, Callable[[Any], Any]] = {
     "vocabulary": read_words,
     "train_counts": read_counts,
     "locations": read_coordinates,
+    "metrics": _read_metrics,
 }
 
 

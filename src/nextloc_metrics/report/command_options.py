@@ -135,11 +135,17 @@ FILES = options_of(
     ),
 )
 GROUPS = click.option("--group", "groups", multiple=True, help="Column of groups; may be repeated.")
+METRICS = option_of(
+    "metrics",
+    ": what a function without arguments returns, of a module in the working folder",
+    metavar="MODULE:FUNCTION",
+)
 SAMPLE = options_of(
     option_of("cluster", "; a column"),
     option_of("num_locations", type=int),
     option_of("confidence_level", type=float),
     option_of("measures", "; may be repeated", "--measure", multiple=True),
+    METRICS,
 )
 READING = options_of(FILES, GROUPS, SAMPLE)
 WORKERS = click.option(

@@ -18,14 +18,13 @@ from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
 from nextloc_metrics.base.collection import RankingCollection
+from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
-from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.base.readings import read_results
 from nextloc_metrics.display.formats import in_percent
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.metrics.grouped import Grouped
-from nextloc_metrics.ranking import Ranking
 from nextloc_metrics.report import page
 from nextloc_metrics.report.data import (
     check_cluster,
@@ -33,6 +32,7 @@ from nextloc_metrics.report.data import (
     make_headline,
 )
 from nextloc_metrics.report.options import SharedOptions, takes
+from nextloc_metrics.report.own_metrics import check_metrics
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -178,7 +178,14 @@ def compare(
 
 def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     number = count_locations(rows, options["num_locations"], None)
-    return make_headline(number, options["k"], measures=options["measures"])
+    own = check_metrics(options["metrics"])
+    for metric in own.values():
+        if metric.unit or metric.factor != 1 or not getattr(metric, "is_bounded", True):
+            raise ValueError(
+                f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
+                "takes those with a unit."
+            )
+    return make_headline(number, options["k"], measures=options["measures"], metrics=own)
 
 
 def _summarize(
@@ -274,7 +281,7 @@ class _Model:
         self.means = {
             key: member
             for key, member in metrics.named_members()
-            if isinstance(member, RankingMetric) and member.averages_scores
+            if isinstance(member, MeanMetric) and member.averages_scores
         }
         clustered: dict[str, Grouped] = {}
         self.numbers: dict[str, Tensor] = {}
@@ -299,7 +306,7 @@ class _Model:
             start, records = end, plan.read(given)
             plan.update(Batch(records, None), count=True)
             for key, member in self.means.items():
-                found, counted = member.score_queries(records[Ranking])
+                found, counted = member.score_queries(records[member.record])
                 scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
         return {key: torch.cat(found) for key, found in scores.items()}
 

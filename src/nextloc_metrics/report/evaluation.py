@@ -149,15 +149,7 @@ class Evaluation:
 
     def _members(self) -> list[tuple[Any, Any]]:
         """Return name and metric of each row of the headline."""
-        parts = self._counted.parts
-        collections = [self._counted.headline]
-        collections += [parts["probabilities"]] if "probabilities" in parts else []
-        return [
-            (name, x)
-            for one in collections
-            for name, x in one.named_members()
-            if name in self.values
-        ]
+        return [(name, metric) for name, metric in self._counted.rows() if name in self.values]
 
     def __repr__(self) -> str:
         lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]

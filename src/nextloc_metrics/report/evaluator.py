@@ -21,6 +21,7 @@ from nextloc_metrics.arguments.checks import as_number, check_choice, check_posi
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -38,6 +39,7 @@ from nextloc_metrics.report.data import (
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.fingerprint import Names, fingerprint_of
 from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.own_metrics import check_metrics
 from nextloc_metrics.report.results import evaluation_of
 from nextloc_metrics.report.setting import CONFIDENCE, EXEMPT, Form, Setting, check_alike
 
@@ -86,7 +88,8 @@ class Evaluator:
         if (number := options["num_locations"]) is not None:
             number = check_positive("num_locations", number)
         self.known_locations = self.num_locations = number
-        self._data = Data(bins, counts, options["locations"], limits_of(options["history"]))
+        own, limits = check_metrics(options["metrics"]), limits_of(options["history"])
+        self._data = Data(bins, counts, options["locations"], limits, own)
         self._exempt_target = options["exempt_target"]
         words = options["vocabulary"]
         self._options: dict[str, Any] = {
@@ -202,26 +205,36 @@ class Evaluator:
             self._finished().save(file)
         return file.getvalue()
 
+    @property
+    def metrics(self) -> Mapping[str, RecordMetric]:
+        """Copies of the further metrics, without counts."""
+        return self._data.metrics
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> Evaluator:
-        """Read what `to_bytes` returned; a `ValueError` if it is cut, changed or something else."""
-        evaluator = cls()
+    def from_bytes(cls, data: bytes, metrics: Any = None) -> Evaluator:
+        """Read what `to_bytes` returned, of an evaluator with the same `metrics`.
+
+        A `ValueError` if it is cut, changed or something else.
+        """
+        evaluator, own = cls(), check_metrics(metrics)
         file = io.BytesIO(data)
         header, arrays = saved.read(file)
+        saved.check_metrics(file, header, own)
         with saved.refused(file):
             if "options" in header:
                 options, counted = header["options"], None
-                evaluator._data = Data.pop(arrays, header["users"])
+                evaluator._data = Data.pop(arrays, header["users"], own)
                 check_confidence_level(options["confidence_level"])
             else:
-                counted = Counted.of_saved(header, arrays)
+                counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data
                 evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
                 evaluator._merged = {uuid4()}
             evaluator.known_locations = options["known_locations"]
             evaluator.num_locations = options["num_locations"]
             evaluator._exempt_target = options["exempt_target"]
-            tuples = {"k": tuple(cut_offs(options["k"])), "measures": tuple(options["measures"])}
+            tuples = {x: tuple(options[x]) for x in ("measures", "metrics")}
+            tuples["k"] = tuple(cut_offs(options["k"]))
             evaluator._options = {x: {**options, **tuples}[x] for x in evaluator._options}
             if evaluator._options != {**evaluator._options, **evaluator._data.digests()}:
                 raise ValueError("its data are not those of its options")

@@ -5,13 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 if TYPE_CHECKING:
+    from torchmetrics import MetricCollection
+
     from nextloc_metrics.arguments.arrays import Array
+    from nextloc_metrics.base.mean import RecordMetric
     from nextloc_metrics.geography import Locations
     from nextloc_metrics.metrics.bins import PopularityBins
     from nextloc_metrics.report.data import History
+
+    Metrics: TypeAlias = Mapping[str, RecordMetric] | MetricCollection
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -26,6 +31,11 @@ class SharedOptions(TypedDict, total=False):
         k: the cut-offs. Those of `measures` replace them.
         measures: metrics by their names in ir-measures, such as `nDCG@10`, instead of the preset.
             `metrics.measures.parse_measure` lists them.
+        metrics: further metrics, such as your own. They are a dict or a `RankingCollection`; each
+            has its row after those of the preset or of `measures`, by its name, with all that a row
+            of its kind has: interval, chance, baseline, groups. Bounds over ties are for metrics of
+            this library, chance and baseline for those of ranks. Each has one value, and no
+            `ignore_index`; `compare` takes fractions only.
         num_locations: the number of location ids. None takes C for scores; for lists, the length of
             `train_counts`, or the largest id in `target` plus 1 if that is larger; `Evaluator` must
             know it for lists. Weighted F1 does not depend on it.
@@ -38,6 +48,7 @@ class SharedOptions(TypedDict, total=False):
 
     k: Annotated[int | Sequence[int], (1, 5, 10)]
     measures: Annotated[Sequence[Any], ()]
+    metrics: Annotated["Metrics | None", None]
     num_locations: Annotated[int | None, None]
     cluster: Annotated[str | None, None]
     exempt_target: Annotated[bool, False]

@@ -50,6 +50,7 @@ class Setting:
         probabilities: what scores are, or "confidence" for lists with the confidence of each
             answer; "" for no metrics of probabilities.
         measures: the measures by name; empty for the presets.
+        metrics: the further metrics: their names, with those of their states.
         is_weighted: whether queries have weights.
         history: a digest of the limits of predictability, "" for none.
     """
@@ -69,6 +70,7 @@ class Setting:
     km: float
     probabilities: str = ""
     measures: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     is_weighted: bool = False
     history: str = ""
 
@@ -102,7 +104,7 @@ def check_alike(
     for option, a in first.items():
         if a != (b := other[option]):
             remedy = ""
-            if option in ("num_locations", "history"):
+            if option in ("num_locations", "history", "metrics"):
                 remedy = f"; pass the same `{option}` to all of them"
             if option == "vocabulary":
                 remedy = "; read all of them with the same `vocabulary`"

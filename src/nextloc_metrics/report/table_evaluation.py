@@ -108,7 +108,7 @@ def evaluate_table(
         evaluator, missed = engines.count(rows, source, make)
     elif workers > 1 and len(source.files) > 1:
         shares = [source.of_files(share) for share in divide(source.files, workers)]
-        evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers))
+        evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers), make)
     else:
         evaluator, missed = count_rows(source, _track(source), make)
     return evaluator.result(missed if on_error == "miss" else None)
