@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_bool, check_ignored
+from nextloc_metrics.arguments.checks import check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import rounded
@@ -38,24 +39,18 @@ class RecordMetric(SummedMetric):
     """
 
     is_differentiable = False
+    record: ClassVar[type[Record]] = Record
+
+    _: KW_ONLY
     higher_is_better: bool | None = True
     plot_lower_bound: float | None = 0.0
     plot_upper_bound: float | None = 1.0
+    ignore_index: Annotated[int | None, check_ignored] = None
+    validate_args: bool = True
 
-    record: ClassVar[type[Record]] = Record
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
 
-    ignore_index: int | None
-    validate_args: bool
-
-    _plan: Plan | None
-
-    def __init__(
-        self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
-    ) -> None:
-        check_bool("validate_args", validate_args)
-        check_ignored(ignore_index)
-        super().__init__(ignore_index=ignore_index, validate_args=validate_args, **options)
-        self._plan = None
+        def __init__(self, **options: Any) -> None: ...
 
     @property
     def needs(self) -> Needs:
@@ -172,7 +167,7 @@ class RecordMetric(SummedMetric):
     def plan(self) -> Plan:
         """The plan of an update: what this metric needs from a batch."""
         own = vars(self)
-        if own["_plan"] is None:
+        if own.get("_plan") is None:
             own["_plan"] = Plan([self])
         return own["_plan"]  # type: ignore[no-any-return]
 
@@ -316,6 +311,10 @@ class MeanMetric(RecordMetric):
 
     is_bounded: ClassVar[bool] = True
     is_weighted: ClassVar[bool] = False
+
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
 
     @abstractmethod
     def score_queries(self, record: Any) -> tuple[Tensor, Tensor]:

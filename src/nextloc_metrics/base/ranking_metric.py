@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_scores
+from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
@@ -25,6 +26,10 @@ class RankingTally(RecordMetric):
     """A metric that reads the ranks of the relevant locations, a `Ranking`."""
 
     record = Ranking
+
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
 
     def rank(
         self,
@@ -80,8 +85,7 @@ class RankingMetric(MeanMetric, RankingTally):
         >>> from torch import tensor
         >>> from nextloc_metrics import RankingMetric, scoring
         >>> class RankBiasedPrecision(RankingMetric):
-        ...     def __init__(self, persistence=0.8, **kwargs):
-        ...         super().__init__(persistence=persistence, **kwargs)
+        ...     persistence: float = 0.8
         ...
         ...     def score(self, ranking):
         ...         ranks = ranking.break_ties("optimistic").above.double()
@@ -94,24 +98,21 @@ class RankingMetric(MeanMetric, RankingTally):
 
     of_decision: ClassVar[bool] = False
 
-    ties: Ties
-    empty_target_action: EmptyTargetAction
+    _: KW_ONLY
+    ties: Ties = "expected"
+    empty_target_action: EmptyTargetAction = "skip"
 
-    def __init__(
-        self,
-        *,
-        ties: Ties = "expected",
-        empty_target_action: EmptyTargetAction = "skip",
-        **options: Any,
-    ) -> None:
-        check_choice("ties", ties, Ties)
-        check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
-        if self.of_decision and ties != "expected":
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.of_decision and self.ties != "expected":
             raise ValueError(
-                f"`ties` must be 'expected', got {short(ties)}: the decision is always the lowest "
-                "id of tied candidates."
+                f"`ties` must be 'expected', got {short(self.ties)}: the decision is always the "
+                "lowest id of tied candidates."
             )
-        super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
         if self.formula is None and not self.has_own_score:
             raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
 
@@ -132,8 +133,13 @@ class RankingMetric(MeanMetric, RankingTally):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The formula of the score; None where `score` is overridden instead."""
+        """The formula of the score, which `print` says in one line; None for a `score` alone."""
         return None
+
+    @property
+    def needs(self) -> Needs:
+        formula = None if self.has_own_score else self.formula
+        return Needs() if formula is None else formula.needs
 
     @property
     def one_pass(self) -> scoring.Formula | None:

@@ -46,7 +46,7 @@ class PairMetric(MeanMetric):
     record = Pairs
     is_bounded = False
     higher_is_better = False
-    plot_upper_bound: float | None = None
+    plot_upper_bound = None
     _label: ClassVar[str] = ""
 
     def __init__(self, **options: Any) -> None:
