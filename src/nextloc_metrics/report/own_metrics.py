@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from nextloc_metrics.arguments.checks import check_named
-from nextloc_metrics.arguments.messages import clip, short
+from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.ranking.ranking import Ranking
@@ -48,8 +48,8 @@ def _copy_of(name: Any, metric: Any) -> RecordMetric:
     value = type(copy).compute(copy)  # not that of TorchMetrics, which warns without an update
     if not isinstance(value, int | float) and not (isinstance(value, Tensor) and not value.ndim):
         raise ValueError(
-            f"`metrics` must hold metrics with one value each, got {short(metric)} with "
-            f"{clip(type(value).__name__)}; its `average` or `group` may choose one."
+            f"`metrics` must hold metrics with one value each, got {short(metric)}; choose one by "
+            "its `average`, `group` or `decile`."
         )
     return copy
 
