@@ -42,7 +42,7 @@ class Soon(RankingMetric):
     within: int
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         """The label in pictures."""
         return f"soon, within {self.within}"
 
@@ -90,9 +90,9 @@ class MeanMargin(MeanMetric):
 
     record = Margin
 
-    def score_queries(self, record: Margin) -> tuple[Tensor, Tensor]:
+    def score(self, record: Margin) -> Tensor:
         """The lead of each query."""
-        return record.lead, record.counted
+        return record.lead
 
 
 class OwnUpdate(RankingMetric):

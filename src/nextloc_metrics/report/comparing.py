@@ -180,7 +180,7 @@ def _headline_of(rows: ArrayRows, options: SharedOptions) -> RankingCollection:
     number = count_locations(rows, options["num_locations"], None)
     own = check_metrics(options["metrics"])
     for metric in own.values():
-        if metric.unit or metric.factor != 1 or not getattr(metric, "is_bounded", True):
+        if metric.unit or metric._factor != 1 or not getattr(metric, "is_bounded", True):
             raise ValueError(
                 f"`metrics` of a comparison must be fractions, got {short(metric)}; `evaluate` "
                 "takes those with a unit."
@@ -281,7 +281,7 @@ class _Model:
         self.means = {
             key: member
             for key, member in metrics.named_members()
-            if isinstance(member, MeanMetric) and member.averages_scores
+            if isinstance(member, MeanMetric) and member._averages_scores
         }
         clustered: dict[str, Grouped] = {}
         self.numbers: dict[str, Tensor] = {}
@@ -306,7 +306,7 @@ class _Model:
             start, records = end, plan.read(given)
             plan.update(Batch(records, None), count=True)
             for key, member in self.means.items():
-                found, counted = member.score_queries(records[member.record])
+                found, counted = member._score_queries(records[member.record])
                 scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
         return {key: torch.cat(found) for key, found in scores.items()}
 

@@ -57,11 +57,11 @@ def _copy_of(name: Any, metric: Any) -> RecordMetric:
 def _why_not(metric: RecordMetric) -> str:
     """Return why a metric cannot be counted beside those of an evaluation; "" if it can."""
     reasons = {
-        "overrides `update`; define `score` or `tally`": metric.has_own_update,
+        "overrides `update`; define `score` or `tally`": metric._has_own_update,
         "has a state of its own beside that of `tally`": set(metric._defaults)
-        != {metric.state_name},
-        "has weights; pass `weights`": isinstance(metric, MeanMetric) and metric.is_weighted,
-        "reads groups; pass `groups`": is_ours(metric) and metric.reads_groups,
+        != {metric._state_name},
+        "has weights; pass `weights`": isinstance(metric, MeanMetric) and metric._is_weighted,
+        "reads groups; pass `groups`": is_ours(metric) and metric._reads_groups,
         "has an `ignore_index`; use `mask`": metric.ignore_index is not None,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
@@ -79,7 +79,7 @@ def reads_ranks_only(metric: RecordMetric) -> bool:
 
 def names_of(metrics: Mapping[str, RecordMetric]) -> tuple[str, ...]:
     """Return the names with those of the states, by which equal metrics are known."""
-    return tuple(f"{name}: {metric.state_name}" for name, metric in metrics.items())
+    return tuple(f"{name}: {metric._state_name}" for name, metric in metrics.items())
 
 
 def check_known(file: object, known: Any, metrics: Mapping[str, RecordMetric]) -> None:

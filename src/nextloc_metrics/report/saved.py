@@ -215,7 +215,7 @@ def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
 
 
 def _is_mean(member: Any) -> bool:
-    return bool(member.averages_scores or (isinstance(member, MeanMetric) and is_ours(member)))
+    return bool(member._averages_scores or (isinstance(member, MeanMetric) and is_ours(member)))
 
 
 def check_sums(state: Tensor, queries: int) -> bool:
