@@ -143,7 +143,7 @@ def test_errors_say_what_is_missing() -> None:
         plotting.error_map(by_location, locations)
     with pytest.raises(ValueError, match="a group for each of the 5 locations, got 4"):
         plotting.error_map(Grouped(AccuracyAtK(1), 4), locations)
-    padded = Locations.from_metres([0, 1, math.nan], [0, 1, 0])
+    padded = Locations.from_plane([0, 1, math.nan], [0, 1, 0])
     by_target = Grouped(AccuracyAtK(1), 3)
     by_target.update(torch.eye(3), torch.arange(3), groups=[0, 1, 1])
     plotting.error_map(by_target, padded)

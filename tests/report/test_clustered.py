@@ -139,7 +139,7 @@ def test_one_group_has_the_interval_of_all() -> None:
         users % 9,
         groups={"user": users, "all": ["all"] * 300},
         cluster="user",
-        locations=Locations.from_metres(range(0, 9000, 1000), range(9)),
+        locations=Locations.from_plane(range(0, 9000, 1000), range(9)),
     )
     records = {record["metric"]: record for record in e.groups["all"].records}
     assert set(e.intervals) == {str(name).removesuffix(", all") for name in records}

@@ -26,7 +26,7 @@ from nextloc_metrics.arguments import rows as rows_of
 from nextloc_metrics.geography import Locations
 from strategies import float32
 
-PLACES = Locations.from_metres(range(9), range(9))
+PLACES = Locations.from_plane(range(9), range(9))
 
 
 def batch() -> tuple[Any, Any, Any, Any]:
@@ -120,7 +120,7 @@ def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
 def test_distances_have_no_skill() -> None:
     """Skill is for fractions: of a perfect ranking these are 1, and a distance is 0."""
     scores, target, *_ = batch()
-    far = Locations.from_metres(range(0, 18_000, 2_000), [0] * 9)
+    far = Locations.from_plane(range(0, 18_000, 2_000), [0] * 9)
     e = report.evaluate(
         scores, target, k=1, train_counts=[5, 0, 3, 1, 1, 0, 9, 2, 4], locations=far
     )

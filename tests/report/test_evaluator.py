@@ -25,7 +25,7 @@ WORDS = [f"user {number}" for number in range(14)]
 OPTIONS: dict[str, Any] = {"k": (1, 3), "cluster": "user"}
 MORE: dict[str, Any] = {
     "train_counts": np.arange(9),
-    "locations": Locations.from_metres(range(0, 9000, 1000), range(9)),
+    "locations": Locations.from_plane(range(0, 9000, 1000), range(9)),
 }
 
 

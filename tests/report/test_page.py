@@ -313,10 +313,10 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     (tmp_path / "real.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
     (tmp_path / "made.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
     options = ["--trajectory", "day", "--location", "place", "--user", "who"]
-    files = [str(tmp_path / name) for name in ("real.csv", "made.csv")]
+    files = [str(tmp_path / name) for name in ("made.csv", "real.csv")]
     html, card = written(tmp_path, "mobility", *files, *options)
     assert card["files"] == ", ".join(files)
-    assert card["rows"] == "90 real, 90 generated"
+    assert card["rows"] == "90 generated, 90 real"
     assert card["columns"] == "day, place, who"
     assert card["options"] == "units degrees; comparison jsd"
     text = Reader(html).text
@@ -332,7 +332,7 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     html, card = written(tmp_path, "trajectories", *files, "--year", "2023")
     assert card["rows"] == "12 predicted, 12 true"
     assert card["columns"] == "uid, d, t, x, y"
-    assert card["options"] == "year 2023; units plane; on-missing raise"
+    assert card["options"] == "year 2023; units cells; on-missing raise"
     assert any(x.startswith("GEO-BLEU") for x in Reader(html).text)
 
 

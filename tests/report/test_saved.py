@@ -33,7 +33,7 @@ def evaluation() -> Evaluation:
         groups={"user": [f"user {x % 7}" for x in range(40)], "hour": [x % 3 for x in range(40)]},
         cluster="user",
         train_counts=[5, 0, 3, 1, 1, 0, 9, 2, 4],
-        locations=Locations.from_metres(range(9), range(9)),
+        locations=Locations.from_plane(range(9), range(9)),
         exclude=[[8]] * 40,
         exempt_target=True,
         history=([0, 1, 2] * 100, [f"user {x % 5}" for x in range(300)]),

@@ -95,7 +95,7 @@ class AccuracyWithin(_NearTarget):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 300, 5000], [0, 400, 0])
+        >>> locations = Locations.from_plane([0, 300, 5000], [0, 400, 0])
         >>> accuracy = AccuracyWithin(locations, km=0.5, k=1)
         >>> scores = tensor([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
         >>> accuracy.update(scores, tensor([0, 0]))  # 0.5 km and 5 km off
@@ -233,7 +233,7 @@ class DistanceError(_NearTarget):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 300, 3000], [0, 400, 4000])
+        >>> locations = Locations.from_plane([0, 300, 3000], [0, 400, 4000])
         >>> error = DistanceError(locations)
         >>> error.update(tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]]), tensor([2, 0]))
         >>> error.compute()  # km: (5 + 0.5) / 2

@@ -26,7 +26,7 @@ class ExpectedDistance(DistributionMean):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 3000], [0, 4000])
+        >>> locations = Locations.from_plane([0, 3000], [0, 4000])
         >>> distance = ExpectedDistance(locations, given="probabilities")
         >>> distance.update(tensor([[0.75, 0.25]]), tensor([0]))
         >>> distance.compute()  # 0.25 of 5 km

@@ -9,7 +9,7 @@ from nextloc_metrics.report.evaluation import Evaluation as Evaluation
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
 from nextloc_metrics.report.evaluator import evaluate as evaluate
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
-from nextloc_metrics.report.generated import evaluate_tables as evaluate_tables
+from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.options import Options as Options
 from nextloc_metrics.report.options import SharedOptions as SharedOptions
 from nextloc_metrics.report.results import merge as merge

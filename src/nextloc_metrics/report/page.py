@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.formats import in_percent, one_line
 from nextloc_metrics.display.lines import draw_differences, draw_readings
@@ -27,7 +28,6 @@ from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
 from nextloc_metrics.report.page_style import SCRIPT, STYLE
 from nextloc_metrics.report.paths import draw_days, draw_errors
-from nextloc_metrics.report.plotting import by_group
 from nextloc_metrics.report.probability_plots import reliability, risk_coverage
 
 # Tables with more rows are folded.
@@ -113,7 +113,7 @@ def show_groups(kind: str, table: Table, counted: Counted) -> str:
     """Draw the first metric for each group, and show the table of all metrics."""
     name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
     caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
-    draw = partial(by_group, confidence_level=counted.setting.confidence_level)
+    draw = partial(plot_groups, confidence_level=counted.setting.confidence_level, ax=None)
     return show_picture(caption, draw, member) + show_table(table)
 
 

@@ -13,6 +13,7 @@ from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.report import page
@@ -29,7 +30,6 @@ from nextloc_metrics.trajectories import (
     from_table,
     trajectory_metrics,
 )
-from nextloc_metrics.trajectories.metric import Units
 from nextloc_metrics.trajectories.tables import OnMissing
 from nextloc_metrics.trajectories.years import Year
 
@@ -131,7 +131,7 @@ def evaluate_trajectories(
     target: Any,
     *,
     year: Year = 2025,
-    units: Units = "plane",
+    units: Units = "cells",
     metrics: Mapping[str, PairMetric] | None = None,
     on_missing: OnMissing = "raise",
     confidence_level: float = 0.95,
@@ -145,8 +145,8 @@ def evaluate_trajectories(
             [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m.
-        units: `"degrees"` for latitude and longitude in the columns x and y; the metrics are then
-            those of `trajectory_metrics`.
+        units: what the columns x and y are, `"degrees"` for latitude and longitude; other units
+            than cells have the metrics of `trajectory_metrics`.
         metrics: other metrics, by name; the first one orders users and days on the page.
         on_missing: `"raise"` or `"count"`, as for `from_table`.
         confidence_level: the confidence level of the intervals.
@@ -183,7 +183,7 @@ def evaluate_trajectories(
         },
         table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
-            "challenge": None if metrics or units == "degrees" else f"HuMob {year}",
+            "challenge": None if metrics or units != "cells" else f"HuMob {year}",
             "metrics": ", ".join(map(str, chosen.values())),
             "units": units,
             "users": rows.num_users,
@@ -202,8 +202,8 @@ def evaluate_trajectories(
 
 
 def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
-    """Return the metrics of a challenge, or the usual ones for degrees."""
-    if units == "degrees":
+    """Return the metrics of a challenge, or the usual ones for other units than cells."""
+    if units != "cells":
         members: Any = trajectory_metrics(units=units, aligned=aligned).named_members()
         return dict(members)
     found: dict[str, PairMetric] = {

@@ -112,9 +112,7 @@ class PointErrorAt(_PointErrors):
     @property
     def label(self) -> str:
         step = "the last step" if self.step == -1 else f"step {self.step}"
-        return f"point error at {step}" + (
-            f" ({self.unit})" if self.unit not in ("", "units") else ""
-        )
+        return f"point error at {step}" + (f" ({self.unit})" if self.unit else "")
 
     def score(self, record: Pairs) -> tuple[Tensor, Tensor]:
         found, length = self._point_errors(record)
