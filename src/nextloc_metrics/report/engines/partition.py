@@ -139,9 +139,9 @@ def count_part(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
     return _pack(*count_rows(rows, rows.chunks(), make))
 
 
-def merge_counts(parts: Sequence[bytes]) -> bytes:
+def merge_counts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
     """Merge what `count_part` returned."""
-    return _pack(*merge_parts(parts))
+    return _pack(*merge_parts(parts, make))
 
 
 def count_rows(
@@ -154,9 +154,10 @@ def count_rows(
     return counts, rows.missed
 
 
-def merge_parts(parts: Sequence[bytes]) -> tuple[Evaluator, int]:
+def merge_parts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
     """Return the merged counts, and the number of unreadable answers."""
-    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(part[_BYTES:]) for part in parts))
+    own = make().metrics
+    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(x[_BYTES:], own) for x in parts))
     return counts, sum(int.from_bytes(part[:_BYTES], "big") for part in parts)
 
 
