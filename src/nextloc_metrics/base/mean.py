@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -62,6 +63,11 @@ class RecordMetric(SummedMetric):
         """What this metric reads of its record beyond the ranks."""
         return Needs()
 
+    @cached_property
+    def _needs(self) -> Needs:
+        """`needs`, read once: options are fixed."""
+        return self.needs
+
     @property
     def one_pass(self) -> scoring.Formula | int | None:
         """What the fused update computes where every query has one relevant location.
@@ -107,7 +113,7 @@ class RecordMetric(SummedMetric):
         scored = metrics[0].scored
         weights = record.queries.weights if scored.is_weighted else None
         found = exact.tally(torch.stack(list(scores)), counted, scored.is_bounded, weights)
-        return found.to(record.device).unbind()
+        return found.to(record.queries.counted.device).unbind()
 
     @staticmethod
     def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
@@ -178,13 +184,14 @@ class RecordMetric(SummedMetric):
 
     def check(self, record: Any) -> None:
         """Raise if this metric cannot be updated with the record."""
-        if record.device != self.state.device:
+        device = self.state.device
+        if record.queries.counted.device != device:
             raise ValueError(
-                f"{short(self)} is on {self.state.device} and its input on {record.device}; "
+                f"{short(self)} is on {device} and its input on {record.device}; "
                 "move the metric with `.to(device)`, or make it an attribute of the module that "
                 "you move."
             )
-        record.require(self.needs, self)
+        record.require(self._needs, self)
 
     @property
     def averages_scores(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -136,6 +137,11 @@ class RankingMetric(MeanMetric, RankingTally):
         """The formula of the score; None where `score` is overridden instead."""
         return None
 
+    @cached_property
+    def _formula(self) -> scoring.Formula | None:
+        """`formula`, read once: options are fixed."""
+        return self.formula
+
     @property
     def one_pass(self) -> scoring.Formula | None:
         """The formula, if it alone determines the value: a subclass overrides nothing else."""
@@ -179,10 +185,10 @@ def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[
 
     Return the scores float64 `[len(metrics), N]`, 0 where skipped, and which count, bool `[N]`.
     """
-    if ranking.device.type == "mps":  # has no float64
+    if ranking.above.is_mps:  # has no float64
         ranking = ranking.to("cpu")
     ranking = ranking.break_ties(metrics[0].ties)
-    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
+    formulas = [None if metric.has_own_score else metric._formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
     together = iter(scoring.evaluate(ranking, known)) if known else iter(())
     scores = torch.stack(
