@@ -79,7 +79,7 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     check_candidates(batch.preds, batch.target)
     relevant = read_target(batch, None)
     lists = flat_lists(batch.preds)
-    excluded = read_exclude(batch, relevant, None)
+    excluded = None if batch.exclude is None else read_exclude(batch, relevant, None)
     if excluded is not None:
         lists = remove_from_lists(lists, excluded)
     checked = relevant.counted if batch.validate_args else None

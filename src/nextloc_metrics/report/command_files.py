@@ -50,7 +50,7 @@ def _read(
         groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
         targets=None if has_columns(path) else target,
         padding=padding,
-        vocabulary=read_words(vocabulary),
+        vocabulary=None if vocabulary is None else read_words(vocabulary),
         on_error=on_error,
         separator=separator,
         mask=mask,
@@ -60,8 +60,9 @@ def _read(
 
 def evaluate_file(path: str, **reading: Any) -> Evaluation:
     """Read a file and evaluate it, with the given options."""
-    words = read_words(reading["vocabulary"])
-    counts, coordinates = reading["train_counts"], reading["coordinates"]
+    vocabulary, counts = reading["vocabulary"], reading["train_counts"]
+    coordinates = reading["coordinates"]
+    words = None if vocabulary is None else read_words(vocabulary)
     options: dict[str, Any] = {
         "k": reading["cuts"] or (1, 5, 10),
         "cluster": reading["cluster"],

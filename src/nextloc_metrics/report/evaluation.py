@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nextloc_metrics.display.formats import markdown, one_line
+from nextloc_metrics.display.formats import markdown, one_line, write_cell
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report import page
 from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.groups import check_kind, records_of
-from nextloc_metrics.report.page import write_cell
 
 Interval = tuple[float, float]
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
-from nextloc_metrics.display.formats import in_percent, one_line
+from nextloc_metrics.display.formats import in_percent, write_cell
 from nextloc_metrics.display.lines import draw_differences, draw_readings
 from nextloc_metrics.display.reading import Models, Reading
 from nextloc_metrics.display.style import Scale, import_pyplot
@@ -262,10 +262,3 @@ def _inline(svg: str, caption: str) -> str:
     start = f'<svg role="img" aria-label="{escape(caption)}" {box[0] if box else ""} '
     start += 'xmlns:xlink="http://www.w3.org/1999/xlink">'
     return start + svg[svg.index(">") + 1 :]
-
-
-def write_cell(value: Any) -> str:
-    """Return a value of the card as text."""
-    return (
-        "-" if value is None else f"{value:,}" if isinstance(value, int) else one_line(str(value))
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from inspect import signature
+from os import PathLike
 from typing import Any
 
 from nextloc_metrics.arguments.batch import Batch
@@ -15,10 +16,10 @@ from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
 from nextloc_metrics.report import engines
 from nextloc_metrics.report.data import limits_of
-from nextloc_metrics.report.engines.partition import count_part, count_rows, merge_parts
+from nextloc_metrics.report.engines.partition import count_part, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.processes import divide, one_thread, run
+from nextloc_metrics.report.processes import count_rows, divide, one_thread, run
 
 
 @one_thread()
@@ -83,7 +84,7 @@ def evaluate_table(
             f"{', '.join(f'`{name}`' for name in known)}."
         )
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
-    engine = engines.engine_of(rows)
+    engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
         preds=preds,

@@ -58,10 +58,8 @@ def read_coordinates(path: Path) -> Locations:
     return Locations(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def read_words(vocabulary: Path | None) -> list[str] | None:
+def read_words(vocabulary: Path) -> list[str]:
     """Read the text of each id, one per line."""
-    if vocabulary is None:
-        return None
     lines = re.split("\r?\n", _read_text(vocabulary))
     return lines if lines[-1] else lines[:-1]
 

@@ -11,12 +11,11 @@ from torch import Tensor
 
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.formats import one_line, write_cell
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.report import page
-from nextloc_metrics.report.page import write_cell
 from nextloc_metrics.report.text_files import read_days
 from nextloc_metrics.trajectories import (
     DTW,
