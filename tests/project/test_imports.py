@@ -2,8 +2,11 @@
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
+from inspect import isroutine
 from pathlib import Path
 
 import pytest
@@ -144,3 +147,24 @@ def test_no_module_is_long(module: str) -> None:
         if isinstance(node, ast.FunctionDef):
             docstring = (ast.get_docstring(node, clean=False) or "").count("\n")
             assert (node.end_lineno or 0) - node.lineno - docstring < 60, node.name
+
+
+def test_every_public_method_has_a_docstring_or_inherits_one() -> None:
+    """An override says nothing twice; what overrides nothing of ours is described."""
+    silent, read = [], 0
+    for module in sorted(MODULES.keys() - {"__main__"}):
+        with suppress(ModuleNotFoundError):  # of an engine that is not installed
+            classes = vars(import_module(f"{PACKAGE}.{module}".removesuffix(".__init__")))
+            own = [x for x in classes.values() if isinstance(x, type) and PACKAGE in x.__module__]
+            read += len(own)
+            silent += [
+                f"{cls.__module__}.{cls.__qualname__}.{name}"
+                for cls in own
+                if not cls.__name__.startswith("_")
+                for name, method in vars(cls).items()
+                if not name.startswith("_")
+                and (isroutine(method) or isinstance(method, property))
+                and not any(getattr(vars(x).get(name), "__doc__", None) for x in cls.__mro__)
+            ]
+    assert not silent, "\n".join(silent)
+    assert read > 200

@@ -119,7 +119,6 @@ class SummedCollection(MetricCollection):
             )
 
     def compute(self) -> dict[str, Any]:
-        """Return every member's value; all states are summed over the processes together."""
         with self.summed_at_once():
             return super().compute()
 

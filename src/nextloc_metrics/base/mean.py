@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_bool, check_ignored
+from nextloc_metrics.arguments.checks import check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import rounded
@@ -39,24 +40,18 @@ class RecordMetric(SummedMetric):
     """
 
     is_differentiable = False
+    record: ClassVar[type[Record]] = Record
+
+    _: KW_ONLY
     higher_is_better: bool | None = True
     plot_lower_bound: float | None = 0.0
     plot_upper_bound: float | None = 1.0
+    ignore_index: Annotated[int | None, check_ignored] = None
+    validate_args: bool = True
 
-    record: ClassVar[type[Record]] = Record
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
 
-    ignore_index: int | None
-    validate_args: bool
-
-    _plan: Plan | None
-
-    def __init__(
-        self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
-    ) -> None:
-        check_bool("validate_args", validate_args)
-        check_ignored(ignore_index)
-        super().__init__(ignore_index=ignore_index, validate_args=validate_args, **options)
-        self._plan = None
+        def __init__(self, **options: Any) -> None: ...
 
     @property
     def needs(self) -> Needs:
@@ -178,7 +173,7 @@ class RecordMetric(SummedMetric):
     def plan(self) -> Plan:
         """The plan of an update: what this metric needs from a batch."""
         own = vars(self)
-        if own["_plan"] is None:
+        if own.get("_plan") is None:
             own["_plan"] = Plan([self])
         return own["_plan"]  # type: ignore[no-any-return]
 
@@ -324,6 +319,10 @@ class MeanMetric(RecordMetric):
     is_bounded: ClassVar[bool] = True
     is_weighted: ClassVar[bool] = False
 
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
+
     @abstractmethod
     def score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
@@ -334,7 +333,6 @@ class MeanMetric(RecordMetric):
 
     @property
     def scored(self) -> MeanMetric | None:
-        """This metric, unless a subclass overrides `tally`."""
         return self if type(self).tally is MeanMetric.tally else None
 
     @staticmethod
@@ -346,21 +344,17 @@ class MeanMetric(RecordMetric):
         return scored
 
     def tally(self, record: Any) -> Tensor:
-        """Return the exact sums of a batch's scores."""
         ((scores, counted),) = self.score_many([self], record)
         return self.sum_many([self], [scores], counted, record)[0]
 
     def compute(self) -> Tensor:
-        """Return the mean score, NaN without a query."""
         return exact.mean(self.state) * self.factor
 
     @property
     def averages_scores(self) -> bool:
-        """True unless a subclass overrides `tally` or `compute`."""
         return self.scored is self and type(self).compute is MeanMetric.compute
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean and its standard error, with queries taken as independent."""
         return intervals.of_queries(self.state) if self.averages_scores else super().estimate()
 
     @property
@@ -393,7 +387,7 @@ def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
 
 def of_metric(name: str) -> Any:
     """Return a property that reads the attribute of this name of `self.metric`."""
-    return property(lambda wrapper: getattr(wrapper.metric, name))
+    return property(lambda wrapper: getattr(wrapper.metric, name), doc=f"`{name}` of `metric`.")
 
 
 def check_mean(metric: object) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_scores
+from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
@@ -26,6 +27,10 @@ class RankingTally(RecordMetric):
     """A metric that reads the ranks of the relevant locations, a `Ranking`."""
 
     record = Ranking
+
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
 
     def rank(
         self,
@@ -51,7 +56,6 @@ class RankingTally(RecordMetric):
         return ranking
 
     def check(self, record: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(record)
         if self.ignore_index is not None and record.ignore_index != self.ignore_index:
             raise ValueError(
@@ -82,8 +86,7 @@ class RankingMetric(MeanMetric, RankingTally):
         >>> from torch import tensor
         >>> from nextloc_metrics import RankingMetric, scoring
         >>> class RankBiasedPrecision(RankingMetric):
-        ...     def __init__(self, persistence=0.8, **kwargs):
-        ...         super().__init__(persistence=persistence, **kwargs)
+        ...     persistence: float = 0.8
         ...
         ...     def score(self, ranking):
         ...         ranks = ranking.break_ties("optimistic").above.double()
@@ -96,25 +99,22 @@ class RankingMetric(MeanMetric, RankingTally):
 
     of_decision: ClassVar[bool] = False
 
-    ties: Ties
-    empty_target_action: EmptyTargetAction
+    _: KW_ONLY
+    ties: Ties = "expected"
+    empty_target_action: EmptyTargetAction = "skip"
 
-    def __init__(
-        self,
-        *,
-        ties: Ties = "expected",
-        empty_target_action: EmptyTargetAction = "skip",
-        **options: Any,
-    ) -> None:
-        check_choice("ties", ties, Ties)
-        check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
-        if self.of_decision and ties != "expected":
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.of_decision and self.ties != "expected":
             raise ValueError(
-                f"`ties` must be 'expected', got {short(ties)}: the decision is always the lowest "
-                "id of tied candidates."
+                f"`ties` must be 'expected', got {short(self.ties)}: the decision is always the "
+                "lowest id of tied candidates."
             )
-        super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
-        if self.formula is None and not self.has_own_score:
+        if self._formula is None and not self.has_own_score:
             raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -124,8 +124,8 @@ class RankingMetric(MeanMetric, RankingTally):
         calls `ranking.break_ties` as in the example. A score outside [0, 1] is an error. With
         `validate_args=False` it is clamped to [0, 1], and NaN is 0.
         """
-        assert self.formula is not None  # checked when the metric was made
-        return scoring.evaluate(ranking, [self.formula])[0]
+        assert self._formula is not None  # checked when the metric was made
+        return scoring.evaluate(ranking, [self._formula])[0]
 
     @property
     def has_own_score(self) -> bool:
@@ -134,7 +134,7 @@ class RankingMetric(MeanMetric, RankingTally):
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The formula of the score; None where `score` is overridden instead."""
+        """The formula of the score, which `print` says in one line; None for a `score` alone."""
         return None
 
     @cached_property
@@ -143,22 +143,24 @@ class RankingMetric(MeanMetric, RankingTally):
         return self.formula
 
     @property
+    def needs(self) -> Needs:
+        formula = None if self.has_own_score else self._formula
+        return Needs() if formula is None else formula.needs
+
+    @property
     def one_pass(self) -> scoring.Formula | None:
-        """The formula, if it alone determines the value: a subclass overrides nothing else."""
         known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
         own = self.overrides(known, "tally", "score_many", "sum_many", "compute") or self.overrides(
             RankingMetric, "score_queries", "check"
         )
         plain = self.averages_scores and self.ties == "expected"
-        return self.formula if plain and not own and not self.has_own_score else None
+        return self._formula if plain and not own and not self.has_own_score else None
 
     def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         return self.score_many([self], record)[0]
 
     @staticmethod
     def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        """Score the queries with several metrics; those with equal options together."""
         together: dict[Any, list[Any]] = {}
         for metric in metrics:
             together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
@@ -169,7 +171,6 @@ class RankingMetric(MeanMetric, RankingTally):
         return [found[id(metric)] for metric in metrics]
 
     def check(self, record: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(record)
         if self.empty_target_action == "error":
             empty = (record.counted & (record.num_relevant == 0)).nonzero()

@@ -73,7 +73,6 @@ class Distribution(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
-        """Read scores, or lists of ids with the confidence of each answer."""
         if is_integer(batch.preds):
             check_candidates(batch.preds, batch.target)
             return cls._of_lists(batch)
@@ -163,7 +162,6 @@ class Distribution(Record):
         )
 
     def require(self, needs: DistributionNeeds, reader: object) -> None:
-        """Raise if the record lacks something that a metric, `reader`, reads."""
         if needs.likelihood and self.log_target is None:
             raise ValueError(
                 f"{short(reader)} needs the scores of all candidates, and lists of ids hold only "

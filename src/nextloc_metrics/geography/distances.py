@@ -49,7 +49,6 @@ class _NearTarget(RankingMetric):
     locations: Locations
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if a target, or a candidate whose distance is computed, has no coordinates."""
         super().check(ranking)
         known = len(self.locations)
         self.locations.check_size(ranking.num_candidates)
@@ -120,16 +119,13 @@ class AccuracyWithin(_NearTarget):
 
     @property
     def needs(self) -> Needs:
-        """The first k candidates, and at least 2; the near ones of a block that crosses rank k."""
         return Needs(max(2, self.k), crossing=True)
 
     @property
     def plot_label(self) -> str:
-        """The cut-off and the distance."""
         return f"Accuracy@{self.k} within {self.km:g} km"
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if a tied block crosses rank k and the ranking holds no scores."""
         super().check(ranking)
         if ranking.scores is None and self._crossing(ranking).numel():
             raise ValueError(
@@ -138,7 +134,6 @@ class AccuracyWithin(_NearTarget):
             )
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
-        """Check the first k candidates, and all of a tied block that crosses rank k."""
         first = ranking.first
         assert first is not None  # `rank` keeps the first candidates
         ids = first.ids.masked_fill(~first.known | (first.above >= self.k), -1)
@@ -151,12 +146,10 @@ class AccuracyWithin(_NearTarget):
             self.locations.check_known("preds", ids, _LEAVE_OUT, part)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the probability that one of the first k is near."""
         return self._score_block(self._first_near(ranking))
 
     @staticmethod
     def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        """Score the queries with several metrics; those that differ only in k share the search."""
         largest: dict[Any, Any] = {}
         for metric in sorted(metrics, key=lambda metric: metric.k):
             largest[id(metric.locations), metric.km] = metric
@@ -278,12 +271,10 @@ class DistanceError(_NearTarget):
 
     @property
     def scale(self) -> float:
-        """The largest distance in km, which has the score 1."""
         return self.locations.largest
 
     @property
     def plot_label(self) -> str:
-        """The statistic and the unit."""
         name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
         return f"distance error, {name} (km)"
 
@@ -291,12 +282,10 @@ class DistanceError(_NearTarget):
         self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the distance as a fraction of the largest distance; 1 without a decision."""
         distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
         return (distance / self.scale).clamp(max=1)
 
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return scores, float64 `[N]`, 0 if left out, and which queries count, bool `[N]`."""
         scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
         if self.undecided == "skip":
             counted = counted & self._decided(ranking)
@@ -307,7 +296,6 @@ class DistanceError(_NearTarget):
         return torch.zeros(5 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum the distances of a batch and count them in bins."""
         scores, counted = self.score_queries(ranking)
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
@@ -322,7 +310,6 @@ class DistanceError(_NearTarget):
         return torch.cat([x.to(ranking.device) for x in found])
 
     def compute(self) -> Tensor:
-        """Return the statistic in km; NaN without a query."""
         if self.statistic == "mean":
             return exact.mean(self.state[:3]) * self.scale
         share = 0.5 if self.statistic == "median" else float(self.statistic)
@@ -343,11 +330,9 @@ class DistanceError(_NearTarget):
 
     @property
     def averages_scores(self) -> bool:
-        """Whether the statistic is the mean; a quantile is not a mean of scores."""
         return self.statistic == "mean"
 
     def estimate(self) -> intervals.Estimate:
-        """Return the mean as a fraction of the largest distance, and its standard error."""
         return intervals.of_queries(self.state[:3]) if self.averages_scores else super().estimate()
 
     @property

@@ -49,11 +49,9 @@ class ExpectedDistance(DistributionMean):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """The probabilities of all candidates."""
         return DistributionNeeds(self.given, self.temperature, scores=True)
 
     def check(self, record: Distribution) -> None:
-        """Raise if a target or a candidate has no coordinates."""
         super().check(record)
         self.locations.check_size(record.num_candidates)
         rows = record.counted.nonzero()[:, 0]
@@ -61,7 +59,6 @@ class ExpectedDistance(DistributionMean):
         self.locations.check_known("target", record.target[rows, None], remedy, rows)
 
     def score(self, record: Distribution) -> Tensor:
-        """Return the expected distance."""
         device = self.locations.points.device
         found, begin, largest = [], 0, self.locations.largest
         for part in record.all_probabilities():

@@ -71,7 +71,6 @@ class ConfidenceTally(DistributionMetric):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """The confidence only."""
         return DistributionNeeds(self.given, self.temperature, likelihood=False)
 
     def empty_tally(self) -> Tensor:
@@ -79,7 +78,6 @@ class ConfidenceTally(DistributionMetric):
         return torch.zeros(NUM_CELLS, 3, dtype=torch.int64)
 
     def tally(self, record: Distribution) -> Tensor:
-        """Count the queries of a batch."""
         confidence = record.confidence
         counted = record.counted.to(confidence.device)
         # the float64 nearest to an edge is on the edge
@@ -177,7 +175,6 @@ class CalibrationError(ConfidenceTally):
 
     @property
     def plot_label(self) -> str:
-        """The common name of the norm."""
         name = {"l1": "ECE", "l2": "RMS calibration error", "max": "MCE"}[self.norm]
         return f"{name}, {self.bins} bins"
 
@@ -198,7 +195,6 @@ class CalibrationError(ConfidenceTally):
         return Reliability(number, confidence / number, correct / number, edges[:-1], edges[1:])
 
     def compute(self) -> Tensor:
-        """Return the calibration error; NaN without a query."""
         found = self._bins()
         number, gap = found.number, (found.accuracy - found.confidence).abs()
         used = number > 0
@@ -281,7 +277,6 @@ class AURC(_Selective):
         super().__init__(kind=kind, **kwargs)
 
     def compute(self) -> Tensor:
-        """Return the area; NaN without a query, and for one query with `"trapezoid"`."""
         number, wrong, before, wrong_before = self._levels()
         # the risk at j = before + i is rate + (wrong_before - rate x before) / j
         rate = wrong / number
@@ -326,11 +321,9 @@ class AccuracyAtCoverage(_Selective):
 
     @property
     def plot_label(self) -> str:
-        """The share."""
         return f"accuracy at {100 * self.coverage:g} % coverage"
 
     def compute(self) -> Tensor:
-        """Return the accuracy; NaN without a query."""
         number, wrong, before, wrong_before = self._levels()
         if not len(number):
             return self._value(math.nan)
@@ -372,11 +365,9 @@ class CoverageAtRisk(_Selective):
 
     @property
     def plot_label(self) -> str:
-        """The risk."""
         return f"coverage at {100 * self.risk:g} % risk"
 
     def compute(self) -> Tensor:
-        """Return the coverage; NaN without a query."""
         number, wrong, before, wrong_before = self._levels()
         if not len(number):
             return self._value(math.nan)
@@ -405,11 +396,9 @@ class AnsweredShare(DistributionMean):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """The answer only."""
         return DistributionNeeds(self.given, self.temperature, likelihood=False)
 
     def score(self, record: Distribution) -> Tensor:
-        """Return whether there is an answer."""
         return record.answered.double()
 
 
@@ -428,6 +417,5 @@ class AnsweredAccuracy(AnsweredShare):
     """
 
     def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
-        """Return whether the answers are correct, and which queries have one."""
         counted = record.counted.to(record.answered.device) & record.answered
         return record.correct.masked_fill(~counted, 0), counted

@@ -136,7 +136,6 @@ class Grouped(RecordMetric):
     plot_upper_bound = of_metric("plot_upper_bound")
 
     def check(self, record: Record) -> None:
-        """Raise if this metric cannot be updated with the record."""
         super().check(record)
         self.metric.check(record)
         groups = record.group_of(self.by)
@@ -150,17 +149,14 @@ class Grouped(RecordMetric):
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return a zero state for each group."""
         width = exact.width(self.metric.is_bounded, self.metric.is_weighted)  # of scores alone
         return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
     def scored(self) -> MeanMetric | None:
-        """`metric`, unless a subclass overrides `tally`."""
         return self.metric if type(self).tally is Grouped.tally else None
 
     def tally(self, record: Record) -> Tensor:
-        """Return the exact sums of the scores per group."""
         scores, counted = self.metric.score_queries(record)
         return self.sum_many([self], [scores], counted, record)[0]
 
@@ -168,7 +164,6 @@ class Grouped(RecordMetric):
     def sum_many(
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Tensor]:
-        """Return the exact sums of the scores per group."""
         sums = []
         for metric, own in zip(metrics, scores, strict=True):
             groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
@@ -197,14 +192,12 @@ class Grouped(RecordMetric):
 
     @property
     def plot_label(self) -> str:
-        """The plot label of `metric`, with the group or the kind of mean."""
         of = self.average and f"mean over {self.average}"
         if self.group is not None:
             of = f"group {self.group}"
         return self.metric.plot_label + (f", {of}" if of else "")
 
     def compute(self) -> Tensor:
-        """Return the mean score of every group, of one group, or over all of them."""
         if self.group is not None:
             return exact.mean(self.state[self.group]) * self.factor
         if self.average == "queries":
@@ -254,11 +247,9 @@ class Grouped(RecordMetric):
 
     @property
     def averages_scores(self) -> bool:
-        """Always True: `metric` is the mean of a score."""
         return True
 
     def estimate(self) -> intervals.Estimate:
-        """Return the value of `compute` with its standard error."""
         if self.average == "queries":
             return intervals.of_clusters(self.state)
         if self.average == "groups":

@@ -53,7 +53,6 @@ class LocationTally(RankingTally):
 
     @property
     def plot_label(self) -> str:
-        """The score and its average."""
         return f"{self._label}, {self.average}" if self.average else self._label
 
     def empty_tally(self) -> Tensor:
@@ -61,7 +60,6 @@ class LocationTally(RankingTally):
         return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates = ranking.num_candidates
@@ -83,7 +81,6 @@ class LocationTally(RankingTally):
                 )
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count true positives, decisions and support of each location."""
         target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
         width = self.num_locations + 1
         # each query adds to one cell per row; the last cell takes what does not count
@@ -96,12 +93,10 @@ class LocationTally(RankingTally):
 
     @property
     def one_pass(self) -> int | None:
-        """The number of locations; None if a subclass overrides how a batch is tallied."""
         own = self.overrides(LocationTally, "tally", "tallies", "check")
         return None if own else self.num_locations
 
     def compute(self) -> Tensor:
-        """Return the averaged score, or the score of each location; NaN without a query."""
         state = exact.float64(self.state)
         true_positives, decisions, support = state[:, : self.num_locations].unbind()
         if self.average == "micro":
@@ -162,7 +157,6 @@ class LocationF1(LocationTally):
     _label, _for_several = "F1", "F1AtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
-        """Return the mean of decisions and support."""
         return (decisions + support) / 2
 
 
@@ -185,7 +179,6 @@ class LocationPrecision(LocationTally):
     _label, _for_several = "Precision", "PrecisionAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
-        """Return the decisions."""
         return decisions
 
 
@@ -208,5 +201,4 @@ class LocationRecall(LocationTally):
     _label, _for_several = "Recall", "RecallAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
-        """Return the support."""
         return support

@@ -89,13 +89,11 @@ class PerQueryScores(BaseMetric):
         query_ids: Array | None = None,
         **exclusion: Any,
     ) -> Any:
-        """Add a batch of queries and return the scores of this batch."""
         record = self.metric.read(preds, target, mask, **exclusion)
         self._score(record, query_ids)
         return super().forward(record, query_ids=query_ids)
 
     def compute(self) -> QueryScores:
-        """Return the ids of the queries of all processes in rising order, and their scores."""
         kept = getattr(self, self.state_name)
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
         rows = _distinct(dim_zero_cat(kept) if len(kept) else none)

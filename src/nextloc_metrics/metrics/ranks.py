@@ -57,11 +57,9 @@ class MeanRank(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """All ranks; the number of candidates for what is not retrieved."""
         return Needs(length=self.unretrieved == "last")
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         if self.unretrieved == "error" and self.validate_args:
             missing = (ranking.above[:, 0] == UNRETRIEVED) & ranking.answerable
@@ -73,7 +71,6 @@ class MeanRank(RankingMetric):
                 )
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the expected rank of the first relevant location."""
         return scoring.first_rank(ranking)
 
 
@@ -117,26 +114,21 @@ class RankQuantile(MeanRank):
 
     @property
     def plot_label(self) -> str:
-        """The quantile."""
         return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
     def empty_tally(self) -> Tensor:
-        """Return a histogram of zeros."""
         return histogram.empty()
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count the ranks of a batch in bins."""
         scores, counted = self.score_queries(ranking)
         return histogram.tally(2 * scores, counted).to(ranking.device)
 
     def compute(self) -> Tensor:
-        """Return the quantile; NaN without a query."""
         rank = histogram.quantile(self.state, self.q) / 2
         return torch.tensor(rank, dtype=torch.float64)
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state.sum())
 
 
@@ -155,11 +147,9 @@ class _AmongOthers(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """All ranks, and the number of candidates."""
         return Needs(length=True)
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         if ranking.num_candidates is None and self.num_candidates is None:
             raise ValueError(
@@ -211,7 +201,6 @@ class AUC(_AmongOthers):
     """
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the share of pairs in the right order."""
         return scoring.auc(ranking, self.others(ranking))
 
 
@@ -245,13 +234,11 @@ class MeanPercentileRank(_AmongOthers):
         super().__init__(num_candidates=num_candidates, **kwargs)
 
     def others(self, ranking: Ranking) -> Tensor:
-        """Return the number of candidates but one, int64 `[N]`."""
         if ranking.num_candidates is None:
             return torch.full_like(ranking.num_relevant, (self.num_candidates or 0) - 1)
         return ranking.lengths - 1
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return (rank - 1) / (L - 1)."""
         share = (scoring.first_rank(ranking) - 1) / self.others(ranking).clamp(min=1)
         missing = ranking.above[:, 0] == UNRETRIEVED
         return share.clamp(max=1).masked_fill(missing, 1)
@@ -286,7 +273,6 @@ class FallOutAtK(_AmongOthers):
         super().__init__(k=check_positive("k", k), num_candidates=num_candidates, **kwargs)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the irrelevant candidates within k, divided by all irrelevant ones."""
         return scoring.fall_out(ranking, self.k, self.others(ranking))
 
 
@@ -307,7 +293,6 @@ class RPrecision(RankingMetric):
     """
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the hits within the first n ranks, divided by n."""
         return scoring.r_precision(ranking)
 
 
@@ -346,16 +331,13 @@ class RBP(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks, or all."""
         return Needs(depth=self.k)
 
     @property
     def plot_label(self) -> str:
-        """The persistence."""
         return f"RBP({self.p:g})" + ("" if self.k is None else f"@{self.k}")
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the discounted sum over the relevant locations."""
         return scoring.rank_biased_precision(ranking, self.p, self.k)
 
 
@@ -394,11 +376,9 @@ class ERRAtK(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks."""
         return Needs(depth=self.k)
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if a grade is higher than `max_grade`."""
         super().check(ranking)
         if self.validate_args and len(ranking):
             grades = ranking.gains.masked_fill(~ranking.counted[:, None], 0)
@@ -409,5 +389,4 @@ class ERRAtK(RankingMetric):
                 )
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the expected reciprocal rank."""
         return scoring.expected_reciprocal_rank(ranking, self.k, self.max_grade)

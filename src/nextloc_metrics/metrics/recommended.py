@@ -44,13 +44,11 @@ class FirstRanks(RankingTally):
 
     @property
     def needs(self) -> Needs:
-        """The first k candidates; for k = 1, the lowest id of a tie. No rank of a relevant one."""
         if self.k == 1:
             return Needs(best=True, depth=1)
         return Needs(self.k, crossing=True, depth=1)
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
             crosses = self._crossing(ranking)[1]
@@ -127,7 +125,6 @@ class RecommendedTally(FirstRanks):
     num_locations: int
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
         super().check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
 
@@ -136,7 +133,6 @@ class RecommendedTally(FirstRanks):
         return torch.zeros(self.num_locations + 2, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count how often each location is among the first k."""
         ids = self.read_first(ranking)
         cells = torch.where(ids < 0, self.num_locations + 1, ids.clamp(max=self.num_locations))
         cells = cells.flatten()
@@ -179,7 +175,6 @@ class Coverage(RecommendedTally):
     counted_as = COUNTED_AS
 
     def compute(self) -> Tensor:
-        """Return the share of recommended locations; NaN without a query."""
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
         is_empty = exact.float64(self.state[-1]) == 0
         return found.masked_fill(is_empty, torch.nan)
@@ -227,7 +222,6 @@ class Gini(RecommendedTally):
     definition: Definition
 
     def compute(self) -> Tensor:
-        """Return the Gini coefficient; NaN without a recommendation."""
         size = self.num_locations
         weights = 2 * torch.arange(size, device=self.state.device) + 1 - size
         divisor = size if self.definition == "population" else size - 1
@@ -269,7 +263,6 @@ class AveragePopularity(RecommendedTally):
     train_counts: Tensor
 
     def compute(self) -> Tensor:
-        """Return the mean number of visits; NaN without a recommendation."""
         total = dot(self.counts, self.train_counts.to(self.state.device))
         return total / exact.float64(self.counts.sum())
 

@@ -47,11 +47,9 @@ class SequenceAccuracy(MeanMetric, RankingTally):
 
     @property
     def plot_label(self) -> str:
-        """The number of decisions that must be correct."""
         return "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if the queries are not sequences."""
         super().check(ranking)
         if len(ranking.shape) < 2:
             raise ValueError(
@@ -60,7 +58,6 @@ class SequenceAccuracy(MeanMetric, RankingTally):
             )
 
     def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Score every sequence 0 or 1, at its first step that counts."""
         is_target = (ranking.relevant == ranking.best[:, None]) & (ranking.relevant >= 0)
         sequences = ranking.shape[:-1].numel(), ranking.shape[-1]
         right, counted = is_target.any(1).view(sequences), ranking.answerable.view(sequences)

@@ -130,35 +130,29 @@ class TimeError(_OfTimes):
 
     @property
     def plot_label(self) -> str:
-        """The statistic and the unit."""
         name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
         return f"time error, {name} (min)"
 
     def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
-        """Return the errors in minutes, and which queries count."""
         error = record.error(self.kind)
         counted = record.counted.to(error.device)
         return error.masked_fill(~counted, 0), counted
 
     def empty_tally(self) -> Tensor:
-        """Return the zero state of a mean, or of a histogram."""
         return super().empty_tally() if self.statistic == "mean" else histogram.empty()
 
     @property
     def scored(self) -> TimeError | None:
-        """This metric, for the mean."""
         own = self.statistic == "mean" and type(self).tally is TimeError.tally
         return self if own else None
 
     def tally(self, record: Times) -> Tensor:
-        """Sum the errors, or count them in bins."""
         if self.statistic == "mean":
             return super().tally(record)
         error, counted = self.score_queries(record)
         return histogram.tally(error * _STEPS, counted).to(record.device)
 
     def compute(self) -> Tensor:
-        """Return the statistic in minutes; NaN without a query."""
         if self.statistic == "mean":
             return super().compute()
         share = 0.5 if self.statistic == "median" else float(self.statistic)
@@ -167,12 +161,10 @@ class TimeError(_OfTimes):
 
     @property
     def averages_scores(self) -> bool:
-        """Whether the statistic is the mean; a quantile is not a mean of scores."""
         return self.statistic == "mean"
 
     @property
     def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
         return int(self.state[2] if self.statistic == "mean" else self.state.sum())
 
 
@@ -201,11 +193,9 @@ class TimeWithin(_OfTimes):
 
     @property
     def plot_label(self) -> str:
-        """The largest error."""
         return f"time within {self.minutes:g} min"
 
     def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
-        """Score 1 where the error is small enough."""
         within = (record.error(self.kind) <= self.minutes) & ~record.difference.isnan()
         counted = record.counted.to(within.device)
         return (within & counted).double(), counted
@@ -227,14 +217,12 @@ class TimedRanking(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> TimedRanking:
-        """Raise: the times are arguments of `JointAccuracy.read`."""
         raise ValueError(
             "`times` must be given for JointAccuracy: pass the record that `JointAccuracy.read` "
             "returns to `update`."
         )
 
     def require(self, needs: Needs, reader: object) -> None:
-        """Raise if the ranking lacks something that a metric, `reader`, needs."""
         self.ranking.require(needs, reader)
 
 
@@ -302,12 +290,10 @@ class JointAccuracy(MeanMetric):
 
     @property
     def needs(self) -> Needs:
-        """What is read of the ranking."""
         return self.where.needs
 
     @property
     def plot_label(self) -> str:
-        """What is right."""
         return f"{self.where.plot_label}, time within {self.minutes:g} min"
 
     def read(
@@ -360,16 +346,13 @@ class JointAccuracy(MeanMetric):
         groups: Array | Mapping[str, Array] | None = None,
         **others: Any,
     ) -> None:
-        """Add a batch of queries; the arguments are those of `read`."""
         super().update(self.read(preds, target, mask, groups, **others))
 
     def check(self, record: TimedRanking) -> None:
-        """Raise if this metric cannot be updated with the record."""
         super().check(record)
         self.where.check(record.ranking)
 
     def score_queries(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
-        """Return the score of the place, 0 where the time is wrong."""
         scores, counted = self.where.score_queries(record.ranking)
         error = record.times.error(self.kind).to(scores.device)
         missing = record.times.difference.isnan().to(scores.device)

@@ -135,12 +135,10 @@ class NewDecision(RankingMetric):
     visits: Visits
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if the check-in of a query is missing or out of range."""
         super().check(ranking)
         self._is_new(ranking)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return 1 if the decision is a new location, and 0 otherwise."""
         return self._is_new(ranking).double()
 
     def _is_new(self, ranking: Ranking) -> Tensor:
@@ -174,12 +172,10 @@ class GroupShare(RankingMetric):
     by: str
 
     def check(self, ranking: Ranking) -> None:
-        """Raise if the groups are missing."""
         super().check(ranking)
         ranking.group_of(self.by)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return 1 for a query in the group, and 0 otherwise."""
         return (ranking.group_of(self.by) == self.group).double()
 
 

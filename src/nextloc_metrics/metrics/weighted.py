@@ -69,23 +69,19 @@ class Weighted(MeanMetric):
 
     @property
     def plot_label(self) -> str:
-        """The plot label of `metric`."""
         return f"{self.metric.plot_label}, weighted"
 
     def check(self, record: Record) -> None:
-        """Raise if this metric cannot be updated with the record."""
         super().check(record)
         self.metric.check(record)
         if record.queries.weights is None:
             raise ValueError(f"`weights` must be given, one per query, to update {short(self)}.")
 
     def score_queries(self, record: Record) -> tuple[Tensor, Tensor]:
-        """Return the scores of `metric`, and which queries count: those with a weight above 0."""
         return self.score_many([self], record)[0]
 
     @staticmethod
     def score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
-        """Score the queries with several metrics; those that share a method together."""
         families: dict[Any, list[Any]] = {}
         for one in metrics:
             families.setdefault(type(one.metric).score_many, []).append(one)

@@ -69,24 +69,19 @@ class UserVisitFrequency(DenseMeasure):
 
     @property
     def num_cells(self) -> int:
-        """The number of cells: the ranks, and the rest."""
         return self.ranks + 1
 
     def axis(self) -> Axis:
-        """Return the ranks."""
         return Axis("rank", ranks=True)
 
     def places(self) -> Numbers:
-        """Return the ranks; the rest stands at the next one."""
         return np.arange(1.0, self.num_cells + 1)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return the sums of shares; raise if there are so many that a sum may have overflowed."""
         exact.check_number(self.state[:, -1])
         return super().histograms()
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
-        """Add up the share of each rank, in steps of 2^-32."""
         order = np.lexsort([trajectories.places, trajectories.row])
         row, place = trajectories.row[order], trajectories.places[order]
         is_new = np.ones(len(row), dtype=bool)
@@ -112,13 +107,11 @@ class SparseMeasure(Measure):
     """
 
     def empty_tally(self) -> Tensor:
-        """Return no entries."""
         return torch.zeros(0, 4, dtype=torch.int64)
 
     def add_state(
         self, name: str, default: Any, dist_reduce_fx: Any = None, persistent: bool = False
     ) -> None:
-        """Add the state as a list, whose entries processes gather."""
         super().add_state(name, [], "cat", persistent)
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
@@ -128,12 +121,10 @@ class SparseMeasure(Measure):
 
     @property
     def power(self) -> float | None:
-        """None: values of many rare cells follow no one law of the number of trajectories."""
         return None
 
     @property
     def state(self) -> Tensor:
-        """The entries, int64 `[E, 4]`, each cell once and sorted."""
         found = vars(self)[self.state_name]
         found = [found] if isinstance(found, Tensor) else list(found)
         return _merge([one.to(self.device) for one in found] or [self.empty_tally()])
@@ -143,7 +134,6 @@ class SparseMeasure(Measure):
         setattr(self, self.state_name, [_merge([*kept, *(x.to(self.device) for x in parts)])])
 
     def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
-        """Count visits or flows, and trajectories."""
         parts, first, other = self.cells(trajectories, part)
         one, none = np.ones(len(parts), dtype=np.int64), np.full(len(part), -1)
         found = np.column_stack([parts, first, other, one])
@@ -166,7 +156,6 @@ class SparseMeasure(Measure):
         return entries[:, 0], cell, entries[:, 3], len(starts)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return generated counts, and those of sets of buckets."""
         part, cell, count, number = self._entries()
         own = part == 0
         generated = np.bincount(cell[own], weights=count[own], minlength=number)
@@ -180,14 +169,12 @@ class SparseMeasure(Measure):
         return generated, halves
 
     def sizes(self) -> Integers:
-        """Return the number of trajectories of each part."""
         entries = self.state.cpu().numpy()
         entries = entries[entries[:, 1] < 0]
         weights = np.bincount(entries[:, 0], weights=entries[:, 3], minlength=1 + BUCKETS)
         return weights.astype(np.int64)
 
     def _fits(self, saved: Any) -> bool:
-        """Return whether a saved state is a list of entries."""
         return isinstance(saved, list) and all(
             isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == (4,) for x in saved
         )
@@ -235,22 +222,18 @@ class VisitFrequency(SparseMeasure):
         super().__init__(ranks=ranks, comparison=comparison, base=base, **options)
 
     def axis(self) -> Axis:
-        """Return the ranks."""
         return Axis("rank", ranks=True)
 
     def places(self) -> Numbers:
-        """Return the ranks; the rest stands at the next one."""
         return np.arange(1.0, self.ranks + 2)
 
     def cells(
         self, trajectories: Trajectories, part: Integers
     ) -> tuple[Integers, Integers, Integers]:
-        """Return the location of each point."""
         ids = trajectories.need_ids(self)
         return part[trajectories.row], ids, np.zeros_like(ids)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return the counts of the first ranks, and of the rest, in place of those of locations."""
         generated, halves = super().histograms()
         return self._by_rank(generated), lambda mask: self._by_rank(halves(mask))
 
@@ -311,7 +294,6 @@ class Flows(SparseMeasure):
     def cells(
         self, trajectories: Trajectories, part: Integers
     ) -> tuple[Integers, Integers, Integers]:
-        """Return the origin and the destination of each move."""
         ids = trajectories.need_ids(self)
         moves = trajectories.follows
         if not self.itself:
@@ -319,12 +301,10 @@ class Flows(SparseMeasure):
         return part[trajectories.row[1:][moves]], ids[:-1][moves], ids[1:][moves]
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw the real and the generated share of each flow; `val` is not used."""
         import_pyplot()
         return draw_flows(*self.distributions(), self.headline(), ax)
 
     def compare(self, first: Any, other: Any) -> Numbers:
-        """Compare the shares of flows."""
         if self.comparison == "cpc":
             return comparisons.common_part(first, other)
         return super().compare(first, other)

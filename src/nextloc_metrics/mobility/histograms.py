@@ -66,20 +66,16 @@ class Histogram(DenseMeasure):
 
     @property
     def num_cells(self) -> int:
-        """The number of cells."""
         return len(self.bounds) + 1
 
     def axis(self) -> Axis:
-        """Return the quantity and the edges."""
         edges = [f"{float(f'{edge:.4g}'):g}" for edge in self.bounds]  # 10000, not 1e+04
         return Axis(f"{self.title}, {self.quantity_unit}", edges)
 
     def places(self) -> Numbers:
-        """Return the middle of each cell; the lowest and the highest edge for those outside."""
         return middles(self.bounds)
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
-        """Count the values of each cell."""
         values, row = self.values(trajectories)
         return count_cells(part[row], cell_of(values, self.bounds), self.num_cells)
 
@@ -147,7 +143,6 @@ class Distances(Histogram):
 
     @staticmethod
     def default_edges() -> Edges:
-        """Return ten cells to each power of ten, from 0.01 to 10,000 km."""
         return log_edges(0.01, 10_000)
 
     def jumps(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
@@ -178,7 +173,6 @@ class JumpLength(Distances):
     title = "jump length"
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the jumps."""
         return self.jumps(trajectories)
 
 
@@ -196,7 +190,6 @@ class TravelDistance(Distances):
     title = "travel distance"
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the sum of each trajectory's jumps."""
         jumps, row = self.jumps(trajectories)
         # `bincount` adds in the order of the points, so a row's sum depends on the row alone
         total = np.bincount(row, weights=jumps, minlength=trajectories.num)
@@ -224,7 +217,6 @@ class RadiusOfGyration(Distances):
     title = "radius of gyration"
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the radius of each trajectory."""
         at = trajectories.positions(self.units, self.locations)
         row, num = trajectories.row, trajectories.num
         lengths = np.maximum(np.diff(trajectories.starts), 1)
@@ -283,11 +275,9 @@ class StayDuration(Histogram):
 
     @staticmethod
     def default_edges() -> Edges:
-        """Return ten cells to each power of ten, from 0.1 to 1,000 hours."""
         return log_edges(0.1, 1000)
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the duration of each stay."""
         times = trajectories.need_times(self)
         place = trajectories.places
         begins = np.ones(len(place), dtype=bool)
@@ -326,12 +316,10 @@ class DailyLocations(Histogram):
 
     @staticmethod
     def default_edges() -> Edges:
-        """Return 0.5, 1.5, ..., 50.5: each number stands at the middle of its cell."""
         edges: Edges = np.arange(0.5, 51.0)
         return edges
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the number of different locations of each trajectory and day."""
         row = trajectories.row
         day = np.zeros(len(row), dtype=np.int64)
         if trajectories.has_times:
@@ -369,22 +357,18 @@ class HourOfDay(DenseMeasure):
     num_cells = 24
 
     def axis(self) -> Axis:
-        """Return the hours."""
         return Axis(self.title, [str(hour) for hour in range(25)])
 
     def compare(self, first: Any, other: Any) -> Numbers:
-        """Compare counts of hours."""
         if self.comparison == "wasserstein":
             return comparisons.circular_wasserstein(first, other)
         return super().compare(first, other)
 
     def largest(self, real: Any) -> float:
-        """Return the largest value of two sets with points in the hours of the real ones only."""
         hours = np.eye(24)[real > 0]
         return float(self.compare(hours[:, None], hours).max(initial=0))
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
-        """Count the points of each hour."""
         hours = trajectories.hours(trajectories.need_times(self))
         hour = np.floor(hours).astype(np.int64) % 24
         return count_cells(part[trajectories.row], hour, 24)

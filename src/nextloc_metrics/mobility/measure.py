@@ -149,7 +149,6 @@ class Measure(SummedMetric):
         raise NotImplementedError
 
     def compute(self) -> Tensor:
-        """Return the difference of the distributions; NaN if one has no value."""
         value, reason = self._difference()
         if self._update_count and reason:
             warnings.warn(f"{short(self)} is NaN: {reason}.", stacklevel=2)
@@ -294,11 +293,9 @@ class DenseMeasure(Measure):
         """Return the counts of each part and cell, int64 `[65, K]`."""
 
     def empty_tally(self) -> Tensor:
-        """Return zeros."""
         return torch.zeros(1 + BUCKETS, self.num_cells + 1, dtype=torch.int64)
 
     def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
-        """Count values and trajectories."""
         number = np.bincount(part, minlength=1 + BUCKETS)
         return torch.from_numpy(np.column_stack([self.count(trajectories, part), number]))
 
@@ -307,14 +304,12 @@ class DenseMeasure(Measure):
         setattr(self, self.state_name, self.state + total)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return generated counts, and those of sets of buckets."""
         # without a sign: 2^31 shares of 1 sum to 2^63
         counts = self.state[:, :-1].cpu().numpy().view(np.uint64)
         real = counts[1:].astype(np.float64)
         return counts[0], lambda mask: mask.astype(np.float64) @ real
 
     def sizes(self) -> Integers:
-        """Return the number of trajectories of each part."""
         return self.state[:, -1].cpu().numpy()
 
 

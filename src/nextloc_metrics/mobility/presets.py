@@ -79,7 +79,6 @@ class MobilityCollection(MetricCollection):
                 measure.add(tallies[name])
 
     def compute(self) -> dict[str, Any]:
-        """Return each measure's value, and its floor."""
         values: dict[str, Any] = {}
         for name, measure in self.measures().items():
             value = measure.compute()

@@ -18,7 +18,6 @@ class _PointErrors(DistanceOfPairs):
     """Base class of the metrics that compare points with the same index."""
 
     def check(self, record: Pairs) -> None:
-        """Raise if a pair has sequences of different lengths."""
         super().check(record)
         wrong = ((record.predicted != record.true) & record.counted).nonzero()
         if self.validate_args and len(wrong):
@@ -72,7 +71,6 @@ class MeanPointError(_PointErrors):
     _label = "mean point error"
 
     def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the mean distance of each pair."""
         found, length = self._point_errors(record)
         # in the order of steps, so that padding has no effect
         total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
@@ -113,14 +111,12 @@ class PointErrorAt(_PointErrors):
 
     @property
     def plot_label(self) -> str:
-        """The step and the unit."""
         step = "the last step" if self.step == -1 else f"step {self.step}"
         return f"point error at {step}" + (
             f" ({self.unit})" if self.unit not in ("", "units") else ""
         )
 
     def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the distance at the step."""
         found, length = self._point_errors(record)
         at = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
         # a column for pairs without this step
@@ -128,7 +124,6 @@ class PointErrorAt(_PointErrors):
         return found.gather(1, at.clamp(0, found.shape[1] - 1)[:, None])[:, 0]
 
     def score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
         scores, counted = super().score_queries(record)
         counted = counted & (record.true >= abs(self.step)).to(scores.device)
         return scores.masked_fill(~counted, 0), counted

@@ -108,7 +108,6 @@ class GeoBLEU(DistanceOfPairs):
         return cls(**kwargs)
 
     def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the similarity of each pair."""
         pairs = self.sequences(record)
         predicted, true = pairs.first_length, pairs.second_length
         shorter = torch.minimum(predicted, true)

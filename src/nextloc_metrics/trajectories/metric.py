@@ -46,7 +46,7 @@ class PairMetric(MeanMetric):
     record = Pairs
     is_bounded = False
     higher_is_better = False
-    plot_upper_bound: float | None = None
+    plot_upper_bound = None
     _label: ClassVar[str] = ""
 
     def __init__(self, **options: Any) -> None:
@@ -79,7 +79,6 @@ class PairMetric(MeanMetric):
 
     @property
     def factor(self) -> float:
-        """1: a metric with an option `scale` divides by it before scores are averaged."""
         return 1.0
 
     @abstractmethod
@@ -87,7 +86,6 @@ class PairMetric(MeanMetric):
         """Return the score of each pair, float64 `[N]`; what does not count may be anything."""
 
     def score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
         scores = self.score_pairs(record)
         counted = (record.counted & (record.true > 0)).to(scores.device)
         return scores.masked_fill(~counted, 0), counted
@@ -99,7 +97,6 @@ class PairMetric(MeanMetric):
 
     @property
     def plot_label(self) -> str:
-        """The name of the metric in the papers, with its unit."""
         return (self._label or type(self).__name__) + (
             f" ({self.unit})" if self.unit not in ("", "units") else ""
         )
@@ -158,13 +155,11 @@ class DistanceOfPairs(PairMetric):
 
     @property
     def unit(self) -> str:
-        """`km` or `units`, over the `scale` by which distances are divided."""
         unit = "km" if self.units == "degrees" or self.locations is not None else "units"
         scale = self._options.get("scale", 1.0)
         return unit if scale == 1.0 else f"{unit} / {scale:g}"
 
     def check(self, record: Pairs) -> None:
-        """Raise if the distances of the points are not known."""
         super().check(record)
         if record.is_of_ids and self.locations is None:
             raise TypeError(
@@ -184,7 +179,6 @@ class DistanceOfPairs(PairMetric):
                     _check_degrees(name, points)
 
     def sequences(self, record: Pairs) -> Sequences:
-        """Return the points as sequences on the CPU, on a plane or on a sphere."""
         if self.locations is not None:
             # an unchecked id without coordinates is far from all others
             points = self.locations.points.cpu().nan_to_num(nan=_FAR)
