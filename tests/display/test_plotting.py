@@ -169,13 +169,13 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     figure, axes = drawn(metric.plot())
     assert figure.axes == [axes]
     assert figure.get_figheight() < 1  # no tall box around one dot
-    of_probabilities = metric.plot_label if metric.record is Distribution else None
+    of_probabilities = metric.label if metric.record is Distribution else None
     name = of_probabilities or LABELS.get(case.name, case.name.removesuffix("AtK"))
     k = case.options.get("k")
     is_of_decisions = case.name.startswith("Location")
     expected = f"{case.name[8:]}, {metric.average}" if is_of_decisions else name
     if case.name in ("RBP", "RankQuantile"):
-        expected, k = metric.plot_label, None
+        expected, k = metric.label, None
     assert axes.get_ylabel() == (expected if k is None else f"{name}@{k}")
     (dot,) = lines(axes)
     assert close(list(dot.get_xdata()), [value])
@@ -184,12 +184,12 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     assert axes.get_xlim() == (0, 1)
     assert axes.xaxis.get_major_formatter()(0.25) == "25 %"
     sentence = f"{100 * value:.2f} %"
-    if metric.averages_scores:
+    if metric._averages_scores:
         low, high = map(float, metric.interval())
         sentence += f", 95 % interval {100 * low:.2f} to {100 * high:.2f} %"
         (bars,) = axes.collections
         assert close(whiskers(bars, 0), [[low, high]])
-    numbers = metric.numbers()[0]
+    numbers = metric._numbers()[0]
     if numbers is not None:
         sentence += f", {int(numbers)} quer{'y' if int(numbers) == 1 else 'ies'}"
     assert " ".join(written(axes).split()) == sentence
@@ -359,7 +359,7 @@ def test_deciles_of_models_have_the_intervals_that_they_offer() -> None:
 
         @property
         def num_queries(self) -> Tensor:
-            return torch.arange(10, 10 + len(self.plot_labels))
+            return torch.arange(10, 10 + len(self._labels))
 
         def interval(self, confidence: float = 0.95) -> Any:
             return {key: (x - confidence / 10, x) for key, x in self.compute().items()}
@@ -564,7 +564,7 @@ def test_members_with_several_values(nested: bool, clash: bool) -> None:
         by_title = {axes.get_title(): axes for _, axes in pictures}
         for name, member in metrics.items(copy_state=False):
             if isinstance(member, DecileNDCG):
-                heights = [float(member.compute()[key].nan_to_num()) for key in member.plot_labels]
+                heights = [float(member.compute()[key].nan_to_num()) for key in member._labels]
                 assert close([bar.get_height() for bar in by_title[name].patches], heights)
     _, axes = drawn(metrics.plot(together=True))
     assert len(axes.get_yticklabels()) == len(values)

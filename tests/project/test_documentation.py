@@ -336,11 +336,9 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add_state", "forward_with", "has_own_score", "has_own_update", "named_members", "numbers",
-        "of_all_processes", "one_pass", "plan", "results", "update_with",
+        "add_state", "forward_with", "named_members", "plan", "results", "update_with",
         "Grouped.record", "SummedCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
-        "will_all_reduce",
     },
     "how records are made, and what is kept beside them": {
         "cut", "Batch.check_scores", "Batch.has_ids", "Batch.read",
@@ -362,7 +360,7 @@ INNER = {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
     },
-    "what pictures call a metric": {"PerQueryScores.plot_label"},
+    "what pictures call a metric": {"PerQueryScores.label"},
     "what Lightning calls": {
         "on_exception", "on_test_batch_end", "on_test_batch_start", "on_test_start",
         "on_validation_batch_end", "on_validation_batch_start", "on_validation_start",

@@ -27,7 +27,7 @@ _PLAIN = Tensor, torch.nn.Parameter
 class Member(Protocol):
     """What a plan asks of a metric."""
 
-    state_name: str
+    _state_name: str
     ignore_index: int | None
     validate_args: bool
 
@@ -40,7 +40,7 @@ class Member(Protocol):
         """What it reads of the record."""
 
     @property
-    def one_pass(self) -> Formula | int | None:
+    def _one_pass(self) -> Formula | int | None:
         """What the fused update computes for it; None if it cannot."""
 
     @property
@@ -48,20 +48,20 @@ class Member(Protocol):
         """The state."""
 
     @property
-    def scored(self) -> Any:
+    def _scored(self) -> Any:
         """The metric whose scores it sums, by `sum_many`; None if it has a `tally`."""
 
     @staticmethod
-    def sum_many(
+    def _sum_many(
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from their scores."""
 
-    def check(self, record: Any) -> None:
+    def _check(self, record: Any) -> None:
         """Raise if the metric cannot be updated with the record."""
 
     @staticmethod
-    def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
+    def _tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
         """Return the batch's summands for several metrics that share this method."""
 
 
@@ -74,10 +74,10 @@ class Plan:
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.members = tuple(members)
-        kinds = {member.state_name: member for member in members}
+        kinds = {member._state_name: member for member in members}
         self.kinds = tuple(kinds.values())
         numbers = {name: number for number, name in enumerate(kinds)}
-        self._kind_of = [numbers[member.state_name] for member in members]
+        self._kind_of = [numbers[member._state_name] for member in members]
         self.ignore_index = next((member.ignore_index for member in members), None)
         self.validate_args = any(member.validate_args for member in members)
         # properties of the kinds, read once for all batches
@@ -86,8 +86,8 @@ class Plan:
             record: merge_needs(kind.needs for kind in self.kinds if kind.record is record)
             for record in dict.fromkeys(self._records)
         }
-        self._scored = [kind.scored for kind in self.kinds]
-        self._is_weighted = any(one is not None and one.is_weighted for one in self._scored)
+        self._scored = [kind._scored for kind in self.kinds]
+        self._is_weighted = any(one is not None and one._is_weighted for one in self._scored)
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
         self._of_ranks = [n for n, record in enumerate(self._records) if record is Ranking]
@@ -198,21 +198,21 @@ class Plan:
         """Return the summands, by number, of the kinds that read these records."""
         numbers = [n for n, record in enumerate(self._records) if record in records]
         for number in numbers:
-            self.kinds[number].check(records[self._records[number]])
+            self.kinds[number]._check(records[self._records[number]])
         scores_of = self._score(numbers, records)
         families: dict[Any, list[int]] = {}
         for number in numbers:
             kind, record, scored = self.kinds[number], self._records[number], self._scored[number]
-            family: Any = record, type(kind).tallies
+            family: Any = record, type(kind)._tallies
             if scored is not None:
-                counted = scores_of[scored.state_name][1]
-                family = record, type(kind).sum_many, id(counted), scored.is_bounded
+                counted = scores_of[scored._state_name][1]
+                family = record, type(kind)._sum_many, id(counted), scored.is_bounded
             families.setdefault(family, []).append(number)
         found: dict[int, Tensor] = {}
         for (record, sums, *_), same in families.items():
             arguments = [records[record]]
             if self._scored[same[0]] is not None:
-                of_same = [scores_of[self._scored[number].state_name] for number in same]
+                of_same = [scores_of[self._scored[number]._state_name] for number in same]
                 arguments = [[scores for scores, _ in of_same], of_same[0][1], *arguments]
             summed = sums([self.kinds[number] for number in same], *arguments)
             found.update(zip(same, summed, strict=True))
@@ -224,8 +224,8 @@ class Plan:
         for number in numbers:
             scored = self._scored[number]
             if scored is not None:
-                family = self._records[number], type(scored).score_many
-                families.setdefault(family, {})[scored.state_name] = scored
+                family = self._records[number], type(scored)._score_many
+                families.setdefault(family, {})[scored._state_name] = scored
         return {
             name: scores
             for (record, score_many), metrics in families.items()
@@ -278,10 +278,10 @@ class Plan:
         made: dict[tuple[int, int], Tensor] = {}  # keeps shared states shared
         for member, kind in zip(self.members, self._kind_of, strict=True):
             own = vars(member)
-            held = own[member.state_name]
+            held = own[member._state_name]
             if (id(held), kind) not in made:
                 made[id(held), kind] = held + tallies[kind]
-            change: dict[str, Any] = {member.state_name: made[id(held), kind]}
+            change: dict[str, Any] = {member._state_name: made[id(held), kind]}
             if count:
                 change |= {"_update_count": own["_update_count"] + 1, "_computed": None}
             changes.append(change)
@@ -294,7 +294,7 @@ def _read_one_pass(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
 
     Empty if a kind has none, if two count decisions, or if no kind has a formula.
     """
-    formulas = [member.one_pass for member in kinds]
+    formulas = [member._one_pass for member in kinds]
     known = tuple(formula for formula in formulas if formula is not None)
     decisions = sum(isinstance(formula, int) for formula in known)
     return known if len(known) == len(kinds) > decisions <= 1 else ()

@@ -130,17 +130,17 @@ def keys_of(
 ) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
-    if not member.plot_labels:
+    if not member._labels:
         return {"": set_name(name)}
     nested = hasattr(member, "_from_collection")
     ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
     prefix, postfix = ends or ("", "")
-    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
+    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member._labels}
     if all(key in values for key in alone.values()):
         return alone
     # MetricCollection puts the member's name in front of keys that two members share
     own = name.replace(prefix, "").replace(postfix, "")
-    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
+    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member._labels}
 
 
 def count_notes(found: Mapping[str, Results]) -> list[str]:

@@ -48,8 +48,8 @@ class _Block(NamedTuple):
 class _NearTarget(RankingMetric):
     locations: Locations
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         known = len(self.locations)
         self.locations.check_size(ranking.num_candidates)
         if self.validate_args and ranking.relevant.numel():
@@ -122,11 +122,11 @@ class AccuracyWithin(_NearTarget):
         return Needs(max(2, self.k), crossing=True)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"Accuracy@{self.k} within {self.km:g} km"
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.scores is None and self._crossing(ranking).numel():
             raise ValueError(
                 f"a block of tied candidates crosses rank {self.k}, and this Ranking does not hold "
@@ -149,7 +149,7 @@ class AccuracyWithin(_NearTarget):
         return self._score_block(self._first_near(ranking))
 
     @staticmethod
-    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
         largest: dict[Any, Any] = {}
         for metric in sorted(metrics, key=lambda metric: metric.k):
             largest[id(metric.locations), metric.km] = metric
@@ -242,11 +242,11 @@ class DistanceError(_NearTarget):
 
     higher_is_better = False
     plot_upper_bound = None
-    of_decision = True
+    _of_decision = True
     unit = "km"
     needs = Needs(top=1)  # the decision, and whether it is tied
     computed_options = frozenset({"statistic"})
-    score_many = staticmethod(MeanMetric.score_many)
+    _score_many = staticmethod(MeanMetric._score_many)
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class DistanceError(_NearTarget):
         return self.locations.largest
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
         return f"distance error, {name} (km)"
 
@@ -285,7 +285,7 @@ class DistanceError(_NearTarget):
         distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
         return (distance / self.scale).clamp(max=1)
 
-    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+    def _score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
         if self.undecided == "skip":
             counted = counted & self._decided(ranking)
@@ -296,7 +296,7 @@ class DistanceError(_NearTarget):
         return torch.zeros(5 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        scores, counted = self.score_queries(ranking)
+        scores, counted = self._score_queries(ranking)
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
@@ -323,17 +323,19 @@ class DistanceError(_NearTarget):
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return ends of bins in km, and the share of all processes' queries up to each of them."""
-        counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
+        counts = self._of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
         bins = torch.arange(last + 1, dtype=torch.float64)
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
     @property
-    def averages_scores(self) -> bool:
+    def _averages_scores(self) -> bool:
         return self.statistic == "mean"
 
-    def estimate(self) -> intervals.Estimate:
-        return intervals.of_queries(self.state[:3]) if self.averages_scores else super().estimate()
+    def _estimate(self) -> intervals.Estimate:
+        return (
+            intervals.of_queries(self.state[:3]) if self._averages_scores else super()._estimate()
+        )
 
     @property
     def num_undecided(self) -> int:

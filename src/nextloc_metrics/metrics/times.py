@@ -129,27 +129,25 @@ class TimeError(_OfTimes):
         super().__init__(kind=kind, statistic=statistic, **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
         return f"time error, {name} (min)"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
-        error = record.error(self.kind)
-        counted = record.counted.to(error.device)
-        return error.masked_fill(~counted, 0), counted
+    def score(self, record: Times) -> Tensor:
+        return record.error(self.kind)
 
     def empty_tally(self) -> Tensor:
         return super().empty_tally() if self.statistic == "mean" else histogram.empty()
 
     @property
-    def scored(self) -> TimeError | None:
+    def _scored(self) -> TimeError | None:
         own = self.statistic == "mean" and type(self).tally is TimeError.tally
         return self if own else None
 
     def tally(self, record: Times) -> Tensor:
         if self.statistic == "mean":
             return super().tally(record)
-        error, counted = self.score_queries(record)
+        error, counted = self._score_queries(record)
         return histogram.tally(error * _STEPS, counted).to(record.device)
 
     def compute(self) -> Tensor:
@@ -160,7 +158,7 @@ class TimeError(_OfTimes):
         return torch.tensor(minutes, dtype=torch.float64)
 
     @property
-    def averages_scores(self) -> bool:
+    def _averages_scores(self) -> bool:
         return self.statistic == "mean"
 
     @property
@@ -192,10 +190,10 @@ class TimeWithin(_OfTimes):
         super().__init__(minutes=minutes, kind=kind, **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"time within {self.minutes:g} min"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
+    def score(self, record: Times) -> tuple[Tensor, Tensor]:
         within = (record.error(self.kind) <= self.minutes) & ~record.difference.isnan()
         counted = record.counted.to(within.device)
         return (within & counted).double(), counted
@@ -293,8 +291,8 @@ class JointAccuracy(MeanMetric):
         return self.where.needs
 
     @property
-    def plot_label(self) -> str:
-        return f"{self.where.plot_label}, time within {self.minutes:g} min"
+    def label(self) -> str:
+        return f"{self.where.label}, time within {self.minutes:g} min"
 
     def read(
         self,
@@ -348,12 +346,12 @@ class JointAccuracy(MeanMetric):
     ) -> None:
         super().update(self.read(preds, target, mask, groups, **others))
 
-    def check(self, record: TimedRanking) -> None:
-        super().check(record)
-        self.where.check(record.ranking)
+    def _check(self, record: TimedRanking) -> None:
+        super()._check(record)
+        self.where._check(record.ranking)
 
-    def score_queries(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
-        scores, counted = self.where.score_queries(record.ranking)
+    def score(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
+        scores, counted = self.where._score_queries(record.ranking)
         error = record.times.error(self.kind).to(scores.device)
         missing = record.times.difference.isnan().to(scores.device)
         return scores.masked_fill((error > self.minutes) | missing, 0), counted

@@ -264,7 +264,7 @@ class _Model:
         self.means = {
             key: member
             for key, member in metrics.named_members()
-            if isinstance(member, RankingMetric) and member.averages_scores
+            if isinstance(member, RankingMetric) and member._averages_scores
         }
         clustered: dict[str, Grouped] = {}
         self.numbers: dict[str, Tensor] = {}
@@ -289,7 +289,7 @@ class _Model:
             start, records = end, plan.read(given)
             plan.update(Batch(records, None), count=True)
             for key, member in self.means.items():
-                found, counted = member.score_queries(records[Ranking])
+                found, counted = member._score_queries(records[Ranking])
                 scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
         return {key: torch.cat(found) for key, found in scores.items()}
 

@@ -57,7 +57,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
             f"`by_location` must have a group for each of the {len(locations)} locations, got "
             f"{by_location.num_groups}."
         )
-    numbers = torch.as_tensor(by_location.numbers()[0]).double().cpu()
+    numbers = torch.as_tensor(by_location._numbers()[0]).double().cpu()
     seen = numbers > 0
     if not seen.any():
         raise ValueError("`by_location` must have counted a query, got none.")
@@ -70,7 +70,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     points = locations.project().cpu()[seen]
     figure, axes = make_axes(ax, 5.2, 4.4)
     metric = by_location.metric
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     if int(seen.sum()) > MOST_DOTS:
         drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
         add_note(axes, "a hexagon is the mean over its queries")

@@ -122,7 +122,7 @@ def show_distances(counted: Counted) -> str:
     if "map" not in counted.parts:
         return ""
     ((_, by_location),) = counted.parts["map"].named_members()
-    if not int(by_location.numbers()[0].sum()):
+    if not int(by_location._numbers()[0].sum()):
         return ""
     return show_picture(
         "acc_at_1 by target location", error_map, by_location, counted.data.locations
@@ -133,7 +133,7 @@ def show_probabilities(counted: Counted) -> str:
     """Draw the reliability diagram, and the risk over the coverage."""
     metrics = counted.parts["probabilities"]
     members = dict(metrics.named_members())
-    if not members["ece"].numbers()[0]:
+    if not members["ece"]._numbers()[0]:
         return ""
     draw = partial(reliability, confidence=counted.setting.confidence)
     return show_picture("Accuracy by confidence", draw, members["ece"]) + show_picture(
@@ -166,7 +166,7 @@ def show_deciles(counted: Counted) -> str:
 
 def show_users(metric: Any, means: Tensor, name: str) -> str:
     """Draw the histogram of the mean of each user."""
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     infinite = means.isinf()
     caption = f"{name}: the mean over the days of each of {len(means):,} users"
     if infinite.any():

@@ -122,7 +122,7 @@ class _ByUser(Grouped):
 
     def user_means(self) -> Tensor:
         """Return the mean of each user."""
-        return exact.mean(self.state) * self.factor
+        return exact.mean(self.state) * self._factor
 
 
 def evaluate_trajectories(
@@ -173,7 +173,7 @@ def evaluate_trajectories(
     by_user.update(record)
     results = by_user.results(confidence)
     of_points = MeanPointError(units=units)
-    scores = {name: metric.score_queries(record)[0] for name, metric in chosen.items()}
+    scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
     note = "mean over users of their means over days; intervals over users"
     return TrajectoryEvaluation(
         values={name: float(value) for name, value in results.values.items()},
