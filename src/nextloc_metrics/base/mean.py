@@ -330,7 +330,7 @@ class MeanMetric(RecordMetric):
     def _score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         found = self.score(record)
-        scores, counted = found if isinstance(found, tuple) else (found, record.counted)
+        scores, counted = found if isinstance(found, tuple) else (found, record.queries.counted)
         counted = counted.to(scores.device)
         return scores.masked_fill(~counted, 0), counted
 

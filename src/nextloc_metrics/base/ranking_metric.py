@@ -227,4 +227,4 @@ def _own_score(metric: RankingMetric, ranking: Ranking) -> Tensor:
 
 def counted_queries(ranking: Ranking, action: EmptyTargetAction) -> Tensor:
     """Return which queries count, bool `[N]`; "skip" excludes those without a relevant location."""
-    return ranking.answerable if action == "skip" else ranking.counted
+    return ranking.answerable if action == "skip" else ranking.queries.counted

@@ -133,7 +133,7 @@ class Counted:
             numbers: by kind of groups or pairs, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
-        records = self._plan.read(replace(batch, groups=groups))
+        records = self._plan.read(replace(batch, groups=groups or None))
         tallies = [(self._plan, self._plan.tally(Batch(records, None)))]
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
@@ -141,7 +141,7 @@ class Counted:
             alike = replace(batch, preds=scores, groups=own, confidence=None)
             tallies.append((self._plans[name], self._plans[name].tally(alike)))
         ranking: Ranking = records[Ranking]
-        self._check_targets(batch.target[ranking.counted])
+        self._check_targets(batch.target[ranking.queries.counted])
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
 
     def _check_targets(self, target: Tensor) -> None:
@@ -159,7 +159,7 @@ class Counted:
 
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
-        preds, target, counted, longest = batch.preds, batch.target, ranking.counted, 0
+        preds, target, longest, counted = batch.preds, batch.target, 0, ranking.queries.counted
         found = {
             "queries": torch.ones_like(counted),
             "left_out": ~counted,

@@ -282,7 +282,7 @@ def _most_relevant(ranking: Ranking) -> int:
 
 def _retrieved(ranking: Ranking) -> Ranking:
     """Drop the columns in which no query has a retrieved location: they score 0."""
-    if ranking.above.shape[1] == 1 or not len(ranking) or must_not_sync(ranking.above):
+    if ranking.above.shape[1] == 1 or not len(ranking.above) or must_not_sync(ranking.above):
         return ranking
     most = max(1, int((ranking.above.amin(0) < UNRETRIEVED).sum()))
     names = ["above", "tied", "relevant_above", "relevant_tied", "relevant"]
