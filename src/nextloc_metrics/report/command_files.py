@@ -60,7 +60,7 @@ def _read(
         groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
         targets=None if has_columns(path) else target,
         padding=padding,
-        vocabulary=read_words(vocabulary),
+        vocabulary=None if vocabulary is None else read_words(vocabulary),
         on_error=on_error,
         separator=separator,
         mask=mask,
