@@ -136,39 +136,47 @@ class Table:
         return [
             x
             for policy in self.policies
-            for how in (False, True)
-            if (x := self._expected(policy, how)) is not None
+            for change in (None, self._as_scores, self._as_ids)
+            if (x := self._expected(policy, change)) is not None
         ]
 
-    def _expected(self, policy: Policy, as_scores: bool) -> Found | None:
+    def _expected(
+        self, policy: Policy, change: Callable[[list[list[Any]]], Meaning | None] | None
+    ) -> Found | None:
         try:
             rows, broken = self._rows(policy)
-            how = self._as_scores(rows) if as_scores else self.how
+            how = self.how if change is None else self._changed(rows, change)
             if how is None or self.twice or (broken and not how.miss):
                 return None
+            if policy == "text" and how.candidates is not None:
+                return None  # candidates are numbers
             return evaluate(queries_of(rows, how, policy), how, broken)
         except RefusedError:
             return None
 
-    def _as_scores(self, rows: Sequence[Cells]) -> Meaning | None:
-        """Return how lists with a float can be read as scores, if all are of one length."""
-        how = self.how
-        if (
-            self.dirt not in ("answer", "float")
-            or how.candidates
-            or how.kind == "text"
-            or how.source == "typed"
-        ):
+    def _changed(
+        self, rows: Sequence[Cells], change: Callable[[list[list[Any]]], Meaning | None]
+    ) -> Meaning | None:
+        """Return how answers can be read if they do not say which of them is the odd one."""
+        if self.dirt not in ("answer", "float") or self.how.source == "typed":
             return None
-        lists = [row.get("preds") for row in rows]
+        cells = [row.get("preds") for row in rows]
         try:
-            read = [json.loads(x) if isinstance(x, str) else x for x in lists]
+            read = [json.loads(x) if isinstance(x, str) else x for x in cells]
         except ValueError:
             return None
-        if not all(isinstance(x, list) for x in read) or len({*map(len, read)}) != 1:
+        return change([x if isinstance(x, list) else [] for x in read])
+
+    def _as_scores(self, lists: list[list[Any]]) -> Meaning | None:
+        """Lists of ids with a float are scores if all are of one length."""
+        if self.how.candidates or self.how.kind == "text" or len({*map(len, lists)}) != 1:
             return None
-        is_float = any(isinstance(x, float) for row in read for x in row)
-        return replace(how, candidates=len(read[0])) if is_float else None
+        return replace(self.how, candidates=len(lists[0])) if any(map(_has_float, lists)) else None
+
+    def _as_ids(self, lists: list[list[Any]]) -> Meaning | None:
+        """Scores are ids unless most lists that hold something have a float."""
+        floats, others = sum(map(_has_float, lists)), sum(map(bool, lists))
+        return replace(self.how, candidates=None) if 2 * floats <= others else None
 
     def _rows(self, policy: Policy) -> tuple[Sequence[Cells], int]:
         if self.cells is not None:
@@ -189,6 +197,10 @@ class Table:
                 found = read_csv(data, "\t" if ".tsv" in name else ",", needed)
             rows += found
         return rows, lost
+
+
+def _has_float(row: list[Any]) -> bool:
+    return any(isinstance(x, float) for x in row)
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -232,6 +244,11 @@ class Rows:
                 return name, row
             row -= size
         raise IndexError
+
+    def may_be_scores(self, at: int, answer: str) -> bool:
+        """Whether an answer with a float is the first one, and the others may be the odd ones."""
+        has_float = "." in answer or "nan" in answer
+        return has_float and not any(row["preds"] for row in self.rows[:at])
 
 
 IDS = {"integers": INTEGERS, "sparse": SPARSE, "words": WORDS, "plain": PLAIN, "nul": NUL}
@@ -376,6 +393,8 @@ def csv_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     how = replace(made.meaning("csv", draw(st.booleans())), separator=style.separator)
     table = _files(draw, data, kind, how, dirt)
     is_cell = dirt in ("target", "answer", "beside")
+    if dirt == "answer" and made.may_be_scores(at, new):
+        is_cell = False
     place = made.place(at, [name for name, _ in table.files]) if is_cell else None
     return replace(table, row=place, policies=policies)
 
@@ -491,6 +510,8 @@ def json_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     how = made.meaning("json", draw(st.booleans()))
     table = _files(draw, data, ".jsonl" if is_lines else ".json", how, dirt)
     is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line", "key twice")
+    if dirt in ("answer", "float") and made.may_be_scores(at, repr(records[at]["preds"])):
+        is_row = False
     policies: tuple[Policy, ...] = ("strict", "loose")
     if len(made.rows) == 1:  # a target of text is then no odd one
         policies = (*policies, "text")
