@@ -233,13 +233,12 @@ def test_visit_counts_are_what_the_query_itself_says(
         assert refused(lists, target, left_out) == any(wrong)
 
 
-def refused(preds: Tensor, target: Tensor, exclude: Tensor | None) -> bool:
+def refused(preds: torch.Tensor, target: torch.Tensor, exclude: torch.Tensor | None = None) -> bool:
     """Whether an update raises an error about visit counts."""
     try:
         MRR().update(preds, target, exclude=exclude)
     except ValueError as error:
-        assert "as visit counts do" in str(error)
-        return True
+        return "as visit counts do" in str(error)
     return False
 
 

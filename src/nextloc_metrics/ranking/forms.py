@@ -12,8 +12,8 @@ from nextloc_metrics.arguments.record import Queries
 from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.ranking.counting import (
     Found,
-    comparable,
     check_lists,
+    comparable,
     find_in_lists,
     find_ranks,
     flat_lists,
