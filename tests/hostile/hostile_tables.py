@@ -6,11 +6,13 @@ without dirt must be read; one with dirt may be refused, and may never be read a
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,50 +135,34 @@ class Table:
 
     def expected(self) -> list[Found]:
         """Return the values that are right; none if the table must be refused."""
-        return [
-            x
-            for policy in self.policies
-            for change in (None, self._as_scores, self._as_ids)
-            if (x := self._expected(policy, change)) is not None
-        ]
+        found = []
+        for policy in self.policies:
+            with contextlib.suppress(RefusedError):
+                rows, broken = self._rows(policy)
+                if self.twice or (broken and not self.how.miss):
+                    continue
+                for how in self._readings(rows):
+                    if policy == "text" and how.candidates is not None:
+                        continue  # candidates are numbers
+                    with contextlib.suppress(RefusedError):
+                        found.append(evaluate(queries_of(rows, how, policy), how, broken))
+        return found
 
-    def _expected(
-        self, policy: Policy, change: Callable[[list[list[Any]]], Meaning | None] | None
-    ) -> Found | None:
-        try:
-            rows, broken = self._rows(policy)
-            how = self.how if change is None else self._changed(rows, change)
-            if how is None or self.twice or (broken and not how.miss):
-                return None
-            if policy == "text" and how.candidates is not None:
-                return None  # candidates are numbers
-            return evaluate(queries_of(rows, how, policy), how, broken)
-        except RefusedError:
-            return None
-
-    def _changed(
-        self, rows: Sequence[Cells], change: Callable[[list[list[Any]]], Meaning | None]
-    ) -> Meaning | None:
-        """Return how answers can be read if they do not say which of them is the odd one."""
+    def _readings(self, rows: Sequence[Cells]) -> Iterator[Meaning]:
+        """Yield how answers can be read; several ways if they do not say which one is odd."""
+        yield self.how
         if self.dirt not in ("answer", "float") or self.how.source == "typed":
-            return None
-        cells = [row.get("preds") for row in rows]
-        try:
-            read = [json.loads(x) if isinstance(x, str) else x for x in cells]
-        except ValueError:
-            return None
-        return change([x if isinstance(x, list) else [] for x in read])
-
-    def _as_scores(self, lists: list[list[Any]]) -> Meaning | None:
-        """Lists of ids with a float are scores if all are of one length."""
-        if self.how.candidates or self.how.kind == "text" or len({*map(len, lists)}) != 1:
-            return None
-        return replace(self.how, candidates=len(lists[0])) if any(map(_has_float, lists)) else None
-
-    def _as_ids(self, lists: list[list[Any]]) -> Meaning | None:
-        """Scores are ids unless most lists that hold something have a float."""
-        floats, others = sum(map(_has_float, lists)), sum(map(bool, lists))
-        return replace(self.how, candidates=None) if 2 * floats <= others else None
+            return
+        lists = [_list_of(row.get("preds")) for row in rows]
+        widths = Counter(len(x) for x in lists if any(isinstance(y, float) for y in x))
+        if self.how.candidates is None:  # lists of one length are scores if one has a float
+            if self.how.kind == "text" or len({*map(len, lists)}) > 1:
+                return
+        elif 2 * widths.total() <= sum(map(bool, lists)):
+            yield replace(self.how, candidates=None)
+        for width, number in widths.items():
+            if number == max(widths.values()):
+                yield replace(self.how, candidates=width)
 
     def _rows(self, policy: Policy) -> tuple[Sequence[Cells], int]:
         if self.cells is not None:
@@ -199,8 +185,11 @@ class Table:
         return rows, lost
 
 
-def _has_float(row: list[Any]) -> bool:
-    return any(isinstance(x, float) for x in row)
+def _list_of(cell: Any) -> list[Any]:
+    """Return a list, also of JSON in text; an empty one for anything else."""
+    with contextlib.suppress(ValueError):
+        cell = json.loads(cell) if isinstance(cell, str) else cell
+    return cell if isinstance(cell, list) else []
 
 
 def _unpacked(data: bytes) -> bytes:
