@@ -27,6 +27,7 @@ from nextloc_metrics import (
     PopularityBins,
     RankingCollection,
     RankingMetric,
+    SetSize,
     click_through_metrics,
     decile_metrics,
     libcity_metrics,
@@ -702,6 +703,28 @@ def test_accuracy_within_k_of_groups_and_of_few() -> None:
     twice.update(*batch())
     with pytest.raises(ValueError, match="several within 2 in GRU"):
         plotting.accuracy_within_k({"GRU": twice})
+
+
+@pytest.mark.parametrize(
+    ("draw", "members", "make"),
+    [
+        (plotting.accuracy_within_k, "AccuracyAtK", "next_location_metrics(num_locations, k="),
+        (plotting.accuracy_within_km, "AccuracyWithin of k=1 and", "AccuracyWithin(locations, "),
+        (plotting.distance_errors, "DistanceError", "next_location_metrics(num_locations, loc"),
+        (plotting.risk_coverage, "AURC", "probability_metrics(given="),
+        (plotting.set_sizes, "SetSize of several masses", "SetSize(0.9, given="),
+    ],
+)
+def test_what_a_picture_does_not_find(draw: Any, members: str, make: str) -> None:
+    """One form of message says which members a picture draws, and how to make them."""
+    none = RankingCollection({"mrr": MRR(), "size": SetSize(threshold=0.1, given="logits")})
+    none.update(*batch())
+    for model, name in ((none, "the collection"), ({"GRU": none}, "GRU")):
+        with pytest.raises(ValueError, match="`models` must have members") as error:
+            draw(model)
+        assert f"members {members}" in str(error.value)
+        assert f", and {name} has none; " in str(error.value)
+        assert f"`{make}" in str(error.value)
 
 
 def lightness(color: Any) -> float:

@@ -18,9 +18,10 @@ from nextloc_metrics.arguments.checks import (
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, choose
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries, finish_scores
 from nextloc_metrics.geography.locations import Locations, check_locations
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.means import exact, histogram, intervals
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.scoring.formulas import any_of_block
@@ -211,7 +212,7 @@ class AccuracyWithin(_NearTarget):
                 yield part, scores, above, first.gather(1, above[:, None])
 
 
-class DistanceError(_NearTarget):
+class DistanceError(QuantileMetric, _NearTarget):
     r"""Distance between decision and target in km: mean, median or another quantile.
 
     The decision is the best candidate (if tied, the lowest id), as for
@@ -251,7 +252,7 @@ class DistanceError(_NearTarget):
     def __init__(
         self,
         locations: Locations,
-        statistic: Literal["mean", "median"] | float = "mean",
+        statistic: Statistic = "mean",
         undecided: Undecided = "largest",
         **kwargs: Any,
     ) -> None:
@@ -266,7 +267,7 @@ class DistanceError(_NearTarget):
             locations=check_locations(locations), statistic=statistic, undecided=undecided, **kwargs
         )
 
-    statistic: Literal["mean", "median"] | float
+    statistic: Statistic
     undecided: Undecided
 
     @property
@@ -275,8 +276,7 @@ class DistanceError(_NearTarget):
 
     @property
     def label(self) -> str:
-        name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
-        return f"distance error, {name} (km)"
+        return f"distance error, {self._statistic_name} (km)"
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
         self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)
@@ -304,21 +304,17 @@ class DistanceError(_NearTarget):
         bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)
         numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
-        empty = torch.zeros(self._num_bins, dtype=torch.int64, device=bins.device)
-        histogram = empty.index_add_(0, bins.clamp(max=self._num_bins - 1), counted.long())
-        found = [exact.tally(scores, counted), numbers, histogram]
+        found = [exact.tally(scores, counted), numbers]
+        found.append(histogram.count(bins, counted, self._num_bins))
         return torch.cat([x.to(ranking.device) for x in found])
 
     def compute(self) -> Tensor:
-        if self.statistic == "mean":
+        if self._share is None:
             return exact.mean(self.state[:3]) * self.scale
-        share = 0.5 if self.statistic == "median" else float(self.statistic)
-        counts = self.state[5:].cumsum(0)
-        if not int(counts[-1]):
+        number = histogram.bin_of(self.state[5:], self._share)
+        if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
-        wanted = max(1, math.ceil(share * int(counts[-1])))
-        bin_number = int(torch.searchsorted(counts, wanted))
-        km = 0.0 if bin_number == 0 else _SMALLEST_KM * _GROWTH ** (bin_number - 0.5)
+        km = _SMALLEST_KM * _GROWTH ** (number - 0.5) if number else 0.0
         return torch.tensor(km, dtype=torch.float64)
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
@@ -328,14 +324,14 @@ class DistanceError(_NearTarget):
         bins = torch.arange(last + 1, dtype=torch.float64)
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
-    @property
-    def _averages_scores(self) -> bool:
-        return self.statistic == "mean"
-
     def _estimate(self) -> intervals.Estimate:
         return (
             intervals.of_queries(self.state[:3]) if self._averages_scores else super()._estimate()
         )
+
+    @property
+    def num_queries(self) -> int:
+        return int(self.state[2])
 
     @property
     def num_undecided(self) -> int:

@@ -12,8 +12,8 @@ from nextloc_metrics.arguments.checks import check_choice, check_number, check_p
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.means import histogram
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
@@ -84,7 +84,7 @@ def check_skips(options: dict[str, Any], what: str) -> None:
         )
 
 
-class RankQuantile(MeanRank):
+class RankQuantile(QuantileMetric, MeanRank):
     r"""Quantile of the rank of the first relevant location, such as the median rank.
 
     The value is the smallest rank that at least a share `q` of the queries do not exceed. The rank
@@ -106,6 +106,7 @@ class RankQuantile(MeanRank):
     """
 
     computed_options = frozenset({"q"})
+    _steps = 2
 
     q: float
 
@@ -113,23 +114,12 @@ class RankQuantile(MeanRank):
         super().__init__(q=check_share("q", q, 0.5), unretrieved=unretrieved, **kwargs)
 
     @property
-    def label(self) -> str:
-        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
-
-    def empty_tally(self) -> Tensor:
-        return histogram.empty()
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        scores, counted = self._score_queries(ranking)
-        return histogram.tally(2 * scores, counted).to(ranking.device)
-
-    def compute(self) -> Tensor:
-        rank = histogram.quantile(self.state, self.q) / 2
-        return torch.tensor(rank, dtype=torch.float64)
+    def _share(self) -> float:
+        return self.q
 
     @property
-    def num_queries(self) -> int:
-        return int(self.state.sum())
+    def label(self) -> str:
+        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
 
 class _AmongOthers(RankingMetric):

@@ -20,8 +20,9 @@ from nextloc_metrics.arguments.checks import (
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.geography import AccuracyWithin, Locations
-from nextloc_metrics.means import exact, histogram
+from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -30,7 +31,6 @@ from nextloc_metrics.ranking.target import read_mask
 Kind = Literal["elapsed", "clock"]
 
 _DAY = 1440.0  # minutes
-_STEPS = 60  # of a minute, in the histogram
 
 
 @dataclass(eq=False)
@@ -90,7 +90,7 @@ class _OfTimes(MeanMetric):
     kind: Kind
 
 
-class TimeError(_OfTimes):
+class TimeError(QuantileMetric, _OfTimes):
     r"""Error of predicted times in minutes: mean, median or another quantile; lower is better.
 
     `preds` and `target` are numbers of minutes `[...]`, one of each per query, such as minutes
@@ -115,13 +115,14 @@ class TimeError(_OfTimes):
     higher_is_better = False
     plot_upper_bound = None
     unit = "min"
+    _steps = 60  # seconds
 
-    statistic: Literal["mean", "median"] | float
+    statistic: Statistic
 
     def __init__(
         self,
         kind: Kind = "elapsed",
-        statistic: Literal["mean", "median"] | float = "mean",
+        statistic: Statistic = "mean",
         **kwargs: Any,
     ) -> None:
         check_choice("kind", kind, Kind)
@@ -130,40 +131,10 @@ class TimeError(_OfTimes):
 
     @property
     def label(self) -> str:
-        name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
-        return f"time error, {name} (min)"
+        return f"time error, {self._statistic_name} (min)"
 
     def score(self, record: Times) -> Tensor:
         return record.error(self.kind)
-
-    def empty_tally(self) -> Tensor:
-        return super().empty_tally() if self.statistic == "mean" else histogram.empty()
-
-    @property
-    def _scored(self) -> TimeError | None:
-        own = self.statistic == "mean" and type(self).tally is TimeError.tally
-        return self if own else None
-
-    def tally(self, record: Times) -> Tensor:
-        if self.statistic == "mean":
-            return super().tally(record)
-        error, counted = self._score_queries(record)
-        return histogram.tally(error * _STEPS, counted).to(record.device)
-
-    def compute(self) -> Tensor:
-        if self.statistic == "mean":
-            return super().compute()
-        share = 0.5 if self.statistic == "median" else float(self.statistic)
-        minutes = histogram.quantile(self.state, share) / _STEPS
-        return torch.tensor(minutes, dtype=torch.float64)
-
-    @property
-    def _averages_scores(self) -> bool:
-        return self.statistic == "mean"
-
-    @property
-    def num_queries(self) -> int:
-        return int(self.state[2] if self.statistic == "mean" else self.state.sum())
 
 
 class TimeWithin(_OfTimes):

@@ -11,8 +11,10 @@ from typing import Any
 import click
 
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.command_options import has_columns, is_page, write_text
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import evaluate
@@ -20,8 +22,12 @@ from nextloc_metrics.report.groups import write_groups
 from nextloc_metrics.report.options import Options
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
 from nextloc_metrics.report.written import note_left_out, write_evaluation
+
+
+def read_locations(coordinates: Path | None) -> Locations | None:
+    """Read the locations of a file of coordinates."""
+    return None if coordinates is None else Locations(*read_coordinates(coordinates))
 
 
 def read_same(
@@ -108,7 +114,7 @@ _OF_TABLES = ("preds", "target", "groups", "padding", "on_error", "separator", "
 _READERS: dict[str, Callable[[Any], Any]] = {
     "vocabulary": read_words,
     "train_counts": read_counts,
-    "locations": read_coordinates,
+    "locations": read_locations,
     "metrics": _read_metrics,
 }
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.readings import read
+from nextloc_metrics.base.readings import members_of, named, read
 from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, add_grid, add_legend, add_note, make_axes, style
@@ -157,8 +157,11 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
         >>> axes.get_xlabel()
         'distance between decision and target (km)'
     """
-    named = {"": models} if isinstance(models, RankingCollection) else models
-    curves = {name: _shares(name, model) for name, model in named.items()}
+    make = "make it with `next_location_metrics(num_locations, locations=locations)`"
+    curves = {}
+    for name, model in named(models).items():
+        found = members_of(name, model.named_members(), DistanceError, make)
+        curves[name] = next(iter(found.values())).cumulative()
     figure, axes = make_axes(ax)
     draw_lines(curves, axes, clip_on=True, drawstyle="steps-post")
     # shorter distances are zero, and have no room on the axis
@@ -180,17 +183,6 @@ def _write_distances(axes: Any) -> None:
     """Write distances as they are, not as powers of ten."""
     axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
     axes.xaxis.set_minor_formatter(lambda _value, _place: "")
-
-
-def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
-    """Return the upper ends of the bins of distances, and the share of queries below each."""
-    for _, member in model.named_members():
-        if isinstance(member, DistanceError):
-            return member.cumulative()
-    raise ValueError(
-        f"`models` must have a member DistanceError, and {name or 'the collection'} has none; make "
-        "it with `next_location_metrics(num_locations, locations=locations)`."
-    )
 
 
 @style()
@@ -219,8 +211,7 @@ def accuracy_within_km(
         >>> axes.lines[-1].get_ydata()
         array([0.5, 1. ])
     """
-    named = {"": models} if isinstance(models, RankingCollection) else models
-    curves = {name: _within(name, model, k, confidence_level) for name, model in named.items()}
+    curves = {name: _within(name, x, k, confidence_level) for name, x in named(models).items()}
     scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
     figure, axes = draw_bands(curves, scale, confidence_level, ax, grid="both")
     axes.set_xlabel("distance that counts as near (km)")
@@ -235,14 +226,11 @@ def _within(
 ) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
     readings = read(model, confidence_level, keep_base=True)
-    found = {
-        member.km: readings[key]
-        for key, member in model.named_members()
-        if isinstance(member, AccuracyWithin) and member.k == k
-    }
-    if not any(km > 0 for km in found):
-        raise ValueError(
-            f"`models` must have members AccuracyWithin of k={short(k)} and a positive distance, "
-            f"and {name or 'the collection'} has none."
-        )
-    return dict(sorted(found.items()))
+    members = [(key, x) for key, x in model.named_members() if getattr(x, "k", None) == k]
+    is_drawn = any(getattr(x, "km", 0) > 0 for _, x in members)
+    make, which = (
+        f"add `AccuracyWithin(locations, 1.0, k={k})`",
+        f" of k={short(k)} and a positive distance",
+    )
+    found = members_of(name, members * is_drawn, AccuracyWithin, make, which)
+    return dict(sorted((member.km, readings[key]) for key, member in found.items()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nextloc_metrics.arguments.arrays import as_tensor
-from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.arguments.rows import track
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
@@ -110,7 +110,7 @@ def evaluate_table(
         shares = [source.of_files(share) for share in divide(source.files, workers)]
         evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers), make)
     else:
-        evaluator, missed = count_rows(source, _track(source), make)
+        evaluator, missed = count_rows(source, track(source.chunks(), source.num_rows), make)
     return evaluator.result(missed if on_error == "miss" else None)
 
 
@@ -130,16 +130,3 @@ def _make(inferred: int | None, **options: Unpack[Options]) -> Evaluator:
     evaluator = Evaluator(**options)
     evaluator.num_locations = inferred
     return evaluator
-
-
-def _track(source: TableRows) -> Iterator[Batch]:
-    """Yield the chunks; show rows per second, on a terminal and with tqdm installed."""
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        yield from source.chunks()
-        return
-    with tqdm(total=source.num_rows, delay=2, disable=None, leave=False, unit="row") as bar:
-        for batch in source.chunks():
-            yield batch
-            bar.update(len(batch.target))
