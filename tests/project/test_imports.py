@@ -31,7 +31,7 @@ ROOMS: dict[str, list[str]] = {
     "mobility": ["geography"],
     "trajectories": ["geography"],
     "metrics": ["geography", "base"],
-    "functional": ["metrics"],
+    "functional": ["metrics", "trajectories", "mobility"],
     "analysis": ["metrics"],
     "protocols": ["ranking", "scoring", "display", "mobility"],
     "integrations": ["metrics", "distributed"],
