@@ -91,9 +91,9 @@ def _compute(metric: Any, args: Any, kwargs: Any) -> Any:
 
 def _scores(metric: Any, record: Any) -> Tensor:
     """Return the score of each query, NaN where it is skipped."""
-    metric.check(record)
-    scores, counted = metric.score_queries(record)
-    scores = (scores * metric.factor).masked_fill(~counted, torch.nan).float()
+    metric._check(record)
+    scores, counted = metric._score_queries(record)
+    scores = (scores * metric._factor).masked_fill(~counted, torch.nan).float()
     found: Tensor = scores.reshape(record.shape).to(record.device)
     return found
 

@@ -40,7 +40,7 @@ def mobility() -> Any:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     tables = pandas.DataFrame(POINTS), pandas.DataFrame({**POINTS, "place": ["home"] * 4})
-    return report.evaluate_tables(*tables, trajectory="day", location="place")
+    return report.evaluate_mobility(*tables, trajectory="day", location="place")
 
 
 def corrected() -> Any:

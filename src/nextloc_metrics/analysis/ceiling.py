@@ -65,19 +65,19 @@ class Predictability(Result):
     users: list[Any]
     few_visits: Tensor
 
-    def means(self, confidence: float = 0.95) -> dict[str, MeanLimit]:
+    def means(self, confidence_level: float = 0.95) -> dict[str, MeanLimit]:
         """Return the mean of each limit over the users who are not flagged, with its interval.
 
         The interval is that of a metric that is averaged over users; NaN if all are flagged.
         """
-        intervals.check_confidence(confidence)
+        intervals.check_confidence_level(confidence_level)
         found = {}
         for name in ("limit", "shuffled", "random", "uncorrelated"):
             values = getattr(self, name)[~self.few_visits]
             mean = intervals.of_queries(
                 exact.tally(values[None], torch.ones_like(values).bool())[0]
             )
-            low, high = mean.interval(confidence)
+            low, high = mean.interval(confidence_level)
             found[name] = MeanLimit(float(mean.mean), float(low), float(high))
         return found
 

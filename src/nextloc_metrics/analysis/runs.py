@@ -47,8 +47,8 @@ class Summary(Result):
         """The runs of each model, and below them the difference of each pair."""
         notes = []
         for (first, second), p_value in self.p_values.items():
-            difference = self.models[first].mean - self.models[second].mean
-            notes.append(f"{first} - {second}: {difference:+.4g}, p = {p_value:.3f}")
+            difference = self.models[second].mean - self.models[first].mean
+            notes.append(f"{second} - {first}: {difference:+.4g}, p = {p_value:.3f}")
         return _tabulate(self.models, notes)
 
 
@@ -74,7 +74,7 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
         model        mean  std  runs
         GRU          30.2  0.8     3
         Transformer  31.5  0.6     3
-        GRU - Transformer: -1.3, p = 0.093
+        Transformer - GRU: +1.3, p = 0.093
 
     Source: B. L. Welch, "The generalization of 'Student's' problem when several different
     population variances are involved", Biometrika 34, 1947.

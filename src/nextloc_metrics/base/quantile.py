@@ -28,21 +28,21 @@ class QuantileMetric(MeanMetric):
         return statistic if isinstance(statistic, str) else f"{statistic:g} quantile"
 
     @property
-    def averages_scores(self) -> bool:
+    def _averages_scores(self) -> bool:
         return self._share is None
 
     @property
-    def scored(self) -> MeanMetric | None:
+    def _scored(self) -> MeanMetric | None:
         own = type(self).tally is QuantileMetric.tally
-        return self if own and self.averages_scores else None
+        return self if own and self._averages_scores else None
 
     def empty_tally(self) -> Tensor:
-        return super().empty_tally() if self.averages_scores else histogram.empty()
+        return super().empty_tally() if self._averages_scores else histogram.empty()
 
     def tally(self, record: Any) -> Tensor:
-        if self.averages_scores:
+        if self._averages_scores:
             return super().tally(record)
-        scores, counted = self.score_queries(record)
+        scores, counted = self._score_queries(record)
         return histogram.tally(scores * self._steps, counted).to(record.device)
 
     def compute(self) -> Tensor:
@@ -54,4 +54,4 @@ class QuantileMetric(MeanMetric):
 
     @property
     def num_queries(self) -> int:
-        return int(self.state[2] if self.averages_scores else self.state.sum())
+        return int(self.state[2] if self._averages_scores else self.state.sum())

@@ -20,7 +20,7 @@ class Readable(Protocol):
     prefix: str | None
     postfix: str | None
 
-    def results(self, confidence: float | None, count: bool = True) -> Results:
+    def results(self, confidence_level: float | None, count: bool = True) -> Results:
         """Return values, intervals and numbers of queries, over all processes."""
 
     def named_members(self) -> Sequence[tuple[str, Any]]:
@@ -65,22 +65,21 @@ def members_of(
 
 
 def read(
-    collection: Readable, confidence: float | None = None, keep_base: bool = False
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
-    The intervals have the level `confidence`. With `keep_base` the collection's own prefix and
-    postfix are left out of the keys.
+    With `keep_base` the collection's own prefix and postfix are left out of the keys.
     """
-    results = collection.results(confidence, count=False)
+    results = collection.results(confidence_level, count=False)
     return read_results(collection, results, keep_base, by_group=False)
 
 
 def read_counted(
-    collection: Readable, confidence: float | None = None, keep_base: bool = False
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
     """Do what `read` does, and write how many queries were counted."""
-    results = collection.results(confidence)
+    results = collection.results(confidence_level)
     readings = read_results(collection, results, keep_base, by_group=False)
     return readings, _write_number(results)
 
@@ -155,17 +154,17 @@ def keys_of(
 ) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
-    if not member.plot_labels:
+    if not member._labels:
         return {"": set_name(name)}
     nested = hasattr(member, "_from_collection")
     ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
     prefix, postfix = ends or ("", "")
-    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
+    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member._labels}
     if all(key in values for key in alone.values()):
         return alone
     # MetricCollection puts the member's name in front of keys that two members share
     own = name.replace(prefix, "").replace(postfix, "")
-    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
+    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member._labels}
 
 
 def count_notes(found: Mapping[str, Results]) -> list[str]:

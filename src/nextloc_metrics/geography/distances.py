@@ -49,8 +49,8 @@ class _Block(NamedTuple):
 class _NearTarget(RankingMetric):
     locations: Locations
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         known = len(self.locations)
         self.locations.check_size(ranking.num_candidates)
         if self.validate_args and ranking.relevant.numel():
@@ -96,7 +96,7 @@ class AccuracyWithin(_NearTarget):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 300, 5000], [0, 400, 0])
+        >>> locations = Locations.from_plane([0, 300, 5000], [0, 400, 0])
         >>> accuracy = AccuracyWithin(locations, km=0.5, k=1)
         >>> scores = tensor([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
         >>> accuracy.update(scores, tensor([0, 0]))  # 0.5 km and 5 km off
@@ -123,11 +123,11 @@ class AccuracyWithin(_NearTarget):
         return Needs(max(2, self.k), crossing=True)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"Accuracy@{self.k} within {self.km:g} km"
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.scores is None and self._crossing(ranking).numel():
             raise ValueError(
                 f"a block of tied candidates crosses rank {self.k}, and this Ranking does not hold "
@@ -150,7 +150,7 @@ class AccuracyWithin(_NearTarget):
         return self._score_block(self._first_near(ranking))
 
     @staticmethod
-    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
         largest: dict[Any, Any] = {}
         for metric in sorted(metrics, key=lambda metric: metric.k):
             largest[id(metric.locations), metric.km] = metric
@@ -234,7 +234,7 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 300, 3000], [0, 400, 4000])
+        >>> locations = Locations.from_plane([0, 300, 3000], [0, 400, 4000])
         >>> error = DistanceError(locations)
         >>> error.update(tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]]), tensor([2, 0]))
         >>> error.compute()  # km: (5 + 0.5) / 2
@@ -243,11 +243,11 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     higher_is_better = False
     plot_upper_bound = None
-    of_decision = True
+    _of_decision = True
     unit = "km"
     needs = Needs(top=1)  # the decision, and whether it is tied
     computed_options = frozenset({"statistic"})
-    score_many = staticmethod(MeanMetric.score_many)
+    _score_many = staticmethod(MeanMetric._score_many)
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class DistanceError(QuantileMetric, _NearTarget):
         return self.locations.largest
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"distance error, {self._statistic_name} (km)"
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
@@ -285,7 +285,7 @@ class DistanceError(QuantileMetric, _NearTarget):
         distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
         return (distance / self.scale).clamp(max=1)
 
-    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
+    def _score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
         if self.undecided == "skip":
             counted = counted & self._decided(ranking)
@@ -296,7 +296,7 @@ class DistanceError(QuantileMetric, _NearTarget):
         return torch.zeros(5 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        scores, counted = self.score_queries(ranking)
+        scores, counted = self._score_queries(ranking)
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
@@ -319,13 +319,15 @@ class DistanceError(QuantileMetric, _NearTarget):
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return ends of bins in km, and the share of all processes' queries up to each of them."""
-        counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
+        counts = self._of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
         bins = torch.arange(last + 1, dtype=torch.float64)
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
-    def estimate(self) -> intervals.Estimate:
-        return intervals.of_queries(self.state[:3]) if self.averages_scores else super().estimate()
+    def _estimate(self) -> intervals.Estimate:
+        return (
+            intervals.of_queries(self.state[:3]) if self._averages_scores else super()._estimate()
+        )
 
     @property
     def num_queries(self) -> int:

@@ -59,8 +59,8 @@ class MeanRank(RankingMetric):
     def needs(self) -> Needs:
         return Needs(length=self.unretrieved == "last")
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if self.unretrieved == "error" and self.validate_args:
             missing = (ranking.above[:, 0] == UNRETRIEVED) & ranking.answerable
             if missing.any():
@@ -118,7 +118,7 @@ class RankQuantile(QuantileMetric, MeanRank):
         return self.q
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
 
@@ -127,8 +127,8 @@ class _AmongOthers(RankingMetric):
 
     num_candidates: int | None
 
-    # reads `score_queries`, which skips more queries than that of other metrics
-    score_many = staticmethod(MeanMetric.score_many)
+    # reads `_score_queries`, which skips more queries than that of other metrics
+    _score_many = staticmethod(MeanMetric._score_many)
 
     def __init__(self, num_candidates: int | None = None, **options: Any) -> None:
         if num_candidates is not None:
@@ -139,8 +139,8 @@ class _AmongOthers(RankingMetric):
     def needs(self) -> Needs:
         return Needs(length=True)
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.num_candidates is None and self.num_candidates is None:
             raise ValueError(
                 f"`num_candidates` of {short(self)} must be given for lists of ids, got None: how "
@@ -154,12 +154,12 @@ class _AmongOthers(RankingMetric):
             return (self.num_candidates - ranking.num_relevant).clamp(min=0)
         return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores and which queries count: those with a candidate that is not relevant.
 
         A query without a relevant one is treated as `empty_target_action` says.
         """
-        scores, counted = RankingMetric.score_many([self], record)[0]
+        scores, counted = RankingMetric._score_many([self], record)[0]
         counted = counted & (self.others(record) > 0).to(counted.device)
         return scores.masked_fill(~counted, 0), counted
 
@@ -324,7 +324,7 @@ class RBP(RankingMetric):
         return Needs(depth=self.k)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"RBP({self.p:g})" + ("" if self.k is None else f"@{self.k}")
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -368,8 +368,8 @@ class ERRAtK(RankingMetric):
     def needs(self) -> Needs:
         return Needs(depth=self.k)
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if self.validate_args and len(ranking):
             grades = ranking.gains.masked_fill(~ranking.counted[:, None], 0)
             if (highest := float(grades.max())) > self.max_grade:

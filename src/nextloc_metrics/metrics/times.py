@@ -130,13 +130,11 @@ class TimeError(QuantileMetric, _OfTimes):
         super().__init__(kind=kind, statistic=statistic, **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"time error, {self._statistic_name} (min)"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
-        error = record.error(self.kind)
-        counted = record.counted.to(error.device)
-        return error.masked_fill(~counted, 0), counted
+    def score(self, record: Times) -> Tensor:
+        return record.error(self.kind)
 
 
 class TimeWithin(_OfTimes):
@@ -163,10 +161,10 @@ class TimeWithin(_OfTimes):
         super().__init__(minutes=minutes, kind=kind, **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"time within {self.minutes:g} min"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
+    def score(self, record: Times) -> tuple[Tensor, Tensor]:
         within = (record.error(self.kind) <= self.minutes) & ~record.difference.isnan()
         counted = record.counted.to(within.device)
         return (within & counted).double(), counted
@@ -264,8 +262,8 @@ class JointAccuracy(MeanMetric):
         return self.where.needs
 
     @property
-    def plot_label(self) -> str:
-        return f"{self.where.plot_label}, time within {self.minutes:g} min"
+    def label(self) -> str:
+        return f"{self.where.label}, time within {self.minutes:g} min"
 
     def read(
         self,
@@ -319,12 +317,12 @@ class JointAccuracy(MeanMetric):
     ) -> None:
         super().update(self.read(preds, target, mask, groups, **others))
 
-    def check(self, record: TimedRanking) -> None:
-        super().check(record)
-        self.where.check(record.ranking)
+    def _check(self, record: TimedRanking) -> None:
+        super()._check(record)
+        self.where._check(record.ranking)
 
-    def score_queries(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
-        scores, counted = self.where.score_queries(record.ranking)
+    def score(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
+        scores, counted = self.where._score_queries(record.ranking)
         error = record.times.error(self.kind).to(scores.device)
         missing = record.times.difference.isnan().to(scores.device)
         return scores.masked_fill((error > self.minutes) | missing, 0), counted

@@ -116,7 +116,7 @@ class SparseMeasure(Measure):
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
         """Gather the entries; a process without any would send no entry, or one of floats."""
-        setattr(self, self.state_name, [self.state])
+        setattr(self, self._state_name, [self.state])
         super()._sync_dist(*args, **kwargs)
 
     @property
@@ -125,13 +125,13 @@ class SparseMeasure(Measure):
 
     @property
     def state(self) -> Tensor:
-        found = vars(self)[self.state_name]
+        found = vars(self)[self._state_name]
         found = [found] if isinstance(found, Tensor) else list(found)
         return _merge([one.to(self.device) for one in found] or [self.empty_tally()])
 
     def _add(self, parts: list[Tensor]) -> None:
-        kept = vars(self)[self.state_name]
-        setattr(self, self.state_name, [_merge([*kept, *(x.to(self.device) for x in parts)])])
+        kept = vars(self)[self._state_name]
+        setattr(self, self._state_name, [_merge([*kept, *(x.to(self.device) for x in parts)])])
 
     def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
         parts, first, other = self.cells(trajectories, part)

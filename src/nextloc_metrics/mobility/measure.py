@@ -167,7 +167,7 @@ class Measure(SummedMetric):
             value, reason = self._difference()
             return WithFloor(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
 
-        return self.of_all_processes(read)
+        return self._of_all_processes(read)
 
     def _both(self) -> tuple[Any, Any]:
         generated, halves = self.histograms()
@@ -195,7 +195,7 @@ class Measure(SummedMetric):
             >>> metric.floor().value < 0.02
             True
         """
-        return self.of_all_processes(self._floor)
+        return self._of_all_processes(self._floor)
 
     def _floor(self) -> Floor:
         sizes, (_, halves) = self.sizes(), self.histograms()
@@ -221,7 +221,7 @@ class Measure(SummedMetric):
 
     def distributions(self) -> tuple[Numbers, Numbers]:
         """Return the shares of each cell, generated and real, float64 `[K]`, of all processes."""
-        generated, real = self.of_all_processes(self._both)
+        generated, real = self._of_all_processes(self._both)
         return comparisons.shares(generated), comparisons.shares(real)
 
     def band(self) -> Numbers:
@@ -238,7 +238,7 @@ class Measure(SummedMetric):
             find_floor(sizes[1:], int(sizes[0]), self.histograms()[1], keep, 0)
             return np.quantile(found[0], [0.025, 0.975], axis=0) if found else None
 
-        return self.of_all_processes(read)
+        return self._of_all_processes(read)
 
     @property
     def unit(self) -> str:
@@ -301,7 +301,7 @@ class DenseMeasure(Measure):
 
     def _add(self, parts: list[Tensor]) -> None:
         total = sum(parts).to(self.state.device)  # type: ignore[union-attr]
-        setattr(self, self.state_name, self.state + total)
+        setattr(self, self._state_name, self.state + total)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
         # without a sign: 2^31 shares of 1 sum to 2^63

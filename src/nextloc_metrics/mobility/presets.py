@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.checks import check_bool, check_choice
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.fixes import unchanged_by_errors
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.frequencies import Flows, UserVisitFrequency, VisitFrequency
 from nextloc_metrics.mobility.histograms import (
@@ -26,7 +26,7 @@ from nextloc_metrics.mobility.histograms import (
     TravelDistance,
 )
 from nextloc_metrics.mobility.measure import TITLES, Base, Measure, WithFloor
-from nextloc_metrics.mobility.trajectories import Trajectories, Units, read
+from nextloc_metrics.mobility.trajectories import Trajectories, read
 
 
 class MobilityCollection(MetricCollection):

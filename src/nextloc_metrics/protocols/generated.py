@@ -68,11 +68,11 @@ class GeneratedProtocol:
     counts_ids: bool = False
     added: tuple[float, float] = (1e-14, 0.0)
 
-    def evaluate(self, real: Array, generated: Array, coordinates: Array) -> dict[str, float]:
+    def evaluate(self, generated: Array, real: Array, coordinates: Array) -> dict[str, float]:
         """Return the values that the code would print, by the names in `QUANTITIES`.
 
         NaN stands for a value that the code does not print because it stops with an error. Days are
-        ids of locations from 0 on, integer `[N, 48]` and `[M, 48]`, and `coordinates` latitude and
+        ids of locations from 0 on, integer `[M, 48]` and `[N, 48]`, and `coordinates` latitude and
         longitude of each id, degrees `[C, 2]`.
 
         Raises:
@@ -90,7 +90,7 @@ class GeneratedProtocol:
         """
         degrees = _read_coordinates(coordinates)
         sets = [
-            _read_days(n, x, len(degrees)) for n, x in (("real", real), ("generated", generated))
+            _read_days(n, x, len(degrees)) for n, x in (("generated", generated), ("real", real))
         ]
         if len(degrees) < self.ranks[0]:
             raise ValueError(
@@ -298,7 +298,7 @@ class GeneratedAudit(Result):
 
 
 def audit_generated(
-    real: Array, generated: Array, coordinates: Array, users: Array | None = None
+    generated: Array, real: Array, coordinates: Array, users: Array | None = None
 ) -> GeneratedAudit:
     """Compare one pair of sets under every protocol, beside this library's measures.
 
@@ -312,9 +312,9 @@ def audit_generated(
         >>> import torch
         >>> from nextloc_metrics import protocols
         >>> slots = torch.arange(480).view(10, 48)
-        >>> real, generated = slots // 8 % 100, slots // 4 % 100  # stays of 4 and of 2 hours
+        >>> generated, real = slots // 4 % 100, slots // 8 % 100  # stays of 2 and of 4 hours
         >>> places = torch.arange(200.0).view(100, 2) / 10
-        >>> audit = protocols.audit_generated(real, generated, places)
+        >>> audit = protocols.audit_generated(generated, real, places)
         >>> {name: round(one["duration"], 3) for name, one in audit.values.items()}
         {'movesim': 0.693, 'pategail': 0.693, 'sec_movesim': 0.693}
         >>> value, floor = audit.exact["duration"]
@@ -323,7 +323,7 @@ def audit_generated(
     """
     degrees = _read_coordinates(coordinates)
     every = (movesim(), pategail(), sec_movesim())
-    values = {one.name: one.evaluate(real, generated, degrees) for one in every}
+    values = {one.name: one.evaluate(generated, real, degrees) for one in every}
     sets = Trajectories(generated, step=0.5), Trajectories(real, step=0.5, users=users)
     locations = Locations(*degrees.T)
     measures: dict[str, Measure] = {

@@ -137,17 +137,17 @@ class ClusteredGroups(Grouped):
         return self.sums[:, 2]
 
     def compute(self) -> Tensor:
-        return exact.mean(self.sums) * self.factor
+        return exact.mean(self.sums) * self._factor
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         groups, order = self.pairs.groups.sort()
         sizes = groups.bincount(minlength=len(self.names))
         parts = torch.split(self.state[order], sizes.tolist())
         found = [intervals.of_clusters(part) for part in parts]
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
-        bounds = torch.stack(estimate.interval(confidence))
-        low, high = bounds * self.factor
+        bounds = torch.stack(estimate.interval(confidence_level))
+        low, high = bounds * self._factor
         return low, high
 
 
@@ -163,7 +163,7 @@ class ClusteredDecile(DecileScore):
     """
 
     computed_options = frozenset()
-    reads_groups = True
+    _reads_groups = True
     metric: DecileScore
     num_groups: int
     by: str
@@ -201,5 +201,5 @@ class ClusteredDecile(DecileScore):
     def compute(self) -> Tensor:
         return exact.mean(self.state.sum(0))
 
-    def estimate(self) -> intervals.Estimate:
+    def _estimate(self) -> intervals.Estimate:
         return intervals.of_clusters(self.state)

@@ -102,9 +102,9 @@ class Evaluation(Result):
 
     def sections(self) -> dict[str, str]:
         counted = self._counted
-        confidence = counted.setting.confidence
+        confidence_level = counted.setting.confidence_level
         sections = {
-            "Result": page.show_headline(self.columns, self.table, self.skill, confidence)
+            "Result": page.show_headline(self.columns, self.table, self.skill, confidence_level)
             + show_meanings(self._members()),
             **{
                 f"By {kind}": page.show_groups(kind, table, counted)

@@ -1,4 +1,4 @@
-"""One call from tables of real and generated trajectories to all measures with their floors."""
+"""One call from tables of generated and real trajectories to all measures with their floors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from nextloc_metrics.arguments.checks import check_choice, check_positive
 from nextloc_metrics.display.page import show_meanings, show_picture, show_table
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
-from nextloc_metrics.mobility.trajectories import TimeUnit, Units
+from nextloc_metrics.mobility.trajectories import TimeUnit
 from nextloc_metrics.report.counted_points import Counting, count_tables
 from nextloc_metrics.report.points import Columns
 from nextloc_metrics.report.processes import one_thread
@@ -21,7 +21,7 @@ from nextloc_metrics.report.processes import one_thread
 
 @dataclass(repr=False)
 class MobilityEvaluation(Result):
-    """The result of `evaluate_tables`; `print` shows the table, in which each value has its floor.
+    """The result of `evaluate_mobility`; `print` shows the table, each value beside its floor.
 
     Attributes:
         values: the value of each measure.
@@ -50,9 +50,9 @@ class MobilityEvaluation(Result):
 
 
 @one_thread()
-def evaluate_tables(
-    real: Any,
+def evaluate_mobility(
     generated: Any,
+    real: Any,
     *,
     trajectory: str = "trajectory",
     latitude: str = "latitude",
@@ -66,7 +66,7 @@ def evaluate_tables(
     workers: int = 1,
     **options: Any,
 ) -> MobilityEvaluation:
-    """Compare tables of real and generated trajectories, one point per row, by all measures.
+    """Compare tables of generated and real trajectories, one point per row, by all measures.
 
     Tables are read in parts: memory grows by 8 bytes for each trajectory, not with the points. The
     rows of one trajectory stand together, also where one file ends and the next begins. They are
@@ -78,10 +78,10 @@ def evaluate_tables(
     order, so `time` must be given, and at one time a trajectory must have one location.
 
     Args:
-        real: a path, a pattern or a folder of Parquet, CSV, JSON lines or Arrow files, a list of
-            files, or a frame of pandas, polars, pyarrow or DuckDB; or of Dask, Ray or Spark, which
-            is counted on its cluster.
-        generated: the same.
+        generated: a path, a pattern or a folder of Parquet, CSV, JSON lines or Arrow files, a list
+            of files, or a frame of pandas, polars, pyarrow or DuckDB; or of Dask, Ray or Spark,
+            which is counted on its cluster.
+        real: the same.
         trajectory: the column that says which trajectory a point belongs to.
         latitude: the column of latitudes; of x for `units` of a plane.
         longitude: the column of longitudes; of y for `units` of a plane.
@@ -106,7 +106,7 @@ def evaluate_tables(
         >>> from nextloc_metrics import report
         >>> real = pandas.DataFrame({"day": [1, 1, 2, 2], "place": ["home", "work", "home", "gym"]})
         >>> made = pandas.DataFrame({"day": [1, 1, 2, 2], "place": ["home", "home", "gym", "home"]})
-        >>> found = report.evaluate_tables(real, made, trajectory="day", location="place")
+        >>> found = report.evaluate_mobility(made, real, trajectory="day", location="place")
         >>> found.values["daily_locations"]  # bits: all real days have two locations, half of these
         0.31127812445913283
     """
@@ -124,7 +124,7 @@ def evaluate_tables(
     )
     points = (latitude, longitude) if location is None else (location,)
     tables = []
-    for name, table, own in (("real", real, user), ("generated", generated, None)):
+    for name, table, own in (("generated", generated, None), ("real", real, user)):
         columns = Columns(trajectory, points, time, own, time_unit, is_ids, locations is not None)
         tables.append((Counting(name, columns, make), table))
     counts = count_tables(tables, workers)
@@ -142,9 +142,9 @@ def evaluate_tables(
             "coordinates": units if not is_ids else "of the locations" if locations else None,
             "times": times if time else None,
             "floor": f"random halves of {'users' if user else 'trajectories'}",
-            "real_trajectories": first.real,
             "generated_trajectories": first.generated,
-            "real_points": counts.num_points["real"],
+            "real_trajectories": first.real,
             "generated_points": counts.num_points["generated"],
+            "real_points": counts.num_points["real"],
         },
     )

@@ -57,7 +57,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
             f"`by_location` must have a group for each of the {len(locations)} locations, got "
             f"{by_location.num_groups}."
         )
-    numbers = torch.as_tensor(by_location.numbers()[0]).double().cpu()
+    numbers = torch.as_tensor(by_location._numbers()[0]).double().cpu()
     seen = numbers > 0
     if not seen.any():
         raise ValueError("`by_location` must have counted a query, got none.")
@@ -70,7 +70,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     points = locations.project().cpu()[seen]
     figure, axes = make_axes(ax, 5.2, 4.4)
     metric = by_location.metric
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     if int(seen.sum()) > MOST_DOTS:
         drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
         add_note(axes, "a hexagon is the mean over its queries")
@@ -187,7 +187,7 @@ def _write_distances(axes: Any) -> None:
 
 @style()
 def accuracy_within_km(
-    models: Models, k: int = 1, *, confidence: float = 0.95, ax: Any = None
+    models: Models, k: int = 1, *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the accuracy within k ranks over the distance that counts as near, in its band.
 
@@ -211,9 +211,9 @@ def accuracy_within_km(
         >>> axes.lines[-1].get_ydata()
         array([0.5, 1. ])
     """
-    curves = {name: _within(name, x, k, confidence) for name, x in named(models).items()}
+    curves = {name: _within(name, x, k, confidence_level) for name, x in named(models).items()}
     scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
-    figure, axes = draw_bands(curves, scale, confidence, ax, grid="both")
+    figure, axes = draw_bands(curves, scale, confidence_level, ax, grid="both")
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
@@ -221,14 +221,15 @@ def accuracy_within_km(
     return figure, axes
 
 
-def _within(name: str, model: RankingCollection, k: int, confidence: float) -> dict[float, Reading]:
+def _within(
+    name: str, model: RankingCollection, k: int, confidence_level: float
+) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
-    readings = read(model, confidence, keep_base=True)
+    readings = read(model, confidence_level, keep_base=True)
     members = [(key, x) for key, x in model.named_members() if getattr(x, "k", None) == k]
-    is_drawn = any(getattr(x, "km", 0) > 0 for _, x in members)
-    make, which = (
-        f"add `AccuracyWithin(locations, 1.0, k={k})`",
-        f" of k={short(k)} and a positive distance",
-    )
-    found = members_of(name, members * is_drawn, AccuracyWithin, make, which)
+    if not any(getattr(x, "km", 0) > 0 for _, x in members):
+        members = []
+    make, which = f"add `AccuracyWithin(locations, 1.0, k={k})`", f" of k={short(k)}"
+    which += " and a positive distance"
+    found = members_of(name, members, AccuracyWithin, make, which)
     return dict(sorted((member.km, readings[key]) for key, member in found.items()))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.display.bars import Groups, draw_groups, draw_histogram
 from nextloc_metrics.display.formats import in_percent
 from nextloc_metrics.display.lines import draw_differences, draw_readings
@@ -19,7 +20,6 @@ from nextloc_metrics.display.table import Table
 from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.counted import Counted
 from nextloc_metrics.report.maps import distance_errors, error_map
-from nextloc_metrics.report.plotting import by_group
 from nextloc_metrics.report.probability_plots import reliability, risk_coverage
 
 
@@ -27,12 +27,12 @@ def show_headline(
     columns: Mapping[str, Mapping[str, Reading]],
     table: Table,
     skill: Mapping[str, float],
-    confidence: float,
+    confidence_level: float,
 ) -> str:
     """Show the values as a picture and as a table, and below them the skill."""
     named = {"model": columns["value"], **columns}
     del named["value"]
-    shown = show_values(named, table, confidence)
+    shown = show_values(named, table, confidence_level)
     if skill:
         rows = [[name, in_percent(x)] for name, x in skill.items()]
         note = "0: ranking by visits in the training data; 100: perfect ranking"
@@ -40,26 +40,26 @@ def show_headline(
     return shown
 
 
-def show_values(columns: Models, table: Table, confidence: float) -> str:
+def show_values(columns: Models, table: Table, confidence_level: float) -> str:
     """Show the values of several models as a picture and as a table."""
-    caption = f"Values with {100 * confidence:g} % confidence intervals"
-    return show_picture(caption, draw_readings, columns, confidence, None) + show_table(table)
+    caption = f"Values with {100 * confidence_level:g} % confidence intervals"
+    return show_picture(caption, draw_readings, columns, confidence_level, None) + show_table(table)
 
 
-def show_differences(first: str, differences: Models, confidence: float) -> str:
+def show_differences(first: str, differences: Models, confidence_level: float) -> str:
     """Draw the differences of models from the first one; one model needs no legend."""
     who, it = "each model", "the model"
     if len(differences) == 1:
         (who,) = (it,) = differences
     caption = f"{who} minus {first}: right of 0, {it} is better"
     named = {"": next(iter(differences.values()))} if len(differences) == 1 else differences
-    return show_picture(caption, draw_differences, named, confidence)
+    return show_picture(caption, draw_differences, named, confidence_level)
 
 
 def show_ceiling(ceiling: Ceiling) -> str:
     """Draw the model between chance and the limit, and show the numbers."""
     caption = "Acc@1, means over users; the limits are estimates"
-    drawn = show_picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence, None)
+    drawn = show_picture(caption, draw_readings, {"": ceiling.rows}, ceiling.confidence_level, None)
     return drawn + show_table(ceiling.table)
 
 
@@ -67,7 +67,7 @@ def show_groups(kind: str, table: Table, counted: Counted) -> str:
     """Draw the first metric for each group, and show the table of all metrics."""
     name, member = next(iter(counted.parts[f"by {kind}"].named_members()))
     caption = "; ".join([f"{name} by {kind}", *counted.note_intervals(kind)])
-    draw = partial(by_group, confidence=counted.setting.confidence)
+    draw = partial(plot_groups, confidence_level=counted.setting.confidence_level, ax=None)
     return show_picture(caption, draw, member) + show_table(table)
 
 
@@ -76,7 +76,7 @@ def show_distances(counted: Counted) -> str:
     if "map" not in counted.parts:
         return ""
     ((_, by_location),) = counted.parts["map"].named_members()
-    if not int(by_location.numbers()[0].sum()):
+    if not int(by_location._numbers()[0].sum()):
         return ""
     return show_picture(
         "acc_at_1 by target location", error_map, by_location, counted.data.locations
@@ -87,9 +87,9 @@ def show_probabilities(counted: Counted) -> str:
     """Draw the reliability diagram, and the risk over the coverage."""
     metrics = counted.parts["probabilities"]
     members = dict(metrics.named_members())
-    if not members["ece"].numbers()[0]:
+    if not members["ece"]._numbers()[0]:
         return ""
-    draw = partial(reliability, confidence=counted.setting.confidence)
+    draw = partial(reliability, confidence_level=counted.setting.confidence_level)
     return show_picture("Accuracy by confidence", draw, members["ece"]) + show_picture(
         "Wrong answers, if only the most confident queries are answered", risk_coverage, metrics
     )
@@ -97,8 +97,8 @@ def show_probabilities(counted: Counted) -> str:
 
 def show_deciles(counted: Counted) -> str:
     """Draw precision and NDCG for each decile of the target."""
-    members, confidence = counted.parts["deciles"], counted.setting.confidence
-    values = members.compute_with_intervals(confidence)
+    members, confidence_level = counted.parts["deciles"], counted.setting.confidence_level
+    values = members.compute_with_intervals(confidence_level)
     pictures = ""
     for title in ("precision", "ndcg"):
         names = [str(name) for name in members if str(name).startswith(f"{title}_at_")]
@@ -113,14 +113,14 @@ def show_deciles(counted: Counted) -> str:
         decile = f"decile of the target ({len(labels) - 1} = most popular)"
         caption = "; ".join([f"{shared} by popularity of the target", *counted.note_intervals()])
         scale = Scale(shared, 0, 1)
-        draw = partial(draw_groups, confidence=confidence)
+        draw = partial(draw_groups, confidence_level=confidence_level)
         pictures += show_picture(caption, draw, {"": found}, labels, scale, decile, None)
     return pictures
 
 
 def show_users(metric: Any, means: Tensor, name: str) -> str:
     """Draw the histogram of the mean of each user."""
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     infinite = means.isinf()
     caption = f"{name}: the mean over the days of each of {len(means):,} users"
     if infinite.any():

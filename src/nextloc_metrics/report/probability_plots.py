@@ -27,7 +27,7 @@ Models = Mapping[str, SummedCollection] | SummedCollection
 
 
 @style()
-def reliability(metric: CalibrationError, *, confidence: float = 0.95, ax: Any = None) -> Any:
+def reliability(metric: CalibrationError, *, confidence_level: float = 0.95, ax: Any = None) -> Any:
     """Draw a reliability diagram: the accuracy of each bin beside its mean confidence.
 
     A bar is the accuracy of the queries of a bin, with Wilson's interval and the number of queries;
@@ -47,7 +47,7 @@ def reliability(metric: CalibrationError, *, confidence: float = 0.95, ax: Any =
     number, sure, right, low, high = (x[used] for x in found)
     counts = torch.stack([right * number, right * number, number], 1)
     state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
-    bounds = intervals.of_queries(state).interval(confidence)
+    bounds = intervals.of_queries(state).interval(confidence_level)
     figure, axes = make_axes(ax, 4.2, 3.6)
     middle = ((low + high) / 2).tolist()
     axes.bar(

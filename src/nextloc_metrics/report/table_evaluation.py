@@ -32,6 +32,7 @@ def evaluate_table(
     exclude: str | None = None,
     cluster: str | None = None,
     weights: str | None = None,
+    confidence: str | None = None,
     num_locations: int | None = None,
     vocabulary: Sequence[str | int] | None = None,
     padding: int | Sequence[int] = -1,
@@ -56,6 +57,8 @@ def evaluate_table(
             `separator` and `on_error` are as for `report.read`.
         cluster: the column of groups whose queries are not independent.
         weights: the column of weights of queries, as for `evaluate`.
+        confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
+            metrics of `confidence_metrics`.
         num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
         workers: the number of processes, which share the files; a cluster has its own.
         options: the other options of `Evaluator`, such as `k`, `measures`, `train_counts` and
@@ -92,6 +95,7 @@ def evaluate_table(
         mask=mask,
         exclude=exclude,
         weights=weights,
+        confidence=confidence,
         padding=padding,
         vocabulary=vocabulary,
         separator=separator,

@@ -15,6 +15,7 @@ from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.page import show_meanings, show_picture, show_table
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.report import page
@@ -31,7 +32,6 @@ from nextloc_metrics.trajectories import (
     from_table,
     trajectory_metrics,
 )
-from nextloc_metrics.trajectories.metric import Units
 from nextloc_metrics.trajectories.tables import OnMissing
 from nextloc_metrics.trajectories.years import Year
 
@@ -117,7 +117,7 @@ class _ByUser(Grouped):
 
     def user_means(self) -> Tensor:
         """Return the mean of each user."""
-        return exact.mean(self.state) * self.factor
+        return exact.mean(self.state) * self._factor
 
 
 def evaluate_trajectories(
@@ -125,10 +125,10 @@ def evaluate_trajectories(
     target: Any,
     *,
     year: Year = 2025,
-    units: Units = "plane",
+    units: Units = "cells",
     metrics: Mapping[str, PairMetric] | None = None,
     on_missing: OnMissing = "raise",
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     **columns: str,
 ) -> TrajectoryEvaluation:
     """Evaluate predicted days: each day by itself, the mean over days, then over users.
@@ -139,11 +139,11 @@ def evaluate_trajectories(
             [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m.
-        units: `"degrees"` for latitude and longitude in the columns x and y; the metrics are then
-            those of `trajectory_metrics`.
+        units: what the columns x and y are, `"degrees"` for latitude and longitude; other units
+            than cells have the metrics of `trajectory_metrics`.
         metrics: other metrics, by name; the first one orders users and days on the page.
         on_missing: `"raise"` or `"count"`, as for `from_table`.
-        confidence: the confidence level of the intervals.
+        confidence_level: the confidence level of the intervals.
         columns: the names of the columns `user`, `day`, `slot`, `x` and `y`.
 
     Raises:
@@ -166,18 +166,18 @@ def evaluate_trajectories(
         {name: _ByUser(metric, rows.num_users) for name, metric in chosen.items()}
     )
     by_user.update(record)
-    results = by_user.results(confidence)
+    results = by_user.results(confidence_level)
     of_points = MeanPointError(units=units)
-    scores = {name: metric.score_queries(record)[0] for name, metric in chosen.items()}
+    scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
     note = "mean over users of their means over days; intervals over users"
     return TrajectoryEvaluation(
         values={name: float(value) for name, value in results.values.items()},
         intervals={
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
-        table=by_user.table(intervals=True, confidence=confidence, notes=[note]),
+        table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
-            "challenge": None if metrics or units == "degrees" else f"HuMob {year}",
+            "challenge": None if metrics or units != "cells" else f"HuMob {year}",
             "metrics": ", ".join(map(str, chosen.values())),
             "units": units,
             "users": rows.num_users,
@@ -196,8 +196,8 @@ def evaluate_trajectories(
 
 
 def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
-    """Return the metrics of a challenge, or the usual ones for degrees."""
-    if units == "degrees":
+    """Return the metrics of a challenge, or the usual ones for other units than cells."""
+    if units != "cells":
         members: Any = trajectory_metrics(units=units, aligned=aligned).named_members()
         return dict(members)
     found: dict[str, PairMetric] = {
