@@ -17,7 +17,7 @@ from nextloc_metrics.analysis.entropy import (
     entropy_rates,
     fano_limit,
 )
-from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.arrays import Array, begins
 from nextloc_metrics.arguments.checks import as_number, check_bool, check_positive
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.reading import Reading
@@ -172,7 +172,7 @@ def predictability(
     order = np.argsort(inverse, kind="stable")
     histories = np.split(locations[order], np.cumsum(np.bincount(inverse))[:-1])
     if not stays:
-        histories = [one[np.append(True, one[1:] != one[:-1])] for one in histories]
+        histories = [one[begins(one)] for one in histories]
     counts = [np.unique(one, return_counts=True)[1] for one in histories]
     rates = []
     for history in histories:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ class SummedCollection(MetricCollection):
     """
 
     _plan: Plan | None = None
+    _holds: ClassVar[Any] = RecordMetric
 
     def __init__(
         self,
@@ -60,9 +61,10 @@ class SummedCollection(MetricCollection):
         """Add all members, or none if one is refused."""
         members = _members(metrics) + _members(additional_metrics)
         for member in members:
-            if not isinstance(member, RecordMetric):
+            if not isinstance(member, self._holds):
+                kind = "metrics" if self._holds is RecordMetric else f"`{self._holds.__name__}`s"
                 raise TypeError(
-                    f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
+                    f"a {type(self).__name__} holds {kind} of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}

@@ -398,7 +398,7 @@ class AnsweredShare(DistributionMean):
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
         return DistributionNeeds(self.given, self.temperature, likelihood=False)
 
-    def score(self, record: Distribution) -> Tensor:
+    def score(self, record: Distribution) -> Tensor | tuple[Tensor, Tensor]:
         return record.answered.double()
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.display.result import Result
@@ -125,10 +125,10 @@ class GeneratedProtocol:
             ends = np.ones(days.shape, dtype=bool)
             ends[:, :-1] = days[:, 1:] != days[:, :-1]
             rows, columns = ends.nonzero()
-            begins = np.append(-1, columns[:-1])
-            begins[np.append(True, rows[1:] != rows[:-1])] = -1
+            before = np.append(-1, columns[:-1])
+            before[begins(rows)] = -1
             kept = (columns < _SLOTS - 1) | self.counts_last_stay
-            stays.append((columns - begins)[kept])
+            stays.append((columns - before)[kept])
         if self.counts_last_stay:
             return self._diverge([_histogram(one, 1, _SLOTS + 1, _SLOTS) for one in stays])
         return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in stays])

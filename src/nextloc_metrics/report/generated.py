@@ -14,14 +14,13 @@ from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
 from nextloc_metrics.mobility.trajectories import TimeUnit
-from nextloc_metrics.report.counted_points import Counting, count_tables
-from nextloc_metrics.report.points import Columns
+from nextloc_metrics.report.points import Columns, Counting, count_tables
 from nextloc_metrics.report.processes import one_thread
 
 
 @dataclass(repr=False)
 class MobilityEvaluation(Result):
-    """The result of `evaluate_mobility`; `print` shows the table, each value beside its floor.
+    """The result of `evaluate_mobility`; `print` shows its table: each value beside its floor.
 
     Attributes:
         values: the value of each measure.

@@ -15,12 +15,12 @@ from nextloc_metrics.display.formats import one_line
 from nextloc_metrics.display.page import show_meanings, show_picture, show_table
 from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.files.beside import read_days
 from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.report import page
 from nextloc_metrics.report.paths import draw_days, draw_errors
-from nextloc_metrics.report.text_files import read_days
 from nextloc_metrics.trajectories import (
     DTW,
     DiscreteFrechet,

@@ -70,7 +70,7 @@ class MeanPointError(_PointErrors):
 
     _label = "mean point error"
 
-    def score(self, record: Pairs) -> tuple[Tensor, Tensor]:
+    def score(self, record: Pairs) -> Tensor:
         found, length = self._point_errors(record)
         # in the order of steps, so that padding has no effect
         total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
