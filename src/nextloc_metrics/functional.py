@@ -52,26 +52,25 @@ def _classes() -> dict[str, type[SummedMetric]]:
 
 def _function_of(name: str, kind: type[SummedMetric]) -> Callable[..., Any]:
     """Make the function of a class, with a signature and a docstring that name its options."""
-    options = kind._all_options
-    is_mean = issubclass(kind, MeanMetric)
+    options, is_mean = kind._all_options, issubclass(kind, MeanMetric)
+    reads: Any = getattr(kind, "read", kind.update)
+    _self, *given = inspect.signature(reads).parameters.values()
+    last = inspect.Parameter("reduction", inspect.Parameter.KEYWORD_ONLY, default="mean")
+    arguments = [one.name for one in given]
 
     def function(*args: Any, **kwargs: Any) -> Any:
         reduction = kwargs.pop("reduction", "mean") if is_mean else "mean"
         check_choice("reduction", reduction, Reduction)
-        metric: Any = kind(**{x: kwargs.pop(x) for x in options if x in kwargs})
+        metric: Any = kind(**{x: kwargs.pop(x) for x in [*kwargs] if x not in arguments})
         with torch.no_grad():
             if isinstance(metric, RecordMetric):
                 record = metric.read(*args, **kwargs)
                 metric, args, kwargs = metric.to(record.device), (record,), {}
             return _compute(metric, args, kwargs) if reduction == "mean" else _scores(metric, *args)
 
-    reads: Any = getattr(kind, "read", kind.update)
-    _self, *given = inspect.signature(reads).parameters.values()
-    last = inspect.Parameter("reduction", inspect.Parameter.KEYWORD_ONLY, default="mean")
     by_name = [one.parameter(x).replace(kind=last.kind) for x, one in options.items()]
-    by_name += [last] * is_mean
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        sorted([*given, *by_name], key=lambda one: one.kind)
+        sorted([*given, *by_name, *[last] * is_mean], key=lambda one: one.kind)
     )
     function.__name__ = function.__qualname__ = name
     text = (inspect.getdoc(kind) or "").partition("\nExample:")[0].rstrip()

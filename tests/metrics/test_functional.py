@@ -152,7 +152,7 @@ def test_wrong_options_name_the_class() -> None:
     """What is missing, unknown or out of range is said of the class."""
     for match, options in {
         r"AccuracyAtK\b.* needs the option `k`": {},
-        r"AccuracyAtK.read\(\) got an unexpected keyword argument 'gain'": {"k": 1, "gain": 1},
+        "AccuracyAtK has no option `gain`; its options are `k`, `ties`": {"k": 1, "gain": 1},
         "`k` must be a positive integer, got 0": {"k": 0},
         "`reduction` must be one of": {"k": 1, "reduction": "sum"},
     }.items():
