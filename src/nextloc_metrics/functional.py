@@ -25,7 +25,7 @@ from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.metrics import at_k
 from nextloc_metrics.metrics.location_f1 import (
-    Average,
+    LocationAverage,
     LocationF1,
     LocationPrecision,
     LocationRecall,
@@ -93,7 +93,7 @@ def f1_at_k(
 
 def location_f1(
     preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
-    *, average: Average | None = "weighted", **options: Any,
+    *, average: LocationAverage | None = "weighted", **options: Any,
 ) -> Tensor:  # fmt: skip
     """F1 per location, with the best candidate as decision; see `LocationF1`."""
     return _compute(LocationF1(num_locations, average, **options), preds, target, mask)
@@ -101,7 +101,7 @@ def location_f1(
 
 def location_precision(
     preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
-    *, average: Average | None = "weighted", **options: Any,
+    *, average: LocationAverage | None = "weighted", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Precision per location, with the best candidate as decision; see `LocationPrecision`."""
     return _compute(LocationPrecision(num_locations, average, **options), preds, target, mask)
@@ -109,7 +109,7 @@ def location_precision(
 
 def location_recall(
     preds: Array | Ranking, target: Array | None, num_locations: int, mask: Array | None = None,
-    *, average: Average | None = "weighted", **options: Any,
+    *, average: LocationAverage | None = "weighted", **options: Any,
 ) -> Tensor:  # fmt: skip
     """Recall per location, with the best candidate as decision; see `LocationRecall`."""
     return _compute(LocationRecall(num_locations, average, **options), preds, target, mask)

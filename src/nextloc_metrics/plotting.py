@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nextloc_metrics.base.collection import SummedCollection
+from nextloc_metrics.base.collection import Collections, SummedCollection, by_name
 from nextloc_metrics.base.plots import plot_groups
 from nextloc_metrics.base.readings import read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
@@ -116,7 +116,7 @@ def by_group(
 
 @style()
 def accuracy_within_k(
-    models: Mapping[str, SummedCollection] | SummedCollection,
+    models: Collections,
     *,
     confidence_level: float = 0.95,
     ax: Any = None,
@@ -144,7 +144,7 @@ def accuracy_within_k(
         >>> axes.get_ylabel()
         'accuracy within k'
     """
-    named = {"": models} if isinstance(models, SummedCollection) else models
+    named = by_name(models)
     found = {name: _accuracies(name, model, confidence_level) for name, model in named.items()}
     curves = {name: curve for name, (curve, _) in found.items()}
     queries = _join_counts({name: number for name, (_, number) in found.items()})

@@ -441,3 +441,11 @@ def _members(metrics: Any) -> list[Any]:
     if isinstance(metrics, Sequence) and not isinstance(metrics, str | bytes):
         return [member for metric in metrics for member in _members(metric)]
     return [metrics]
+
+
+Collections: TypeAlias = Mapping[str, SummedCollection] | SummedCollection
+
+
+def by_name(models: Collections) -> Mapping[str, SummedCollection]:
+    """Return collections by the names of models; one alone has none."""
+    return {"": models} if isinstance(models, SummedCollection) else models

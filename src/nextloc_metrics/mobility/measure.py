@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
@@ -21,12 +20,10 @@ from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.floors import Floor, find_floor
 from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.pictures import Axis, draw_cells
-from nextloc_metrics.mobility.trajectories import Trajectories, read
+from nextloc_metrics.mobility.trajectories import Integers, Numbers, Trajectories, read_trajectories
 
-Comparison = Literal["jsd", "ks", "wasserstein", "cpc"]
+ComparedBy = Literal["jsd", "ks", "wasserstein", "cpc"]
 Base = Literal[2, "e"]
-Integers = NDArray[np.int64]
-Numbers = NDArray[np.float64]
 
 #: the names of comparisons in tables
 TITLES = {
@@ -73,15 +70,15 @@ class Measure(SummedMetric):
     computed_options = frozenset({"comparison", "base"})
 
     #: the comparisons that this measure has
-    comparisons: ClassVar[tuple[Comparison, ...]] = ("jsd", "ks", "wasserstein")
+    comparisons: ClassVar[tuple[ComparedBy, ...]] = ("jsd", "ks", "wasserstein")
     #: the quantity in tables and pictures, and its unit
     title: ClassVar[str] = ""
     quantity_unit: ClassVar[str] = ""
 
-    comparison: Comparison
+    comparison: ComparedBy
     base: Base
 
-    def __init__(self, comparison: Comparison = "jsd", base: Base = 2, **options: Any) -> None:
+    def __init__(self, comparison: ComparedBy = "jsd", base: Base = 2, **options: Any) -> None:
         if comparison not in self.comparisons:
             raise ValueError(
                 f"`comparison` must be one of {self.comparisons} for {type(self).__name__}, got "
@@ -101,7 +98,7 @@ class Measure(SummedMetric):
         """
         if preds is None and target is None:
             raise ValueError("`preds` or `target` must be given, got None for both.")
-        generated, real = read("preds", preds), read("target", target)
+        generated, real = read_trajectories("preds", preds), read_trajectories("target", target)
         parts = []
         if generated is not None:
             parts.append(self.tally(generated, np.zeros(generated.num, dtype=np.int64)))

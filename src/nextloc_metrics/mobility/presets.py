@@ -26,7 +26,7 @@ from nextloc_metrics.mobility.histograms import (
     TravelDistance,
 )
 from nextloc_metrics.mobility.measure import TITLES, Base, Measure, Result
-from nextloc_metrics.mobility.trajectories import Trajectories, read
+from nextloc_metrics.mobility.trajectories import Trajectories, read_trajectories
 
 
 class MobilityCollection(MetricCollection):
@@ -58,7 +58,7 @@ class MobilityCollection(MetricCollection):
         self, preds: Array | Trajectories | None = None, target: Array | Trajectories | None = None
     ) -> None:
         """Add generated trajectories `preds`, real trajectories `target`, or both."""
-        generated, real = read("preds", preds), read("target", target)
+        generated, real = read_trajectories("preds", preds), read_trajectories("target", target)
         with unchanged_by_errors(self.measures().values()):
             super().update(generated, real)
 

@@ -13,7 +13,7 @@ import numpy as np
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.files.memory import Stream, is_pandas
 from nextloc_metrics.files.opening import find_files
-from nextloc_metrics.files.parts import Part, Source
+from nextloc_metrics.files.parts import Part, RowSource
 from nextloc_metrics.files.sources import Files
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.mobility.presets import MobilityCollection
@@ -82,7 +82,7 @@ class Counting:
         """Return what adds the trajectories of rows to the counts."""
         return Together(self.columns, lambda rows: counts.add(self.name, self.columns.make(rows)))
 
-    def count_share(self, source: Source) -> Share:
+    def count_share(self, source: RowSource) -> Share:
         """Count some of the files, or all rows."""
         counts = Counts(self.make())
         together = self.join(counts)
@@ -91,7 +91,7 @@ class Counting:
                 together.add(part.file, self.columns.read(part))
         return Share(counts.to_bytes(), together.seen.hashes, together.ends)
 
-    def merge_shares(self, counts: Counts, shares: Sequence[Share], source: Source) -> None:
+    def merge_shares(self, counts: Counts, shares: Sequence[Share], source: RowSource) -> None:
         """Add all shares of a table, in the order of its rows, to the counts."""
         together = self.join(counts)
         for share in shares:
@@ -105,7 +105,7 @@ class Counting:
                 together.add(*end)
         together.finish()
 
-    def check_together(self, source: Source) -> None:
+    def check_together(self, source: RowSource) -> None:
         """Raise for the first trajectory whose rows do not stand together."""
         together = Together(self.columns, lambda _: None)
         name = self.columns.trajectory

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.readings import read
+from nextloc_metrics.base.collection import Collections, SummedCollection, by_name
+from nextloc_metrics.base.readings import readings_of
 from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, add_grid, add_legend, add_note, make_axes, style
@@ -22,8 +21,6 @@ MOST_DOTS = 1000
 
 # Dark to light in grey as well, and the same to the colour-blind.
 _COLORS = "viridis"
-
-Models = Mapping[str, RankingCollection] | RankingCollection
 
 
 @style()
@@ -138,7 +135,7 @@ def _draw_scale_bar(axes: Any) -> None:
 
 
 @style()
-def distance_errors(models: Models, *, ax: Any = None) -> Any:
+def distance_errors(models: Collections, *, ax: Any = None) -> Any:
     """Draw the share of queries whose decision is within a distance of the target, over distance.
 
     Args:
@@ -157,7 +154,7 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
         >>> axes.get_xlabel()
         'distance between decision and target (km)'
     """
-    named = {"": models} if isinstance(models, RankingCollection) else models
+    named = by_name(models)
     curves = {name: _shares(name, model) for name, model in named.items()}
     figure, axes = make_axes(ax)
     draw_lines(curves, axes, clip_on=True, drawstyle="steps-post")
@@ -182,7 +179,7 @@ def _write_distances(axes: Any) -> None:
     axes.xaxis.set_minor_formatter(lambda _value, _place: "")
 
 
-def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
+def _shares(name: str, model: SummedCollection) -> tuple[Tensor, Tensor]:
     """Return the upper ends of the bins of distances, and the share of queries below each."""
     for _, member in model.named_members():
         if isinstance(member, DistanceError):
@@ -195,7 +192,7 @@ def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
 
 @style()
 def accuracy_within_km(
-    models: Models, k: int = 1, *, confidence_level: float = 0.95, ax: Any = None
+    models: Collections, k: int = 1, *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the accuracy within k ranks over the distance that counts as near, in its band.
 
@@ -219,7 +216,7 @@ def accuracy_within_km(
         >>> axes.lines[-1].get_ydata()
         array([0.5, 1. ])
     """
-    named = {"": models} if isinstance(models, RankingCollection) else models
+    named = by_name(models)
     curves = {name: _within(name, model, k, confidence_level) for name, model in named.items()}
     scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
     figure, axes = draw_bands(curves, scale, confidence_level, ax, grid="both")
@@ -231,10 +228,10 @@ def accuracy_within_km(
 
 
 def _within(
-    name: str, model: RankingCollection, k: int, confidence_level: float
+    name: str, model: SummedCollection, k: int, confidence_level: float
 ) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
-    readings = read(model, confidence_level, keep_base=True)
+    readings = readings_of(model, confidence_level, keep_base=True)
     found = {
         member.km: readings[key]
         for key, member in model.named_members()

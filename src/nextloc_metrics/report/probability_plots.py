@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from nextloc_metrics.base.collection import SummedCollection
-from nextloc_metrics.base.readings import read
+from nextloc_metrics.base.collection import Collections, by_name
+from nextloc_metrics.base.readings import readings_of
 from nextloc_metrics.display.lines import draw_lines
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import (
@@ -23,8 +22,6 @@ from nextloc_metrics.display.style import (
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.confidence import AURC, CalibrationError
 from nextloc_metrics.metrics.probabilities import SetSize
-
-Models = Mapping[str, SummedCollection] | SummedCollection
 
 
 @style()
@@ -79,7 +76,7 @@ def reliability(metric: CalibrationError, *, confidence_level: float = 0.95, ax:
 
 
 @style()
-def risk_coverage(models: Models, *, ax: Any = None) -> Any:
+def risk_coverage(models: Collections, *, ax: Any = None) -> Any:
     """Draw the share of wrong answers over the share of queries answered, most confident first.
 
     Args:
@@ -98,7 +95,7 @@ def risk_coverage(models: Models, *, ax: Any = None) -> Any:
         [0.0, 0.5]
     """
     curves = {}
-    for name, model in _named(models).items():
+    for name, model in by_name(models).items():
         members = [x for _, x in model.named_members() if isinstance(x, AURC)]
         if not members:
             raise ValueError(
@@ -118,7 +115,7 @@ def risk_coverage(models: Models, *, ax: Any = None) -> Any:
 
 
 @style()
-def set_sizes(models: Models, *, ax: Any = None) -> Any:
+def set_sizes(models: Collections, *, ax: Any = None) -> Any:
     """Draw the mean size of prediction sets over their mass.
 
     Args:
@@ -139,8 +136,8 @@ def set_sizes(models: Models, *, ax: Any = None) -> Any:
         array([1., 2.])
     """
     curves = {}
-    for name, model in _named(models).items():
-        readings: dict[str, Reading] = read(model, keep_base=True)
+    for name, model in by_name(models).items():
+        readings: dict[str, Reading] = readings_of(model, keep_base=True)
         found = {
             member.mass: readings[key].value
             for key, member in model.named_members()
@@ -160,7 +157,3 @@ def set_sizes(models: Models, *, ax: Any = None) -> Any:
     add_grid(axes, "both")
     add_legend(axes)
     return figure, axes
-
-
-def _named(models: Models) -> Mapping[str, SummedCollection]:
-    return {"": models} if isinstance(models, SummedCollection) else models
