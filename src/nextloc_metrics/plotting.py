@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nextloc_metrics.base.collection import Collections, SummedCollection, by_name
+from nextloc_metrics.base.collection import Collections, SummedCollection
 from nextloc_metrics.base.plots import plot_groups
-from nextloc_metrics.base.readings import read_counted
+from nextloc_metrics.base.readings import members_of, named, read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, import_pyplot, number_by_integers, save, style
@@ -144,8 +144,7 @@ def accuracy_within_k(
         >>> axes.get_ylabel()
         'accuracy within k'
     """
-    named = by_name(models)
-    found = {name: _accuracies(name, model, confidence_level) for name, model in named.items()}
+    found = {name: _accuracies(name, x, confidence_level) for name, x in named(models).items()}
     curves = {name: curve for name, (curve, _) in found.items()}
     queries = _join_counts({name: number for name, (_, number) in found.items()})
     scale = Scale("accuracy within k", 0, 1)
@@ -163,19 +162,18 @@ def _accuracies(
 ) -> tuple[dict[int, Reading], str]:
     """Read a model's accuracies by k, in rising order, and its number of queries."""
     readings, queries = read_counted(model, confidence_level, keep_base=True)
+    make = "make it with `next_location_metrics(num_locations, k=range(1, 51))`"
     found: dict[int, Reading] = {}
-    for key, member in model.items(keep_base=True, copy_state=False):
-        metric = getattr(member, "metric", member)
-        if isinstance(metric, AccuracyAtK) and not readings[key].note:
-            if metric.k in found:
-                raise ValueError(
-                    f"`models` must have one accuracy for every k, got several within {metric.k} "
-                    f"in {name or 'the collection'}; remove all but one of them."
-                )
-            found[metric.k] = readings[key]
-    if not found:
-        raise ValueError(
-            f"`models` must have members AccuracyAtK, and {name or 'the collection'} has none; "
-            "make it with `next_location_metrics(num_locations, k=range(1, 51))`."
-        )
+    members = [
+        (key, getattr(member, "metric", member))
+        for key, member in model.named_members()
+        if key in readings and not readings[key].note
+    ]
+    for key, metric in members_of(name, members, AccuracyAtK, make).items():
+        if metric.k in found:
+            raise ValueError(
+                f"`models` must have one accuracy for every k, got several within {metric.k} "
+                f"in {name or 'the collection'}; remove all but one of them."
+            )
+        found[metric.k] = readings[key]
     return dict(sorted(found.items())), queries

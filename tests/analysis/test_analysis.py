@@ -602,9 +602,9 @@ def test_every_pair_of_models() -> None:
     assert math.isnan(found.p_values["a", "c"])
     assert math.isnan(found.models["c"].std)
     lines = repr(found).splitlines()
-    assert lines[2] == "c   0.25 +- nan (1 runs)"
-    assert lines[4].startswith("c - a: -0.22")
-    assert lines[4].endswith(", p = nan")
+    assert lines[3].split() == ["c", "0.25", "nan", "1"]
+    assert lines[5].startswith("c - a: -0.22")
+    assert lines[5].endswith(", p = nan")
 
 
 def test_runs_that_are_all_the_same() -> None:
@@ -664,7 +664,8 @@ def test_runs_of_models_with_numbers_as_names() -> None:
     """The names are written as text."""
     numbered: Any = {1: [1.0, 2.0], 20: [1.0, 2.0]}
     shown = repr(analysis.summarize(numbered)).splitlines()
-    assert shown[:2] == ["1   1.5 +- 0.71 (2 runs)", "20  1.5 +- 0.71 (2 runs)"]
+    expected = ["model  mean   std  runs", "1       1.5  0.71     2", "20      1.5  0.71     2"]
+    assert shown[:3] == expected
 
 
 def test_chance_leaves_out_scores_that_read_groups_or_ids() -> None:

@@ -27,6 +27,7 @@ from nextloc_metrics import (
     PopularityBins,
     RankingCollection,
     RankingMetric,
+    SetSize,
     click_through_metrics,
     decile_metrics,
     libcity_metrics,
@@ -169,13 +170,13 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     figure, axes = drawn(metric.plot())
     assert figure.axes == [axes]
     assert figure.get_figheight() < 1  # no tall box around one dot
-    of_probabilities = metric.plot_label if metric.record is Distribution else None
+    of_probabilities = metric.label if metric.record is Distribution else None
     name = of_probabilities or LABELS.get(case.name, case.name.removesuffix("AtK"))
     k = case.options.get("k")
     is_of_decisions = case.name.startswith("Location")
     expected = f"{case.name[8:]}, {metric.average}" if is_of_decisions else name
     if case.name in ("RBP", "RankQuantile"):
-        expected, k = metric.plot_label, None
+        expected, k = metric.label, None
     assert axes.get_ylabel() == (expected if k is None else f"{name}@{k}")
     (dot,) = lines(axes)
     assert close(list(dot.get_xdata()), [value])
@@ -184,12 +185,12 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     assert axes.get_xlim() == (0, 1)
     assert axes.xaxis.get_major_formatter()(0.25) == "25 %"
     sentence = f"{100 * value:.2f} %"
-    if metric.averages_scores:
+    if metric._averages_scores:
         low, high = map(float, metric.interval())
         sentence += f", 95 % interval {100 * low:.2f} to {100 * high:.2f} %"
         (bars,) = axes.collections
         assert close(whiskers(bars, 0), [[low, high]])
-    numbers = metric.numbers()[0]
+    numbers = metric._numbers()[0]
     if numbers is not None:
         sentence += f", {int(numbers)} quer{'y' if int(numbers) == 1 else 'ies'}"
     assert " ".join(written(axes).split()) == sentence
@@ -359,7 +360,7 @@ def test_deciles_of_models_have_the_intervals_that_they_offer() -> None:
 
         @property
         def num_queries(self) -> Tensor:
-            return torch.arange(10, 10 + len(self.plot_labels))
+            return torch.arange(10, 10 + len(self._labels))
 
         def interval(self, confidence_level: float = 0.95) -> Any:
             return {key: (x - confidence_level / 10, x) for key, x in self.compute().items()}
@@ -564,7 +565,7 @@ def test_members_with_several_values(nested: bool, clash: bool) -> None:
         by_title = {axes.get_title(): axes for _, axes in pictures}
         for name, member in metrics.items(copy_state=False):
             if isinstance(member, DecileNDCG):
-                heights = [float(member.compute()[key].nan_to_num()) for key in member.plot_labels]
+                heights = [float(member.compute()[key].nan_to_num()) for key in member._labels]
                 assert close([bar.get_height() for bar in by_title[name].patches], heights)
     _, axes = drawn(metrics.plot(together=True))
     assert len(axes.get_yticklabels()) == len(values)
@@ -702,6 +703,28 @@ def test_accuracy_within_k_of_groups_and_of_few() -> None:
     twice.update(*batch())
     with pytest.raises(ValueError, match="several within 2 in GRU"):
         plotting.accuracy_within_k({"GRU": twice})
+
+
+@pytest.mark.parametrize(
+    ("draw", "members", "make"),
+    [
+        (plotting.accuracy_within_k, "AccuracyAtK", "next_location_metrics(num_locations, k="),
+        (plotting.accuracy_within_km, "AccuracyWithin of k=1 and", "AccuracyWithin(locations, "),
+        (plotting.distance_errors, "DistanceError", "next_location_metrics(num_locations, loc"),
+        (plotting.risk_coverage, "AURC", "probability_metrics(given="),
+        (plotting.set_sizes, "SetSize of several masses", "SetSize(0.9, given="),
+    ],
+)
+def test_what_a_picture_does_not_find(draw: Any, members: str, make: str) -> None:
+    """One form of message says which members a picture draws, and how to make them."""
+    none = RankingCollection({"mrr": MRR(), "size": SetSize(threshold=0.1, given="logits")})
+    none.update(*batch())
+    for model, name in ((none, "the collection"), ({"GRU": none}, "GRU")):
+        with pytest.raises(ValueError, match="`models` must have members") as error:
+            draw(model)
+        assert f"members {members}" in str(error.value)
+        assert f", and {name} has none; " in str(error.value)
+        assert f"`{make}" in str(error.value)
 
 
 def lightness(color: Any) -> float:

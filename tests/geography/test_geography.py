@@ -300,8 +300,8 @@ def test_states_tell_places_apart() -> None:
         AccuracyWithin(PLACES, 1, 1), AccuracyWithin(other, 1, 1), AccuracyWithin(PLACES, 2, 1),
         DistanceError(PLACES), DistanceError(other), DistanceError(PLACES, undecided="skip"),
     ]  # fmt: skip
-    assert len({metric.state_name for metric in metrics}) == len(metrics)
-    assert DistanceError(PLACES).state_name == DistanceError(PLACES, 0.9).state_name
+    assert len({metric._state_name for metric in metrics}) == len(metrics)
+    assert DistanceError(PLACES)._state_name == DistanceError(PLACES, 0.9)._state_name
 
 
 def test_the_preset_takes_locations() -> None:

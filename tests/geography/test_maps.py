@@ -152,7 +152,7 @@ def test_errors_say_what_is_missing() -> None:
         plotting.error_map(by_target, padded)
     plain = next_location_metrics(5)
     plain.update(scores, target)
-    with pytest.raises(ValueError, match="a member DistanceError, and GRU has none"):
+    with pytest.raises(ValueError, match="members DistanceError, and GRU has none"):
         plotting.distance_errors({"GRU": plain})
     with pytest.raises(ValueError, match="AccuracyWithin of k=1 and a positive distance"):
         plotting.accuracy_within_km(plain)

@@ -689,7 +689,7 @@ def test_a_dict_has_no_interval_in_a_collection() -> None:
     metrics.update(*tied_batch())
     assert same(metrics.compute_with_intervals(), metrics.compute())
     assert len(metrics.table(intervals=True).rows) == 4
-    assert not metric.averages_scores
+    assert not metric._averages_scores
 
 
 def test_a_subclass_with_another_value_has_no_interval() -> None:
@@ -701,7 +701,7 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
 
     for decile in (None, 1):
         metric = updated(Percent(PopularityBins([1]), 1, decile=decile), torch.ones(2, 1), [0, 0])
-        assert not metric.averages_scores
+        assert not metric._averages_scores
         for ask in (metric.interval, metric.standard_error):
             with pytest.raises(TypeError, match="not a mean of per-query scores"):
                 ask()

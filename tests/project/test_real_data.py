@@ -319,6 +319,6 @@ def test_invented_ids_of_a_language_model_are_counted(
     assert invented > 0
     metrics = decile_metrics(bins, k=10)
     metrics.update(preds, targets)
-    (share,) = {m.state_name: m for m in metrics.values() if hasattr(m, "num_invented")}.values()
+    (share,) = {m._state_name: m for m in metrics.values() if hasattr(m, "num_invented")}.values()
     assert share.num_invented == invented
     assert 0 < metrics.compute()["precision_at_10_decile_10"] < 1

@@ -21,8 +21,8 @@ import pandas as pd
 import pytest
 
 from nextloc_metrics import report
+from nextloc_metrics.display import page
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.report import page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [

@@ -235,10 +235,13 @@ def test_cells_that_cannot_be_read(rows: str, text: str, workers: int, tmp_path:
 
 
 def test_missing_coordinates_and_ids() -> None:
-    """NaN, which is padding of arrays, and ids below 0 are errors in a table."""
+    """NaN, which is padding of arrays, dates, and ids below 0 are errors in a table."""
     pa = pytest.importorskip("pyarrow")
     rows = {"trajectory": [1, 1], "latitude": [1.0, np.nan], "longitude": [1.0, np.nan]}
     with pytest.raises(ValueError, match=r"column `latitude` must have no missing .* row 1 of"):
+        report.evaluate_mobility(pa.table(rows), pa.table(rows))
+    rows["latitude"] = pd.to_datetime(["2020-01-01", "2020-01-02"])
+    with pytest.raises(ValueError, match=r"column `latitude` must be numbers, got dates in Table"):
         report.evaluate_mobility(pa.table(rows), pa.table(rows))
     below = pa.table({"trajectory": [1, 1], "place": [0, -1]})
     options: Any = {"location": "place", "locations": Locations([1.0], [2.0])}

@@ -292,7 +292,7 @@ def test_ids_have_the_distances_of_their_locations() -> None:
     assert float(error.compute()) == pytest.approx(float(wanted) / 2, rel=1e-6)
     assert error.unit == "km"
     assert DTW(scale=2.0).unit == "cells / 2"
-    assert DTW(locations=places).plot_label == "DTW (km)"
+    assert DTW(locations=places).label == "DTW (km)"
     plane = Locations.from_plane([0, 3000, 0], [0, 4000, 1000])
     assert updated(DTW(locations=plane), tensor([[0, 1]]), tensor([[2, 0]])).compute() == 1 + 5
     metres = [1000 * plane.points[None, x] for x in ([0, 1], [2, 0])]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ class SummedCollection(MetricCollection):
     """
 
     _plan: Plan | None = None
+    _holds: ClassVar[Any] = RecordMetric
 
     def __init__(
         self,
@@ -60,9 +61,10 @@ class SummedCollection(MetricCollection):
         """Add all members, or none if one is refused."""
         members = _members(metrics) + _members(additional_metrics)
         for member in members:
-            if not isinstance(member, RecordMetric):
+            if not isinstance(member, self._holds):
+                kind = "metrics" if self._holds is RecordMetric else f"`{self._holds.__name__}`s"
                 raise TypeError(
-                    f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
+                    f"a {type(self).__name__} holds {kind} of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
@@ -90,7 +92,7 @@ class SummedCollection(MetricCollection):
     def update_with(self, batch: Batch) -> None:
         """Add a batch to every member, or raise and change none."""
         self._check_groups(batch)
-        own = [member for member in self.members() if member.has_own_update]
+        own = [member for member in self.members() if member._has_own_update]
         self._form_groups()
         if not own:
             self.plan.update(batch, count=True)
@@ -100,7 +102,7 @@ class SummedCollection(MetricCollection):
             records = self.plan.read(batch)
             for member in own:
                 member.update(records[member.record])
-            others = [member for member in self.members() if not member.has_own_update]
+            others = [member for member in self.members() if not member._has_own_update]
             Plan(others).update(Batch(records, None), count=True)
 
     def forward_with(self, batch: Batch) -> dict[str, Any]:
@@ -112,7 +114,7 @@ class SummedCollection(MetricCollection):
 
     def _check_groups(self, batch: Batch) -> None:
         """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
-        if batch.groups is not None and not any(member.reads_groups for member in self.members()):
+        if batch.groups is not None and not any(member._reads_groups for member in self.members()):
             raise ValueError(
                 "`groups` must be None without a metric that reads them; pass them to "
                 "`Grouped(metric)`."
@@ -172,10 +174,10 @@ class SummedCollection(MetricCollection):
             intervals = {
                 name: member.interval(confidence_level)
                 for name, member in self.named_members()
-                if member.has_interval and confidence_level is not None
+                if member._has_interval and confidence_level is not None
             }
             counting = self.named_members() if count else []
-            numbers = {name: member.numbers() for name, member in counting}
+            numbers = {name: member._numbers() for name, member in counting}
         known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
         undecided = max((number for _, number in numbers.values()), default=0)
         return Results(values, intervals, known, undecided)
@@ -252,7 +254,7 @@ class SummedCollection(MetricCollection):
         """
         members: dict[Any, list[RecordMetric]] = {}
         for member in self.members():
-            if member.will_all_reduce:
+            if member._will_all_reduce:
                 members.setdefault(member.process_group, []).append(member)
         lent = [
             member
@@ -389,12 +391,12 @@ class RankingCollection(SummedCollection):
 
 
 def _share(one: Any, other: RecordMetric) -> bool:
-    return one.state_name == other.state_name and torch.equal(one.state, other.state)
+    return one._state_name == other._state_name and torch.equal(one.state, other.state)
 
 
 def _check_group(members: list[Any]) -> None:
     for member in members[1:]:
-        if member.state_name != members[0].state_name:
+        if member._state_name != members[0]._state_name:
             raise ValueError(
                 "the members of a compute group must need the same state, got "
                 f"{short(members[0])} and {short(member)}; omit `compute_groups`."
@@ -405,8 +407,8 @@ def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMe
     """Sum the members' states over the processes, and return the members that got their sums."""
     # Members with one state name are summed once. All processes must agree on whether their states
     # are equal and whether cached values are outdated, so both flags are summed too.
-    states = {member.state_name: member.state for member in reversed(members)}
-    differs = [not torch.equal(member.state, states[member.state_name]) for member in members]
+    states = {member._state_name: member.state for member in reversed(members)}
+    differs = [not torch.equal(member.state, states[member._state_name]) for member in members]
     outdated = [member._computed is None for member in members]
     copied = {name: x for name, x in states.items() if x.nbytes <= _LARGEST_COPIED_STATE}
     flags = torch.tensor([differs, outdated], device=members[0].state.device).long()
@@ -422,7 +424,7 @@ def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMe
         if is_outdated:
             member._computed = None
         if not differ:
-            summed_state = sums[member.state_name].view_as(member.state)
+            summed_state = sums[member._state_name].view_as(member.state)
             member.dist_sync_fn = partial(_lent_sum, summed_state)
             lent.append(member)
     return lent
@@ -443,9 +445,5 @@ def _members(metrics: Any) -> list[Any]:
     return [metrics]
 
 
+#: One collection, or several by the names of models.
 Collections: TypeAlias = Mapping[str, SummedCollection] | SummedCollection
-
-
-def by_name(models: Collections) -> Mapping[str, SummedCollection]:
-    """Return collections by the names of models; one alone has none."""
-    return {"": models} if isinstance(models, SummedCollection) else models

@@ -43,7 +43,7 @@ def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: An
                 f"{name}."
             )
     metric = next(iter(named.values()))
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     if len(labels) > MOST_BARS:
         values = {name: one.values for name, one in found.items()}
         return draw_histogram(values, scale, _noun(metric), ax)
@@ -55,7 +55,7 @@ def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[
     if hasattr(metric, "named_members"):
         raise TypeError(f"`models` must hold metrics, got a collection for {name}; pass a member.")
     value = metric.compute()
-    keys: dict[str, str] = getattr(metric, "plot_labels", {})
+    keys: dict[str, str] = getattr(metric, "_labels", {})
     bounds = _read_bounds(metric, confidence_level)
     counted = _read_numbers(metric)
     numbers = counted if isinstance(counted, Tensor) else None
@@ -90,9 +90,9 @@ def _read_bounds(metric: Any, confidence_level: float = 0.95) -> Any:
 
 def _read_numbers(metric: Any) -> Any:
     """Return the number of queries on all processes, of every group if they are counted so."""
-    if not hasattr(metric, "num_queries") or not hasattr(metric, "of_all_processes"):
+    if not hasattr(metric, "num_queries") or not hasattr(metric, "_of_all_processes"):
         return None
-    numbers = metric.of_all_processes(lambda: metric.num_queries)
+    numbers = metric._of_all_processes(lambda: metric.num_queries)
     return numbers.cpu() if isinstance(numbers, Tensor) else numbers
 
 
@@ -104,11 +104,11 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     """Draw what a metric computed; see `RankingMetric.plot`."""
     import_pyplot()
     scale = Scale(
-        getattr(metric, "plot_label", type(metric).__name__),
+        getattr(metric, "label", type(metric).__name__),
         metric.plot_lower_bound,
         metric.plot_upper_bound,
     )
-    labels: dict[str, str] = getattr(metric, "plot_labels", {})
+    labels: dict[str, str] = getattr(metric, "_labels", {})
     bounds, queries = None, None
     if val is None:
         val = metric.compute()

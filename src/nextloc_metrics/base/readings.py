@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -30,6 +30,10 @@ class Readable(Protocol):
         """Return the key of a member in the values."""
 
 
+Model = TypeVar("Model", bound=Readable)
+Member = TypeVar("Member")
+
+
 class Results(NamedTuple):
     """The values of a collection over all processes, with intervals and numbers of queries."""
 
@@ -37,6 +41,27 @@ class Results(NamedTuple):
     intervals: dict[str, tuple[Tensor, Tensor]]  #: by the members' names
     numbers: dict[str, Any]  #: counted queries, in total or per group, by the members' names
     undecided: int  #: the number of queries without a decision
+
+
+def named(models: Mapping[str, Model] | Model) -> Mapping[str, Model]:
+    """Return collections by the names of models; one collection has the name ""."""
+    return models if isinstance(models, Mapping) else {"": models}
+
+
+def members_of(
+    model: str, members: Iterable[tuple[str, Any]], kind: type[Member], remedy: str, which: str = ""
+) -> dict[str, Member]:
+    """Return those members of a model that are of a class, by name; raise if there is none.
+
+    `which` says what else the members were chosen by, and `remedy` how to make one.
+    """
+    found = {key: member for key, member in members if isinstance(member, kind)}
+    if not found:
+        raise ValueError(
+            f"`models` must have members {kind.__name__}{which}, and {model or 'the collection'} "
+            f"has none; {remedy}."
+        )
+    return found
 
 
 def readings_of(
@@ -129,17 +154,17 @@ def keys_of(
 ) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
-    if not member.plot_labels:
+    if not member._labels:
         return {"": set_name(name)}
     nested = hasattr(member, "_from_collection")
     ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
     prefix, postfix = ends or ("", "")
-    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
+    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member._labels}
     if all(key in values for key in alone.values()):
         return alone
     # MetricCollection puts the member's name in front of keys that two members share
     own = name.replace(prefix, "").replace(postfix, "")
-    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
+    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member._labels}
 
 
 def count_notes(found: Mapping[str, Results]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal
@@ -11,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import begins
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
+from nextloc_metrics.means.keyed import KeyedSums, sort_rows
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.measure import Base, ComparedBy, DenseMeasure, Measure
@@ -77,8 +78,7 @@ class UserVisitFrequency(DenseMeasure):
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
         order = np.lexsort([trajectories.places, trajectories.row])
         row, place = trajectories.row[order], trajectories.places[order]
-        is_new = np.ones(len(row), dtype=bool)
-        is_new[1:] = (row[1:] != row[:-1]) | (place[1:] != place[:-1])
+        is_new = begins(row, place)
         row = row[is_new]
         visits = np.diff(np.append(is_new.nonzero()[0], len(place)))
         by_rank = np.lexsort([-visits, row])
@@ -109,7 +109,7 @@ class SparseMeasure(Measure):
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
         """Gather the entries; a process without any would send no entry, or one of floats."""
-        setattr(self, self.state_name, [self.state])
+        setattr(self, self._state_name, [self.state])
         super()._sync_dist(*args, **kwargs)
 
     @property
@@ -118,20 +118,19 @@ class SparseMeasure(Measure):
 
     @property
     def state(self) -> Tensor:
-        found = vars(self)[self.state_name]
+        found = vars(self)[self._state_name]
         found = [found] if isinstance(found, Tensor) else list(found)
-        return _merge([one.to(self.device) for one in found] or [self.empty_tally()])
+        return KeyedSums([x.to(self.device) for x in (self.empty_tally(), *found)]).merge()
 
-    def _add(self, parts: list[Tensor]) -> None:
-        kept = vars(self)[self.state_name]
-        setattr(self, self.state_name, [_merge([*kept, *(x.to(self.device) for x in parts)])])
-
-    def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
+    def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
         parts, first, other = self.cells(trajectories, part)
         one, none = np.ones(len(parts), dtype=np.int64), np.full(len(part), -1)
         found = np.column_stack([parts, first, other, one])
         sizes = np.column_stack([part, none, none, np.ones(len(part), dtype=np.int64)])
-        return _merge([torch.from_numpy(np.concatenate([found, sizes]))])
+        return torch.from_numpy(np.concatenate([found, sizes]))
+
+    def _summand(self, state: Tensor) -> KeyedSums:
+        return KeyedSums([state.to(self.device)])
 
     @abstractmethod
     def cells(
@@ -143,10 +142,10 @@ class SparseMeasure(Measure):
         """Return part, cell and count of each entry, and the number of cells."""
         entries = self.state.cpu().numpy()
         entries = entries[entries[:, 1] >= 0]
-        order, starts = _sort(entries[:, 1:3])
+        order, is_first = sort_rows(entries[:, 1:3])
         cell = np.zeros(len(entries), dtype=np.int64)
-        cell[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(entries))))
-        return entries[:, 0], cell, entries[:, 3], len(starts)
+        cell[order] = is_first.cumsum() - 1
+        return entries[:, 0], cell, entries[:, 3], int(is_first.sum())
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
         part, cell, count, number = self._entries()
@@ -301,33 +300,3 @@ class Flows(SparseMeasure):
         if self.comparison == "cpc":
             return comparisons.common_part(first, other)
         return super().compare(first, other)
-
-
-def _merge(entries: list[Tensor]) -> Tensor:
-    """Return each cell once, sorted, with the sum of its counts."""
-    every = torch.cat(entries)
-    rows = every.cpu().numpy()
-    order, starts = _sort(rows[:, :3])
-    if not len(rows):
-        return every
-    counts = np.add.reduceat(rows[order, 3], starts)
-    found = np.column_stack([rows[order[starts], :3], counts])
-    return torch.from_numpy(found).to(every.device)
-
-
-def _sort(cells: Integers) -> tuple[Integers, Integers]:
-    """Return the order that sorts rows, and where in it each different row begins."""
-    if not len(cells):
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    low, high = cells.min(0), cells.max(0)
-    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
-    if math.prod(sizes) < 1 << 62:  # one number for each row, which sorts faster
-        key = np.zeros(len(cells), dtype=np.int64)
-        for column, least, size in zip(cells.T, low, sizes, strict=True):
-            key = key * size + (column - least)
-        order = np.argsort(key, kind="stable")
-        changes = np.diff(key[order]) != 0
-    else:
-        order = np.lexsort(cells.T[::-1])
-        changes = (np.diff(cells[order], axis=0) != 0).any(1)
-    return order, np.append(0, changes.nonzero()[0] + 1)

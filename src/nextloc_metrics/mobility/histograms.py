@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.arrays import Array, begins
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.geography.locations import Locations, Units, check_locations
 from nextloc_metrics.mobility import comparisons
@@ -284,12 +284,11 @@ class StayDuration(Histogram):
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
         times = trajectories.need_times(self)
         place = trajectories.places
-        begins = np.ones(len(place), dtype=bool)
-        begins[1:] = ~trajectories.follows | (place[1:] != place[:-1])
-        row = trajectories.row[begins]
+        is_first = begins(trajectories.row, place)
+        row = trajectories.row[is_first]
         is_last = np.ones(len(row), dtype=bool)
         is_last[:-1] = row[1:] != row[:-1]
-        start = times[begins]
+        start = times[is_first]
         end = np.append(start[1:], start[:1])
         end[is_last] = trajectories.ends()
         kept = slice(None) if self.censored == "count" else ~is_last
@@ -331,10 +330,8 @@ class DailyLocations(Histogram):
             day = np.floor(hours / 24).astype(np.int64)
         order = np.lexsort([trajectories.places, day, row])
         row, day, place = row[order], day[order], trajectories.places[order]
-        new_day = np.ones(len(row), dtype=bool)
-        new_day[1:] = (row[1:] != row[:-1]) | (day[1:] != day[:-1])
-        is_new = new_day.copy()
-        is_new[1:] |= place[1:] != place[:-1]
+        new_day = begins(row, day)
+        is_new = new_day | begins(place)
         number: Integers = np.bincount(np.cumsum(new_day)[is_new] - 1, minlength=int(new_day.sum()))
         return number.astype(np.float64), row[new_day]
 

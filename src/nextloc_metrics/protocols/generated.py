@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.mobility.frequencies import UserVisitFrequency, VisitFrequency
@@ -123,10 +124,10 @@ class GeneratedProtocol:
             ends = np.ones(days.shape, dtype=bool)
             ends[:, :-1] = days[:, 1:] != days[:, :-1]
             rows, columns = ends.nonzero()
-            begins = np.append(-1, columns[:-1])
-            begins[np.append(True, rows[1:] != rows[:-1])] = -1
+            before = np.append(-1, columns[:-1])
+            before[begins(rows)] = -1
             kept = (columns < _SLOTS - 1) | self.counts_last_stay
-            stays.append((columns - begins)[kept])
+            stays.append((columns - before)[kept])
         if self.counts_last_stay:
             return self._diverge([_histogram(one, 1, _SLOTS + 1, _SLOTS) for one in stays])
         return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in stays])
@@ -267,12 +268,14 @@ def sec_movesim() -> GeneratedProtocol:
 
 
 @dataclass(repr=False)
-class GeneratedAudit:
+class GeneratedAudit(Result):
     """The result of `audit_generated`; `print` shows it as a table.
 
     `values` has those of each protocol and quantity, and `exact` the value and the floor of this
     library's measure of each quantity, in nats.
     """
+
+    title: ClassVar[str] = "Generated mobility under the protocols of other codebases"
 
     values: dict[str, dict[str, float]]
     exact: dict[str, tuple[float, float]]
@@ -291,12 +294,6 @@ class GeneratedAudit:
             "floor: what other real days score by nextloc_metrics",
         ]
         return Table(header, rows, notes, records)
-
-    def __repr__(self) -> str:
-        return str(self.table)
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
 
 
 def audit_generated(

@@ -65,7 +65,7 @@ def ceiling_of(counted: Counted) -> Ceiling | None:
         name: part["acc_at_1"] for name, part in parts.items() if part is not None
     }
     names = counted.names_of(setting.by_user)
-    has_query = {name for name, n in zip(names, by_user["model"].numbers()[0], strict=False) if n}
+    has_query = {name for name, n in zip(names, by_user["model"]._numbers()[0], strict=False) if n}
     users = list(map(str, limits.users))
     few_visits = limits.few_visits | torch.tensor([user not in has_query for user in users])
     limits = replace(limits, few_visits=few_visits)

@@ -143,7 +143,7 @@ class ClusteredGroups(Grouped):
         return self.sums[:, 2]
 
     def compute(self) -> Tensor:
-        return exact.mean(self.sums) * self.factor
+        return exact.mean(self.sums) * self._factor
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         groups, order = self.pairs.groups.sort()
@@ -153,7 +153,7 @@ class ClusteredGroups(Grouped):
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
         bounds = torch.stack(estimate.interval(confidence_level))
-        low, high = bounds * self.factor
+        low, high = bounds * self._factor
         return low, high
 
 
@@ -169,7 +169,7 @@ class ClusteredDecile(DecileScore):
     """
 
     computed_options = frozenset()
-    reads_groups = True
+    _reads_groups = True
     metric: DecileScore
     num_groups: int
     by: str
@@ -207,5 +207,5 @@ class ClusteredDecile(DecileScore):
     def compute(self) -> Tensor:
         return exact.mean(self.state.sum(0))
 
-    def estimate(self) -> intervals.Estimate:
+    def _estimate(self) -> intervals.Estimate:
         return intervals.of_clusters(self.state)

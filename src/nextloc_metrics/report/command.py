@@ -268,12 +268,12 @@ def mobility(
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
     check_outputs(force)
+    from nextloc_metrics.report.command_files import read_locations
     from nextloc_metrics.report.generated import evaluate_mobility
-    from nextloc_metrics.report.text_files import read_coordinates
     from nextloc_metrics.report.written import write_table
 
     with explained():
-        locations = None if coordinates is None else read_coordinates(coordinates)
+        locations = read_locations(coordinates)
         result = evaluate_mobility(generated, real, locations=locations, **columns)
         text = write_table(result.table, kind)
         if is_page(out):

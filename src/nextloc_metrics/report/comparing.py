@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +22,9 @@ from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.base.readings import read_results
 from nextloc_metrics.display.formats import in_percent
+from nextloc_metrics.display.page import show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.ranking import Ranking
@@ -35,7 +37,7 @@ from nextloc_metrics.report.data import (
 
 
 @dataclass(repr=False)
-class Comparisons:
+class Comparisons(Result):
     """The result of `compare`; `print` shows it as a table.
 
     Attributes:
@@ -48,6 +50,8 @@ class Comparisons:
         card: the number of queries, and how intervals and p-values were computed.
     """
 
+    title: ClassVar[str] = "Comparison"
+
     values: dict[str, dict[str, float]]
     comparisons: dict[str, dict[str, Comparison]]
     corrected: dict[str, dict[str, float]]
@@ -57,26 +61,16 @@ class Comparisons:
     _confidence: float = 0.95
     _members: Sequence[tuple[str, Any]] = ()
 
-    def to_html(self, title: str = "Comparison", source: Mapping[str, Any] | None = None) -> str:
-        """Return one HTML page: the values side by side, and the differences with their intervals.
-
-        Args:
-            title: the title of the page.
-            source: what was read, by name, such as files, date and command; shown as a card.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
+    def sections(self) -> dict[str, str]:
         level = self._confidence
         values = of_readings(self.columns, level, ["bold: the best value"])
-        sections = {
+        first = next(iter(self.columns))
+        return {
             "Result": page.show_values(self.columns, values, level)
-            + page.show_differences(next(iter(self.columns)), self._differences(), level)
-            + page.show_table(self._table_of_differences())
-            + page.show_meanings(self._members),
-            "Protocol": page.show_card(self.card),
+            + page.show_differences(first, self._differences(), level)
+            + show_table(self._table_of_differences())
+            + show_meanings(self._members)
         }
-        return page.write_page(title, sections, source)
 
     def _table_of_differences(self) -> Table:
         """Return the differences of the table; rows of two models need no name of a model."""
@@ -98,9 +92,6 @@ class Comparisons:
                 bounds = None if math.isnan(one.low) else (one.low, one.high)
                 found[name][key] = found[name][key]._replace(value=one.difference, bounds=bounds)
         return found
-
-    def __repr__(self) -> str:
-        return str(self.table)
 
 
 def compare(
@@ -270,7 +261,7 @@ class _Model:
         self.means = {
             key: member
             for key, member in metrics.named_members()
-            if isinstance(member, RankingMetric) and member.averages_scores
+            if isinstance(member, RankingMetric) and member._averages_scores
         }
         clustered: dict[str, Grouped] = {}
         self.numbers: dict[str, Tensor] = {}
@@ -295,7 +286,7 @@ class _Model:
             start, records = end, plan.read(given)
             plan.update(Batch(records, None), count=True)
             for key, member in self.means.items():
-                found, counted = member.score_queries(records[Ranking])
+                found, counted = member._score_queries(records[Ranking])
                 scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
         return {key: torch.cat(found) for key, found in scores.items()}
 

@@ -333,7 +333,7 @@ class Counted:
 
 def _add(member: Any, state: Tensor) -> None:
     """Add a state to the state of a metric."""
-    member.merge_state({member.state_name: state})
+    member.merge_state({member._state_name: state})
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
 
 
@@ -400,7 +400,7 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     """Make the collections next to the headline, from those of its metrics that average scores."""
     labels, cluster = counted.labels, counted.setting.cluster
     members = [x for part in counted.parts.values() for x in part.named_members()]
-    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.averages_scores}
+    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x._averages_scores}
 
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
         if average is None and (pairs := counted.pairs.get(kind)) is not None:
@@ -417,7 +417,7 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
             {
                 name: _with_ties(x, ties)
                 for name, x in means.items()
-                if isinstance(_unweighted(x), RankingMetric) and not _unweighted(x).of_decision
+                if isinstance(_unweighted(x), RankingMetric) and not _unweighted(x)._of_decision
             }
         )
         for ties in get_args(Ties)

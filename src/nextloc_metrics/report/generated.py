@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from nextloc_metrics.arguments.checks import check_choice, check_positive
+from nextloc_metrics.display.page import show_meanings, show_picture, show_table
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
 from nextloc_metrics.mobility.trajectories import TimeUnit
-from nextloc_metrics.report import page
-from nextloc_metrics.report.counted_points import Counting, count_tables
-from nextloc_metrics.report.points import Columns
+from nextloc_metrics.report.points import Columns, Counting, count_tables
 from nextloc_metrics.report.processes import one_thread
 
 
 @dataclass(repr=False)
-class MobilityEvaluation:
-    """The result of `evaluate_mobility`; `print` shows the table, each value beside its floor.
+class MobilityEvaluation(Result):
+    """The result of `evaluate_mobility`; `print` shows its table: each value beside its floor.
 
     Attributes:
         values: the value of each measure.
@@ -31,43 +30,22 @@ class MobilityEvaluation:
         card: the options, and the numbers of trajectories and points.
     """
 
+    title: ClassVar[str] = "Generated mobility"
+
     values: dict[str, float]
     floors: dict[str, Floor]
     table: Table
     metrics: MobilityCollection
     card: dict[str, Any] = field(default_factory=dict)
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        return self.table.to_markdown()
-
-    def to_html(
-        self, title: str = "Generated mobility", source: Mapping[str, Any] | None = None
-    ) -> str:
-        """Return one HTML page: the table, and both distributions of each measure.
-
-        Args:
-            title: the title of the page.
-            source: what was read, by name, such as files, date and command; shown as a card.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
+    def sections(self) -> dict[str, str]:
         measures = self.metrics.measures()
-        result = page.show_table(self.table) + page.show_meanings(measures.items())
-        sections = {"Result": result}
+        sections = {"Result": show_table(self.table) + show_meanings(measures.items())}
         for name, measure in measures.items():
             title_of = name.replace("_", " ")
             caption = f"{title_of}; grey: 95 % of random halves of the real users"
-            sections[title_of] = page.show_picture(caption, measure.plot)
-        sections["Protocol"] = page.show_card(self.card)
-        return page.write_page(title, sections, source)
-
-    def __repr__(self) -> str:
-        return str(self.table)
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
+            sections[title_of] = show_picture(caption, measure.plot)
+        return sections
 
 
 @one_thread()

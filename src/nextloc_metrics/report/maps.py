@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.base.collection import Collections, SummedCollection, by_name
-from nextloc_metrics.base.readings import readings_of
+from nextloc_metrics.base.collection import Collections, SummedCollection
+from nextloc_metrics.base.readings import members_of, named, readings_of
 from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, add_grid, add_legend, add_note, make_axes, style
@@ -54,7 +54,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
             f"`by_location` must have a group for each of the {len(locations)} locations, got "
             f"{by_location.num_groups}."
         )
-    numbers = torch.as_tensor(by_location.numbers()[0]).double().cpu()
+    numbers = torch.as_tensor(by_location._numbers()[0]).double().cpu()
     seen = numbers > 0
     if not seen.any():
         raise ValueError("`by_location` must have counted a query, got none.")
@@ -67,7 +67,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     points = locations.project().cpu()[seen]
     figure, axes = make_axes(ax, 5.2, 4.4)
     metric = by_location.metric
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     if int(seen.sum()) > MOST_DOTS:
         drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
         add_note(axes, "a hexagon is the mean over its queries")
@@ -154,8 +154,11 @@ def distance_errors(models: Collections, *, ax: Any = None) -> Any:
         >>> axes.get_xlabel()
         'distance between decision and target (km)'
     """
-    named = by_name(models)
-    curves = {name: _shares(name, model) for name, model in named.items()}
+    make = "make it with `next_location_metrics(num_locations, locations=locations)`"
+    curves = {}
+    for name, model in named(models).items():
+        found = members_of(name, model.named_members(), DistanceError, make)
+        curves[name] = next(iter(found.values())).cumulative()
     figure, axes = make_axes(ax)
     draw_lines(curves, axes, clip_on=True, drawstyle="steps-post")
     # shorter distances are zero, and have no room on the axis
@@ -177,17 +180,6 @@ def _write_distances(axes: Any) -> None:
     """Write distances as they are, not as powers of ten."""
     axes.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
     axes.xaxis.set_minor_formatter(lambda _value, _place: "")
-
-
-def _shares(name: str, model: SummedCollection) -> tuple[Tensor, Tensor]:
-    """Return the upper ends of the bins of distances, and the share of queries below each."""
-    for _, member in model.named_members():
-        if isinstance(member, DistanceError):
-            return member.cumulative()
-    raise ValueError(
-        f"`models` must have a member DistanceError, and {name or 'the collection'} has none; make "
-        "it with `next_location_metrics(num_locations, locations=locations)`."
-    )
 
 
 @style()
@@ -216,8 +208,7 @@ def accuracy_within_km(
         >>> axes.lines[-1].get_ydata()
         array([0.5, 1. ])
     """
-    named = by_name(models)
-    curves = {name: _within(name, model, k, confidence_level) for name, model in named.items()}
+    curves = {name: _within(name, x, k, confidence_level) for name, x in named(models).items()}
     scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
     figure, axes = draw_bands(curves, scale, confidence_level, ax, grid="both")
     axes.set_xlabel("distance that counts as near (km)")
@@ -232,14 +223,11 @@ def _within(
 ) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
     readings = readings_of(model, confidence_level, keep_base=True)
-    found = {
-        member.km: readings[key]
-        for key, member in model.named_members()
-        if isinstance(member, AccuracyWithin) and member.k == k
-    }
-    if not any(km > 0 for km in found):
-        raise ValueError(
-            f"`models` must have members AccuracyWithin of k={short(k)} and a positive distance, "
-            f"and {name or 'the collection'} has none."
-        )
-    return dict(sorted(found.items()))
+    members = [(key, x) for key, x in model.named_members() if getattr(x, "k", None) == k]
+    is_drawn = any(getattr(x, "km", 0) > 0 for _, x in members)
+    make, which = (
+        f"add `AccuracyWithin(locations, 1.0, k={k})`",
+        f" of k={short(k)} and a positive distance",
+    )
+    found = members_of(name, members * is_drawn, AccuracyWithin, make, which)
+    return dict(sorted((member.km, readings[key]) for key, member in found.items()))

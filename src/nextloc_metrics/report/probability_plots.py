@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
-from nextloc_metrics.base.collection import Collections, by_name
-from nextloc_metrics.base.readings import readings_of
+from nextloc_metrics.base.collection import Collections
+from nextloc_metrics.base.readings import members_of, named, readings_of
 from nextloc_metrics.display.lines import draw_lines
-from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import (
     COLORS,
     Scale,
@@ -95,14 +94,10 @@ def risk_coverage(models: Collections, *, ax: Any = None) -> Any:
         [0.0, 0.5]
     """
     curves = {}
-    for name, model in by_name(models).items():
-        members = [x for _, x in model.named_members() if isinstance(x, AURC)]
-        if not members:
-            raise ValueError(
-                f"`models` must have a member AURC, and {name or 'the collection'} has none; make "
-                "it with `probability_metrics(given=...)`."
-            )
-        curves[name] = members[0].curve()
+    for name, model in named(models).items():
+        make = "make it with `probability_metrics(given=...)`"
+        found = members_of(name, model.named_members(), AURC, make)
+        curves[name] = next(iter(found.values())).curve()
     figure, axes = make_axes(ax, 4.2, 3.6)
     draw_lines(curves, axes)
     axes.set_xlim(0, 1)
@@ -136,19 +131,13 @@ def set_sizes(models: Collections, *, ax: Any = None) -> Any:
         array([1., 2.])
     """
     curves = {}
-    for name, model in by_name(models).items():
-        readings: dict[str, Reading] = readings_of(model, keep_base=True)
-        found = {
-            member.mass: readings[key].value
-            for key, member in model.named_members()
-            if isinstance(member, SetSize) and member.mass is not None
-        }
-        if not found:
-            raise ValueError(
-                "`models` must have members SetSize of several masses, and "
-                f"{name or 'the collection'} has none."
-            )
-        curves[name] = list(zip(*sorted(found.items()), strict=True))
+    for name, model in named(models).items():
+        members = [x for x in model.named_members() if getattr(x[1], "mass", None) is not None]
+        make = "add `SetSize(0.9, given=...)`"
+        found = members_of(name, members, SetSize, make, " of several masses")
+        readings = readings_of(model, keep_base=True)
+        sizes = {member.mass: readings[key].value for key, member in found.items()}
+        curves[name] = list(zip(*sorted(sizes.items()), strict=True))
     figure, axes = make_axes(ax, 4.2, 3.6)
     draw_lines(curves, axes)
     Scale("mass of the set", 0, 1).label(axes.xaxis)

@@ -34,7 +34,7 @@ _LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
 class PairMetric(MeanMetric):
     """Base class: the mean of a score over pairs of sequences.
 
-    A subclass defines `score_pairs`. A pair whose target has no point does not count; with
+    A subclass defines `score`. A pair whose target has no point does not count; with
     `validate_args` it is an error.
 
     Args:
@@ -74,19 +74,19 @@ class PairMetric(MeanMetric):
             groups: integer `[...]`, the group of every pair, for `Grouped`; text if it has
                 `labels`; or several kinds by name, such as `{"user": users, "day": days}`.
         """
-        self.plan.update(Batch(preds, target, mask, groups), count=False)
+        self._plan.update(Batch(preds, target, mask, groups), count=False)
 
     @property
-    def factor(self) -> float:
+    def _factor(self) -> float:
         return 1.0
 
     @abstractmethod
-    def score_pairs(self, record: Pairs) -> Tensor:
+    def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
         """Return the score of each pair, float64 `[N]`; what does not count may be anything."""
 
-    def score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        scores = self.score_pairs(record)
-        counted = (record.counted & (record.true > 0)).to(scores.device)
+    def _score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        scores, counted = super()._score_queries(record)
+        counted = counted & (record.true > 0).to(scores.device)
         return scores.masked_fill(~counted, 0), counted
 
     def sequences(self, record: Pairs) -> Sequences:
@@ -95,7 +95,7 @@ class PairMetric(MeanMetric):
         return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return (self._label or type(self).__name__) + (f" ({self.unit})" if self.unit else "")
 
 
@@ -157,8 +157,8 @@ class DistanceOfPairs(PairMetric):
         scale = self._options.get("scale", 1.0)
         return unit if scale == 1.0 else f"{unit} / {scale:g}"
 
-    def check(self, record: Pairs) -> None:
-        super().check(record)
+    def _check(self, record: Pairs) -> None:
+        super()._check(record)
         if record.is_of_ids and self.locations is None:
             raise TypeError(
                 f"`locations` of {short(self)} must be `geography.Locations(...)` for sequences of "
