@@ -26,8 +26,8 @@ from nextloc_metrics.ranking.ranking import Ranking
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
 _LARGEST_COPIED_STATE = 1 << 21
 
-Member: TypeAlias = RecordMetric | MetricCollection
-Members: TypeAlias = Member | Sequence[Member] | Mapping[str, Member]
+AnyMember: TypeAlias = RecordMetric | MetricCollection
+Members: TypeAlias = AnyMember | Sequence[AnyMember] | Mapping[str, AnyMember]
 
 
 class SummedCollection(MetricCollection):
