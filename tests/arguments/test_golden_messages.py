@@ -29,6 +29,7 @@ NEEDED: dict[str, Any] = {
     "minutes": 5,
     "distance": [0, 1],
     "num_locations": 3,
+    "num_sampled": 2,
     "bins": nm.PopularityBins([1, 2, 1]),
     "min_recall": 0.5,
     "bin_of": [1, 2],

@@ -56,13 +56,6 @@ class Option(NamedTuple):
 
 def own_options(cls: type) -> dict[str, Option]:
     """Return the options that a class adds, by its annotations or its own `__init__`."""
-    if "__init__" in vars(cls):
-        _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
-        return {
-            one.name: Option(one.default, by_name_only=one.kind is one.KEYWORD_ONLY)
-            for one in parameters
-            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
-        }
     found: dict[str, Option] = {}
     by_name_only = False
     for name, hint in inspect.get_annotations(cls).items():
@@ -74,7 +67,16 @@ def own_options(cls: type) -> dict[str, Option]:
         if not (name.startswith("_") or hasattr(Metric, name) or is_of_class or is_state):
             marks = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
             found[name] = Option(default, check_of(kind), by_name_only, True, COMPUTED in marks)
-    return found
+    if "__init__" not in vars(cls):
+        return found
+    _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
+    return {  # the parameters, checked as the annotations of their names say
+        one.name: found.get(one.name, Option(REQUIRED))._replace(
+            default=one.default, by_name_only=one.kind is one.KEYWORD_ONLY, is_annotated=False
+        )
+        for one in parameters
+        if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+    }
 
 
 def all_options(cls: type) -> dict[str, Option]:
