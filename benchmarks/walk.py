@@ -96,7 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = walks(Path(folder))
-    numbers = {name: walk._numbers() for name, walk in found.items()}
+    numbers = {name: walk.numbers() for name, walk in found.items()}
     print(f"{'':24}" + "".join(f"{name:>11}" for name in next(iter(numbers.values()))))
     for name, row in numbers.items():
         print(f"{name:24}" + "".join(f"{number:11,}" for number in row.values()))
