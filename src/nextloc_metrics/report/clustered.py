@@ -58,6 +58,11 @@ class ClusterPairs:
         """The number of each pair's cluster."""
         return self.keys & ((1 << _BITS) - 1)
 
+    @property
+    def are_sorted(self) -> bool:
+        """Whether the keys are in order, without room for more."""
+        return len(self) == self.number_of_pairs and not bool((self.keys.diff() < 0).any())
+
     def missing(self, distinct: Tensor) -> Tensor:
         """Return which of distinct keys are no pairs yet."""
         in_order, _ = self._sorted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
@@ -336,18 +336,11 @@ class Counted:
                 state = member.empty_tally().index_copy(0, at, state[: len(at)])
             _add(member, state)
 
-    def in_order(self) -> Counted | None:
-        """Return these counts with a card of their own; None if groups are not as in `add_up`."""
-        for kind, labels in self.labels.items():
-            names = self.names_of(kind)
-            if len(labels) > len(names) or labels != GroupLabels.sorted(names):
-                return None
-        for pairs in self.pairs.values():
-            if len(pairs) > pairs.number_of_pairs or (pairs.keys.diff() < 0).any():
-                return None
-        counted = copy(self)
-        counted.card, counted.names = self.card.copy(), {}
-        return counted
+    @property
+    def is_in_order(self) -> bool:
+        """Whether groups are in the order that `add_up` gives them, without room for more."""
+        labels = {kind: GroupLabels.sorted(self.names_of(kind)) for kind in self.labels}
+        return self.labels == labels and all(pairs.are_sorted for pairs in self.pairs.values())
 
     def rows_of_pairs(self) -> dict[str, Tensor]:
         """Return the number of each pair, by the kind of pairs."""

@@ -265,11 +265,11 @@ class Evaluator:
     def _finished(self) -> Counted:
         """Return the counts with groups in order, and the fingerprint."""
         assert self._counted is not None  # its callers have checked
-        counted = self._counted.in_order()
-        if counted is None:
-            counted = add_up([self._counted])
+        if self._counted.is_in_order:
+            self._lent, counted = self._counted, copy(self._counted)
+            counted.card, counted.names = counted.card.copy(), {}
         else:
-            self._lent = self._counted
+            counted = add_up([self._counted])
         counted.shards = (f"{self._fingerprint:016x}",) if counted.card["queries"] else ()
         return counted
 
