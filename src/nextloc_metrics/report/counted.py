@@ -411,9 +411,8 @@ def add_up(parts: Sequence[Counted]) -> Counted:
         }
         for one, own in zip(parts, rows, strict=True)
     ]
-    pairs = {
-        kind: ClusterPairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]
-    }
+    joined = {kind: torch.cat([of[kind] for of in keys]).unique() for kind in keys[0]}
+    pairs = {kind: ClusterPairs(distinct) for kind, distinct in joined.items()}
     total = Counted(first.setting, labels, pairs, first.data)
     for one, own, of_pairs in zip(parts, rows, keys, strict=True):
         numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
