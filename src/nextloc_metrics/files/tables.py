@@ -153,6 +153,7 @@ class TableRows:
         """Return the rows of some of the files, with the same numbers of ids."""
         source = copy.copy(self.source)
         source.files, source.num_rows = list(files), None
+        source.push_back(())
         return self.of_source(source)
 
     def of_source(self, source: Source) -> TableRows:
@@ -202,14 +203,19 @@ class TableRows:
         is_typed = not isinstance(relevant, list) and not is_text_column(relevant)
         if self.source.once or (self.num_candidates and is_typed and not is_lists(relevant)):
             return Survey.unknown(is_lists(relevant))
-        survey = Survey(self._relevant.kind, padding, must_number)
+        survey, has_ids = Survey(self._relevant.kind, padding, must_number), False
         for part in self.source.parts([self.names.target], ids=[self.names.target]):
             column = part.columns[self.names.target]
             cells = self._read(part.file, self.names.target, column, self._relevant)
-            is_number = self.source.untyped and self._relevant.kind == "integers"
-            if is_number and must_number and are_words(column, cells.bad, self._relevant):
-                self._relevant = self._relevant._replace(kind="text")
-                return self._survey(padding, must_number, relevant)
+            if must_number and self._relevant.kind == "integers":
+                if self.source.untyped:
+                    is_text = are_words(column, cells.bad, self._relevant)
+                else:  # lists without an id do not tell what ids are
+                    is_text = not has_ids and kind_of(column) == "text"
+                if is_text:
+                    self._relevant = self._relevant._replace(kind="text")
+                    return self._survey(padding, must_number, relevant)
+            has_ids |= len(cells.values) > 0
             survey.add(cells)
         self.num_rows = survey.num_rows
         if isinstance(relevant, np.ndarray):
@@ -431,9 +437,9 @@ def open_rows(
 
 def source_of(source: Any, names: Names, on_error: OnError) -> Source:
     """Return the source of rows that an argument is."""
-    if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
-        return Stream(source, names.all)
     if not isinstance(source, str | os.PathLike | list | tuple):
+        if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
+            return Stream(source, names.all)
         raise TypeError(
             "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
             f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nextloc_metrics.report.command_card import KeepingGroup, describe_read, short_names
+from nextloc_metrics.report.command_card import describe_read, short_names
 from nextloc_metrics.report.command_options import (
     EVALUATING,
     FILE,
@@ -24,6 +24,7 @@ from nextloc_metrics.report.command_options import (
     SAMPLE,
     SAVE,
     WORKERS,
+    KeepingGroup,
     check_outputs,
     explained,
     has_columns,
@@ -86,7 +87,9 @@ def score(
             result.save(save, force=force)
             click.echo(f"wrote {save}", err=True)
     with explained():
-        page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
+        page = {}
+        if is_page(out):
+            page = {"title": Path(name_of(path)).name, "source": _source(path, result, reading)}
         write_all(result, kind, intervals, group_table, out, force, page)
 
 
@@ -277,7 +280,7 @@ def mobility(
     from nextloc_metrics.report.written import write_table
 
     with explained():
-        points = read_locations(locations)
+        points = None if locations is None else read_locations(locations)
         result = evaluate_mobility(generated, real, locations=points, **columns)
         text = write_table(result.table, kind)
         if is_page(out):

@@ -25,9 +25,9 @@ from nextloc_metrics.report.table_evaluation import evaluate_table
 from nextloc_metrics.report.written import note_left_out, write_evaluation
 
 
-def read_locations(coordinates: Path | None) -> Locations | None:
+def read_locations(path: Path) -> Locations:
     """Read the locations of a file of coordinates."""
-    return None if coordinates is None else Locations(*read_coordinates(coordinates))
+    return Locations(*read_coordinates(path))
 
 
 def read_same(
@@ -60,7 +60,7 @@ def _read(
         groups=list(dict.fromkeys([*groups, *([cluster] if cluster else [])])),
         targets=None if has_columns(path) else target,
         padding=padding,
-        vocabulary=read_words(vocabulary),
+        vocabulary=None if vocabulary is None else read_words(vocabulary),
         on_error=on_error,
         separator=separator,
         mask=mask,

@@ -43,7 +43,17 @@ def options_of(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     return decorate
 
 
-_STDIN = "nextloc_metrics.stdin"
+class KeepingGroup(click.Group):
+    """Keeps the arguments, so that a page can say how to repeat it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note the arguments and parse them."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+#: what a context keeps: the arguments of the command, and the file of standard input
+ARGUMENTS, _STDIN = "nextloc_metrics.arguments", "nextloc_metrics.stdin"
 
 
 def _split(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
@@ -144,7 +144,7 @@ class Counted:
             numbers: by kind of groups or pairs, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
-        records = self._plan.read(replace(batch, groups=groups))
+        records = self._plan.read(replace(batch, groups=groups or None))
         tallies = [(self._plan, self._plan.tally(Batch(records, None)))]
         for name, row in self._rows.items():
             scores = row.expand(len(batch.target), -1)
@@ -152,7 +152,7 @@ class Counted:
             alike = replace(batch, preds=scores, groups=own, confidence=None)
             tallies.append((self._plans[name], self._plans[name].tally(alike)))
         ranking: Ranking = records[Ranking]
-        self._check_targets(batch.target[ranking.counted])
+        self._check_targets(batch.target[ranking.queries.counted])
         return Tallied(ranking, tallies, *self._describe(batch, ranking))
 
     def _check_targets(self, target: Tensor) -> None:
@@ -170,7 +170,7 @@ class Counted:
 
     def _describe(self, batch: Batch, ranking: Ranking) -> tuple[dict[str, int], int]:
         """Count the queries of each kind that the card lists; return also the longest list."""
-        preds, target, counted, longest = batch.preds, batch.target, ranking.counted, 0
+        preds, target, longest, counted = batch.preds, batch.target, 0, ranking.queries.counted
         found = {
             "queries": torch.ones_like(counted),
             "left_out": ~counted,
@@ -335,6 +335,19 @@ class Counted:
             if grouped and (at := rows.get(str(member.by))) is not None:
                 state = member.empty_tally().index_copy(0, at, state[: len(at)])
             _add(member, state)
+
+    def in_order(self) -> Counted | None:
+        """Return these counts with a card of their own; None if groups are not as in `add_up`."""
+        for kind, labels in self.labels.items():
+            names = self.names_of(kind)
+            if len(labels) > len(names) or labels != GroupLabels.sorted(names):
+                return None
+        for pairs in self.pairs.values():
+            if len(pairs) > pairs.number_of_pairs or (pairs.keys.diff() < 0).any():
+                return None
+        counted = copy(self)
+        counted.card, counted.names = self.card.copy(), {}
+        return counted
 
     def rows_of_pairs(self) -> dict[str, Tensor]:
         """Return the number of each pair, by the kind of pairs."""

@@ -106,6 +106,7 @@ class Evaluator:
         self._names: dict[str, Names] = {}
         self._fingerprint = 0
         self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
+        self._lent: Counted | None = None  # the counts that a result has, which stay as they are
 
     def add(self, batch: Batch) -> None:
         """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
@@ -264,7 +265,11 @@ class Evaluator:
     def _finished(self) -> Counted:
         """Return the counts with groups in order, and the fingerprint."""
         assert self._counted is not None  # its callers have checked
-        counted = add_up([self._counted])
+        counted = self._counted.in_order()
+        if counted is None:
+            counted = add_up([self._counted])
+        else:
+            self._lent = self._counted
         counted.shards = (f"{self._fingerprint:016x}",) if counted.card["queries"] else ()
         return counted
 
@@ -318,8 +323,10 @@ class Evaluator:
     def _missing_pairs(self, distinct: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the keys of pairs that are new, by kind of groups."""
         known = {} if self._counted is None else self._counted.pairs
-        none = Pairs(torch.zeros(0, dtype=torch.int64))
-        return {kind: known.get(kind, none).missing(keys) for kind, keys in distinct.items()}
+        return {
+            kind: known[kind].missing(keys) if kind in known else keys
+            for kind, keys in distinct.items()
+        }
 
     def _with_room(
         self,
@@ -338,6 +345,7 @@ class Evaluator:
         }
         if (
             old is not None
+            and old is not self._lent
             and all(len(x) <= len(old.labels[kind]) for kind, x in names.items())
             and all(kind in known and len(x) <= len(known[kind]) for kind, x in keys.items())
         ):

@@ -97,7 +97,7 @@ def evaluation_of(counted: Counted) -> Evaluation:
         if "deciles" in parts
         else None,
         columns=columns,
-        ceiling=ceiling_of(counted),
+        ceiling=ceiling_of(counted) if "ceiling" in parts else None,
         _counted=counted,
     )
 

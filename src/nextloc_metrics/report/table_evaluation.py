@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from nextloc_metrics.arguments.arrays import as_tensor
@@ -14,11 +15,11 @@ from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
 from nextloc_metrics.report import engines
 from nextloc_metrics.report.data import limits_of
-from nextloc_metrics.report.engines.partition import count_part, count_rows, merge_parts
+from nextloc_metrics.report.engines.partition import count_part, merge_parts
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import Evaluator
 from nextloc_metrics.report.options import Options, takes
-from nextloc_metrics.report.processes import divide, one_thread, run
+from nextloc_metrics.report.processes import count_rows, divide, one_thread, run
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -80,7 +81,7 @@ def evaluate_table(
     check_positive("workers", workers)
     cluster, vocabulary = options["cluster"], options["vocabulary"]
     kinds = names_of_groups([*names_of_groups(groups), *([] if cluster is None else [cluster])])
-    engine = engines.engine_of(rows)
+    engine = None if isinstance(rows, str | PathLike) else engines.engine_of(rows)
     source = (open_rows if engine is None else engines.open_rows_of)(
         rows,
         preds=preds,
