@@ -32,7 +32,7 @@ ROOMS: dict[str, list[str]] = {
     "mobility": ["geography"],
     "trajectories": ["geography"],
     "metrics": ["geography", "base"],
-    "functional": ["metrics"],
+    "functional": ["metrics", "trajectories", "mobility"],
     "tables": ["analysis"],
     "analysis": ["metrics"],
     "protocols": ["ranking", "scoring", "display", "mobility"],

@@ -227,10 +227,9 @@ def _within(
     """Read the accuracies within k ranks, in the order of the distances."""
     readings = read(model, confidence_level, keep_base=True)
     members = [(key, x) for key, x in model.named_members() if getattr(x, "k", None) == k]
-    is_drawn = any(getattr(x, "km", 0) > 0 for _, x in members)
-    make, which = (
-        f"add `AccuracyWithin(locations, 1.0, k={k})`",
-        f" of k={short(k)} and a positive distance",
-    )
-    found = members_of(name, members * is_drawn, AccuracyWithin, make, which)
+    if not any(getattr(x, "km", 0) > 0 for _, x in members):
+        members = []
+    make, which = f"add `AccuracyWithin(locations, 1.0, k={k})`", f" of k={short(k)}"
+    which += " and a positive distance"
+    found = members_of(name, members, AccuracyWithin, make, which)
     return dict(sorted((member.km, readings[key]) for key, member in found.items()))
