@@ -21,23 +21,20 @@ from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileScore
 from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import (
-    confidence_metrics,
     decile_metrics,
     likelihood_metrics,
-    probability_metrics,
 )
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, Pairs
-from nextloc_metrics.report.data import Data, check_free, make_headline, weigh
+from nextloc_metrics.report.data import Data, check_free, make_headline, make_probabilities, weigh
 from nextloc_metrics.report.own_metrics import is_ours, reads_ranks_only
 from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
 
@@ -120,7 +117,7 @@ class Counted:
             self.references[BASELINE_BY_USER] = by_user
             members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
         self._plans = {name: Plan(metrics) for name, metrics in members.items()}
-        self.parts = {"": self.headline, "probabilities": _make_probabilities(setting, locations)}
+        self.parts = {"": self.headline, "probabilities": make_probabilities(setting, locations)}
         check_free(self.parts["probabilities"], data.metrics)
         others: Any = {name: x.clone() for name, x in data.metrics.items() if name not in ranked}
         check_free(self.headline, others)
@@ -417,17 +414,6 @@ def add_up(parts: Sequence[Counted]) -> Counted:
         numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
         total.add_states(one, {**own, **numbered})
     return total
-
-
-def _make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
-    """Make the metrics of probabilities that the setting asks for, or none."""
-    if not setting.probabilities:
-        return RankingCollection({})
-    if setting.probabilities == CONFIDENCE:
-        metrics = confidence_metrics()
-    else:
-        metrics = probability_metrics(given=setting.probabilities, locations=locations)
-    return weigh(metrics) if setting.is_weighted else metrics
 
 
 def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
