@@ -57,7 +57,7 @@ from nextloc_metrics import (
     Serendipity,
     functional,
 )
-from nextloc_metrics.metrics.measures import parse_measure
+from nextloc_metrics.metrics.notation import parse_measure
 from strategies import updated
 
 N, C = 40, 25

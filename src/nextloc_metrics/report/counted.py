@@ -33,7 +33,7 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, Pairs
+from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, ClusterPairs
 from nextloc_metrics.report.data import Data, check_free, make_headline, make_probabilities, weigh
 from nextloc_metrics.report.own_metrics import is_ours, reads_ranks_only
 from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
@@ -41,7 +41,7 @@ from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
 #: The parts whose metrics have a row in the table of all queries.
 ROWS = ("", "probabilities", "own")
 
-# Names of groups that are made here, of which users' names are none.
+# GroupNames of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
 PAIRS = "\0pairs of "
 
@@ -77,7 +77,7 @@ class Counted:
         self,
         setting: Setting,
         labels: Mapping[str, GroupLabels],
-        pairs: Mapping[str, Pairs],
+        pairs: Mapping[str, ClusterPairs],
         data: Data,
     ) -> None:
         self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
@@ -294,7 +294,7 @@ class Counted:
         for kind in _paired(setting.cluster, labels):
             keys = arrays.pop(f"pairs of {kind}")
             saved.check_pairs(kind, keys, len(labels[kind]), len(labels[str(setting.cluster)]))
-            pairs[kind] = Pairs(keys)
+            pairs[kind] = ClusterPairs(keys)
         if replace(setting, **data.digests()) != setting:
             raise ValueError("its data are not those of its options")
         counted = cls(setting, labels, pairs, data)
@@ -403,12 +403,14 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     ]
     keys = [
         {
-            kind: Pairs.key_of(own[kind][pairs.groups], own[cluster][pairs.clusters])
+            kind: ClusterPairs.key_of(own[kind][pairs.groups], own[cluster][pairs.clusters])
             for kind, pairs in one.pairs.items()
         }
         for one, own in zip(parts, rows, strict=True)
     ]
-    pairs = {kind: Pairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]}
+    pairs = {
+        kind: ClusterPairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]
+    }
     total = Counted(first.setting, labels, pairs, first.data)
     for one, own, of_pairs in zip(parts, rows, keys, strict=True):
         numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}

@@ -24,7 +24,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.confidence import ConfidenceTally
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationF1
-from nextloc_metrics.report.clustered import Pairs
+from nextloc_metrics.report.clustered import ClusterPairs
 from nextloc_metrics.report.own_metrics import is_ours, names_of
 
 # Version of the files that `write` makes.
@@ -249,7 +249,7 @@ def check_sums(state: Tensor, queries: int) -> bool:
 
 def check_pairs(kind: str, keys: Tensor, num_groups: int, num_clusters: int) -> None:
     """Raise if pairs of groups and clusters are not in order, or are out of bounds."""
-    pairs = Pairs(keys)
+    pairs = ClusterPairs(keys)
     if (
         keys.dtype != torch.int64
         or keys.ndim != 1
