@@ -100,7 +100,7 @@ class Measure(RecordMetric):
 
     record = TrajectorySets
     higher_is_better = False
-    plot_upper_bound: float | None = None
+    plot_upper_bound = None
     computed_options = frozenset({"comparison", "base"})
 
     #: the comparisons that this measure has
@@ -164,10 +164,6 @@ class Measure(RecordMetric):
     @abstractmethod
     def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
         """Return the state of these trajectories alone."""
-
-    def _summand(self, state: Tensor) -> Any:
-        """Return what adds a state when added to another one."""
-        return state.to(self.device)
 
     @abstractmethod
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
