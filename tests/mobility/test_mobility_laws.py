@@ -541,6 +541,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: mobility.HourOfDay(comparison="ks"), ValueError, "`comparison` must be one of"),
     (lambda: mobility.JumpLength(base=10), ValueError, "`base` must be 2"),
     (lambda: mobility.JumpLength(units="miles"), ValueError, "`units` must be one of"),
+    (lambda: mobility.JumpLength(units="cells"), ValueError, "pass ids of cells, with `locations="),
     (lambda: mobility.StayDuration(censored="no"), ValueError, "`censored` must be one of"),
     (
         lambda: mobility.Flows(ignore_index=3),

@@ -116,7 +116,7 @@ def test_files_of_users_as_numbers_and_as_text(
 
 
 def test_degrees_and_metrics_of_ones_own() -> None:
-    """Latitude and longitude give km, and other metrics replace the usual ones."""
+    """Latitude and longitude give km, as do metres; other metrics replace the usual ones."""
     preds, target = (frame.assign(x=frame["x"] / 100 + 40) for frame in make(3))
     found = report.evaluate_trajectories(preds, target, units="degrees")
     assert "dtw (km)" in str(found.table)
@@ -128,6 +128,10 @@ def test_degrees_and_metrics_of_ones_own() -> None:
         slot: pytest.approx(np.mean(km), rel=1e-9) for slot, km in errors.items()
     }
     assert found.card["challenge"] is None
+    in_metres = report.evaluate_trajectories(preds, target, units="m")
+    in_cells = report.evaluate_trajectories(preds, target)
+    assert in_metres.values["frechet"] == pytest.approx(in_cells.values["frechet"] / 1000)
+    assert "dtw (km)" in str(in_metres.table)
     own = {"edr": EDR(1.0), "geo_bleu": GeoBLEU()}
     found = report.evaluate_trajectories(preds, target, metrics=own)
     assert list(found.values) == ["edr", "geo_bleu"]

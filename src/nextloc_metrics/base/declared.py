@@ -93,15 +93,15 @@ def constructor(cls: Any, options: dict[str, Option]) -> Callable[..., None]:
     by_position = [name for name, one in options.items() if not one.by_name_only]
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        name = type(self).__name__
+        name = f"{type(self).__name__}.__init__()"
         if len(args) > len(by_position):
             raise TypeError(
-                f"{name}() takes {len(by_position)} options by position, got {len(args)}; give "
+                f"{name} takes {len(by_position)} options by position, got {len(args)}; give "
                 "the others by name."
             )
         given = dict(zip(by_position, args, strict=False))
         if twice := given.keys() & kwargs.keys():
-            raise TypeError(f"{name}() got `{min(twice)}` by position and by name.")
+            raise TypeError(f"{name} got `{min(twice)}` by position and by name.")
         super(cls, self).__init__(**given, **kwargs)
 
     kind = inspect.Parameter

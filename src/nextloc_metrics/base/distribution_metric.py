@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import KW_ONLY
-
-from torch import Tensor
 
 from nextloc_metrics.base.declared import PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
@@ -45,11 +42,3 @@ class DistributionMetric(RecordMetric):
 
 class DistributionMean(DistributionMetric, MeanMetric):
     """The mean of a number of each query, which a subclass defines in `score`."""
-
-    def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
-        counted = record.counted.to(record.confidence.device)
-        return self.score(record).masked_fill(~counted, 0), counted
-
-    @abstractmethod
-    def score(self, record: Distribution) -> Tensor:
-        """Return float64 `[N]`, the score of every query."""

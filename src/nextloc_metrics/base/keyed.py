@@ -26,12 +26,12 @@ class KeyedMetric(RecordMetric):
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
         """Gather the entries; a process without any would send no entry, or one of floats."""
-        setattr(self, self.state_name, [self.state])
+        setattr(self, self._state_name, [self.state])
         super()._sync_dist(*args, **kwargs)
 
     @property
     def state(self) -> Tensor:
-        found: Tensor | list[Tensor] = vars(self)[self.state_name]
+        found: Tensor | list[Tensor] = vars(self)[self._state_name]
         if isinstance(found, list) and len(found) == 1:
             return found[0]  # the entries that an update leaves
         found = [found] if isinstance(found, Tensor) else found

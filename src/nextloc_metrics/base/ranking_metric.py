@@ -54,8 +54,8 @@ class RankingTally(RecordMetric):
         )
         return ranking
 
-    def check(self, record: Ranking) -> None:
-        super().check(record)
+    def _check(self, record: Ranking) -> None:
+        super()._check(record)
         if self.ignore_index is not None and record.ignore_index != self.ignore_index:
             raise ValueError(
                 f"`ignore_index` must be equal for a metric and its Ranking, got "
@@ -96,7 +96,7 @@ class RankingMetric(MeanMetric, RankingTally):
         (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
     """
 
-    of_decision: ClassVar[bool] = False
+    _of_decision: ClassVar[bool] = False
 
     _: KW_ONLY
     ties: Ties = "expected"
@@ -108,12 +108,12 @@ class RankingMetric(MeanMetric, RankingTally):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.of_decision and self.ties != "expected":
+        if self._of_decision and self.ties != "expected":
             raise ValueError(
                 f"`ties` must be 'expected', got {short(self.ties)}: the decision is always the "
                 "lowest id of tied candidates."
             )
-        if self.formula is None and not self.has_own_score:
+        if self.formula is None and not self._has_own_score:
             raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -127,7 +127,7 @@ class RankingMetric(MeanMetric, RankingTally):
         return scoring.evaluate(ranking, [self.formula])[0]
 
     @property
-    def has_own_score(self) -> bool:
+    def _has_own_score(self) -> bool:
         """Whether a subclass, or an attribute of this object, overrides `score`."""
         return getattr(self.score, "__func__", None) is not RankingMetric.score
 
@@ -138,23 +138,23 @@ class RankingMetric(MeanMetric, RankingTally):
 
     @property
     def needs(self) -> Needs:
-        formula = None if self.has_own_score else self.formula
+        formula = None if self._has_own_score else self.formula
         return Needs() if formula is None else formula.needs
 
     @property
-    def one_pass(self) -> scoring.Formula | None:
+    def _one_pass(self) -> scoring.Formula | None:
         known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
-        own = self.overrides(known, "tally", "score_many", "sum_many", "compute") or self.overrides(
-            RankingMetric, "score_queries", "check"
-        )
-        plain = self.averages_scores and self.ties == "expected"
-        return self.formula if plain and not own and not self.has_own_score else None
+        own = self._overrides(
+            known, "tally", "_score_many", "_sum_many", "compute"
+        ) or self._overrides(RankingMetric, "_score_queries", "_check")
+        plain = self._averages_scores and self.ties == "expected"
+        return self.formula if plain and not own and not self._has_own_score else None
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        return self.score_many([self], record)[0]
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+        return self._score_many([self], record)[0]
 
     @staticmethod
-    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
+    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
         together: dict[Any, list[Any]] = {}
         for metric in metrics:
             together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
@@ -164,8 +164,8 @@ class RankingMetric(MeanMetric, RankingTally):
             found |= {id(one): (row, counted) for one, row in zip(same, scores, strict=True)}
         return [found[id(metric)] for metric in metrics]
 
-    def check(self, record: Ranking) -> None:
-        super().check(record)
+    def _check(self, record: Ranking) -> None:
+        super()._check(record)
         if self.empty_target_action == "error":
             empty = (record.counted & (record.num_relevant == 0)).nonzero()
             if empty.numel():
@@ -183,7 +183,7 @@ def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[
     if ranking.device.type == "mps":  # has no float64
         ranking = ranking.to("cpu")
     ranking = ranking.break_ties(metrics[0].ties)
-    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
+    formulas = [None if metric._has_own_score else metric.formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
     together = iter(scoring.evaluate(ranking, known)) if known else iter(())
     scores = torch.stack(

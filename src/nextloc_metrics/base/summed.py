@@ -56,12 +56,12 @@ class SummedMetric(BaseMetric, ABC):
     must hold every option that `update` reads. An option that only `compute` reads is `Computed`:
     metrics that differ only in such options share one state. Rules between options are checked in
     `__post_init__`, which runs when all of them are set. Classes that differ only in `compute`
-    share one state if they set the same `counted_as`, which is not inherited.
+    share one state if they set the same `_counted_as`, which is not inherited.
     """
 
     full_state_update = False
     computed_options: ClassVar[frozenset[str]] = frozenset()
-    counted_as: ClassVar[str | None] = None
+    _counted_as: ClassVar[str | None] = None
 
     if TYPE_CHECKING:  # `torchmetrics.Metric` reads these
         _: KW_ONLY
@@ -83,11 +83,11 @@ class SummedMetric(BaseMetric, ABC):
         super().__init_subclass__(**kwargs)
         cls._own_options = own_options(cls)
         cls._all_options = all_options(cls)
-        if any(option.is_annotated for option in cls._own_options.values()):
-            cls.__init__ = constructor(cls, cls._all_options)  # type: ignore[method-assign]
-        for method in ("update", "read", "rank"):
+        for method in ("__init__", "update", "read", "rank"):
             if isinstance(own := vars(cls).get(method), FunctionType):
                 setattr(cls, method, _named(own))
+        if any(option.is_annotated for option in cls._own_options.values()):
+            cls.__init__ = constructor(cls, cls._all_options)  # type: ignore[method-assign]
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1
         cls._namesake = f"#{number}" if number > 1 else ""
@@ -117,10 +117,11 @@ class SummedMetric(BaseMetric, ABC):
         read_by_update = sorted(own.keys() - self.computed_options - computed)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
-        name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake
+        kind = vars(type(self)).get("_counted_as")
+        name = owner + self._describe(read_by_update, kind) + self._namesake
         # PyTorch splits names at dots
-        self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
-        self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
+        self._state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
+        self.add_state(self._state_name, self.empty_tally(), dist_reduce_fx="sum")
 
     def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
         """Take the options out of `given`; check those of annotations, or take their defaults."""
@@ -132,7 +133,7 @@ class SummedMetric(BaseMetric, ABC):
             elif option.default is not REQUIRED and option.is_annotated:
                 found[name] = option.default
             elif option.is_annotated:
-                raise TypeError(f"{type(self).__name__} needs the option `{name}`.")
+                raise TypeError(f"{type(self).__name__}.__init__() needs the option `{name}`.")
         return found
 
     def __post_init__(self) -> None:
@@ -154,9 +155,9 @@ class SummedMetric(BaseMetric, ABC):
     @property
     def state(self) -> Tensor:
         """The integer tensor that this process has summed; every update makes a new tensor."""
-        return vars(self)[self.state_name]  # type: ignore[no-any-return]
+        return vars(self)[self._state_name]  # type: ignore[no-any-return]
 
-    def overrides(self, base: type, *methods: str) -> bool:
+    def _overrides(self, base: type, *methods: str) -> bool:
         """Return whether this class overrides one of these methods of a base class."""
         return any(getattr(type(self), name) is not getattr(base, name) for name in methods)
 
@@ -169,7 +170,7 @@ class SummedMetric(BaseMetric, ABC):
         """Return the value over all processes; NaN without a query."""
 
     @property
-    def will_all_reduce(self) -> bool:
+    def _will_all_reduce(self) -> bool:
         """Whether `compute` without a cached value all-reduces one state."""
         return bool(
             len(self._defaults) == 1
@@ -179,7 +180,7 @@ class SummedMetric(BaseMetric, ABC):
             and self.distributed_available_fn()
         )
 
-    def of_all_processes(self, read: Callable[[], Read]) -> Read:
+    def _of_all_processes(self, read: Callable[[], Read]) -> Read:
         """Return `read()`, called while the state is summed over all processes."""
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn,
@@ -212,17 +213,17 @@ class SummedMetric(BaseMetric, ABC):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        key = prefix + self.state_name
+        key = prefix + self._state_name
         found = state_dict.pop(key, None)
         if found is None:
-            if self._persistent[self.state_name]:
+            if self._persistent[self._state_name]:
                 missing_keys.append(key)
         elif not self._fits(found):
             error_msgs.append(
                 f"the state `{clip(key)}` must be {self._state_form()}, got {describe(found)}."
             )
         else:
-            setattr(self, self.state_name, self._copy_of(found))
+            setattr(self, self._state_name, self._copy_of(found))
             self._computed = None
             self._update_count = max(1, self._update_count)  # or `compute` warns of no update
         super()._load_from_state_dict(
@@ -255,11 +256,6 @@ class SummedMetric(BaseMetric, ABC):
             f"`{name}` is an option of {type(self).__name__} and must be part of its state's name; "
             f"pass it on: `super().__init__({name}={name}, **kwargs)`."
         )
-
-    @classmethod
-    def _counted_as(cls) -> str:
-        """Return `counted_as` of this class, or its name: a subclass may count differently."""
-        return str(vars(cls).get("counted_as") or cls.__qualname__)
 
     def _describe(self, options: Iterable[str], kind: str | None = None) -> str:
         shown = (

@@ -143,7 +143,7 @@ class Distribution(Record):
                 f"got {describe(confidence)}."
             )
         confidence = confidence.detach().reshape(-1).double()
-        first = batch.preds.reshape(len(confidence), -1)[:, 0]
+        first = batch.preds[..., 0].reshape(-1)
         counted = relevant.counted & (relevant.ids[:, 0] >= 0)
         wrong = (counted & ~((confidence >= 0) & (confidence <= 1))).nonzero()
         if batch.validate_args and len(wrong):

@@ -227,7 +227,7 @@ class F1AtK(RankingMetric):
         return torch.zeros(size, dtype=torch.int64)
 
     @property
-    def scored(self) -> "F1AtK | None":
+    def _scored(self) -> "F1AtK | None":
         own = self.average == "queries" and type(self).tally is F1AtK.tally
         return self if own else None
 
@@ -253,5 +253,5 @@ class F1AtK(RankingMetric):
         return torch.tensor(pooled, dtype=torch.float64)
 
     @property
-    def averages_scores(self) -> bool:
+    def _averages_scores(self) -> bool:
         return self.average == "queries"

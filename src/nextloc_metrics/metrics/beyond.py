@@ -55,7 +55,7 @@ class Personalization(RecommendedTally):
         tensor(0.3333)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     higher_is_better = None
 
     def of_random_lists(self, num_candidates: int) -> float:
@@ -91,7 +91,7 @@ class Entropy(RecommendedTally):
     27, 1948.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     higher_is_better = None
     plot_upper_bound = None
     unit = "bits"
@@ -131,7 +131,7 @@ class TailShare(RecommendedTally):
     systems with personalized re-ranking", FLAIRS 2019.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     computed_options = frozenset({"train_counts", "share", "of"})
     higher_is_better = None
 
@@ -247,7 +247,7 @@ class Novelty(MeanMetric, FirstRanks):
         """Return the information of each location, float64 `[C]`."""
         return math.log2(max(1, self._total)) - self.train_counts.clamp(min=1).double().log2()
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+    def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
         ids = self.read_first(record).cpu()
         known = (ids >= 0) & (ids < len(self.train_counts))
         bits = self._bits()
@@ -311,13 +311,13 @@ class IntraListDiversity(MeanMetric, FirstRanks):
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
         return None if isinstance(self.distance, Locations) else self.scale
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if isinstance(self.distance, Locations) and self.validate_args:
             remedy = "leave it out of the candidates with `exclude`"
             self.distance.check_known("preds", self.read_first(ranking), remedy)
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+    def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
         table = self.distance.points if isinstance(self.distance, Locations) else self.distance
         ids = self.read_first(record).to(table.device)
         known = (ids >= 0) & (ids < len(table))

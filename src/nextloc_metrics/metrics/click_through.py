@@ -122,8 +122,8 @@ class LogLoss(MeanMetric):
     def scale(self) -> float:
         return _LARGEST_LOSS
 
-    def score_queries(self, record: Clicks) -> tuple[Tensor, Tensor]:
-        return record.loss, record.counted.to(record.loss.device)
+    def score(self, record: Clicks) -> Tensor:
+        return record.loss
 
 
 class AUROC(BinaryAUROC):
@@ -194,7 +194,7 @@ class ClickThroughCollection(MetricCollection):
             if isinstance(member, LogLoss):
                 preds = as_tensor("preds", preds, member.state.device)
                 target = as_tensor("target", target, member.state.device)
-                member.check(member.read(preds, target))
+                member._check(member.read(preds, target))
         preds, target = as_tensor("preds", preds), as_tensor("target", target)
         if preds.ndim and preds.numel():
             return preds, target

@@ -61,7 +61,7 @@ class ConfidenceTally(DistributionMetric):
             hi]; `"left"`, the upper one, as in [lo, hi), with 1 in the last.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
 
     edges: Edges
 
@@ -144,7 +144,7 @@ class CalibrationError(ConfidenceTally):
     calibration", NeurIPS 2019.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"bins", "norm", "binning", "debiased"})
     higher_is_better = False
 
@@ -174,13 +174,13 @@ class CalibrationError(ConfidenceTally):
         super().__init__(bins=bins, norm=norm, binning=binning, debiased=debiased, **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         name = {"l1": "ECE", "l2": "RMS calibration error", "max": "MCE"}[self.norm]
         return f"{name}, {self.bins} bins"
 
     def reliability(self) -> Reliability:
         """Return the bins, over all processes."""
-        return self.of_all_processes(self._bins)
+        return self._of_all_processes(self._bins)
 
     def _bins(self) -> Reliability:
         cells = self._cells()
@@ -226,11 +226,11 @@ class _Selective(ConfidenceTally):
     Equally sure queries are answered in random order: the expected number of errors counts.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
 
     def curve(self) -> tuple[Tensor, Tensor]:
         """Return coverages and risks of all processes' queries, at the end of each used cell."""
-        number, wrong, before, wrong_before = self.of_all_processes(self._levels)
+        number, wrong, before, wrong_before = self._of_all_processes(self._levels)
         answered = before + number
         return answered / number.sum(), (wrong_before + wrong) / answered
 
@@ -266,7 +266,7 @@ class AURC(_Selective):
     neural classifiers", ICLR 2019.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"kind"})
     higher_is_better = False
 
@@ -309,7 +309,7 @@ class AccuracyAtCoverage(_Selective):
     JMLR 11, 2010.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"coverage"})
 
     coverage: float
@@ -320,7 +320,7 @@ class AccuracyAtCoverage(_Selective):
         super().__init__(coverage=float(coverage), **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"accuracy at {100 * self.coverage:g} % coverage"
 
     def compute(self) -> Tensor:
@@ -353,7 +353,7 @@ class CoverageAtRisk(_Selective):
     Source: as for [`AccuracyAtCoverage`][nextloc_metrics.AccuracyAtCoverage].
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"risk"})
 
     risk: float
@@ -364,7 +364,7 @@ class CoverageAtRisk(_Selective):
         super().__init__(risk=float(risk), **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"coverage at {100 * self.risk:g} % risk"
 
     def compute(self) -> Tensor:
@@ -398,7 +398,7 @@ class AnsweredShare(DistributionMean):
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
         return DistributionNeeds(self.given, self.temperature, likelihood=False)
 
-    def score(self, record: Distribution) -> Tensor:
+    def score(self, record: Distribution) -> Tensor | tuple[Tensor, Tensor]:
         return record.answered.double()
 
 
@@ -416,6 +416,5 @@ class AnsweredAccuracy(AnsweredShare):
         tensor(1.)
     """
 
-    def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
-        counted = record.counted.to(record.answered.device) & record.answered
-        return record.correct.masked_fill(~counted, 0), counted
+    def score(self, record: Distribution) -> tuple[Tensor, Tensor]:
+        return record.correct, record.counted.to(record.answered.device) & record.answered

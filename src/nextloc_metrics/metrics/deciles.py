@@ -96,7 +96,7 @@ class DecileMetric(RankingTally):
         raise NotImplementedError("a decile metric must define `tally_split` or `tally`.")
 
     @staticmethod
-    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
+    def _tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
         split: dict[tuple[PopularityBins, int], tuple[Ranking, Tensor]] = {}
         found = []
         for metric in metrics:
@@ -109,8 +109,8 @@ class DecileMetric(RankingTally):
             found.append(metric.tally_split(*split[key]))
         return found
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         highest = (ranking.num_candidates or 0) - 1
         if ranking.num_candidates is None and self.validate_args and len(ranking):
             highest = int(ranking.relevant.max())
@@ -126,12 +126,12 @@ class DecileMetric(RankingTally):
         return {self.key(decile): value for decile, value in named.items()}
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         name = self.name if self.decile is None else self.key(self.decile)
         return name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
 
     @property
-    def plot_labels(self) -> dict[str, str]:
+    def _labels(self) -> dict[str, str]:
         if self.decile is not None:
             return {}
         numbers_first = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
@@ -197,36 +197,36 @@ class DecileScore(DecileMetric):
         """How many queries this process has counted per bin, int64, in the order of `compute`."""
         return self.state[:, 2].roll(-1)
 
-    def numbers(self) -> tuple[Any, int]:
+    def _numbers(self) -> tuple[Any, int]:
         return None, 0
 
     @property
-    def averages_scores(self) -> bool:
+    def _averages_scores(self) -> bool:
         return self.decile is not None and self._has_means
 
     @property
     def _has_means(self) -> bool:
-        return not self.overrides(DecileScore, "compute", "values")
+        return not self._overrides(DecileScore, "compute", "values")
 
-    def estimate(self) -> intervals.Estimate:
+    def _estimate(self) -> intervals.Estimate:
         if not self._has_means:
-            return super().estimate()
+            return super()._estimate()
         bins, every = self.deciles(self.bins), self.state.roll(-1, 0)
         return intervals.of_queries(
             every if self.decile is None else every[bins.index(self.decile)]
         )
 
-    def _estimate(self) -> intervals.Estimate:
-        return self.of_all_processes(self.estimate)
+    def _estimate_of_all(self) -> intervals.Estimate:
+        return self._of_all_processes(self._estimate)
 
     def standard_error(self) -> Tensor | dict[str, Tensor]:  # type: ignore[override]
         error = super().standard_error()
         return error if self.decile is not None else self._by_key(error)
 
     def interval(  # type: ignore[override]
-        self, confidence: float = 0.95
+        self, confidence_level: float = 0.95
     ) -> tuple[Tensor, Tensor] | dict[str, tuple[Tensor, Tensor]]:
-        low, high = super().interval(confidence)
+        low, high = super().interval(confidence_level)
         if self.decile is not None:
             return low, high
         return self._by_key(zip(low.unbind(), high.unbind(), strict=True))

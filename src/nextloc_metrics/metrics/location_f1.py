@@ -52,15 +52,15 @@ class LocationTally(RankingTally):
         """Return the divisor of the true positives, float64."""
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"{self._label}, {self.average}" if self.average else self._label
 
     def empty_tally(self) -> Tensor:
         """Return zeros: TP, P and S of each location; the last column is for invented ids."""
         return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates = ranking.num_candidates
         if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
@@ -92,8 +92,8 @@ class LocationTally(RankingTally):
         return counts[:-1].view(3, width)
 
     @property
-    def one_pass(self) -> int | None:
-        own = self.overrides(LocationTally, "tally", "tallies", "check")
+    def _one_pass(self) -> int | None:
+        own = self._overrides(LocationTally, "tally", "_tallies", "_check")
         return None if own else self.num_locations
 
     def compute(self) -> Tensor:
@@ -153,7 +153,7 @@ class LocationF1(LocationTally):
         tensor(0.5417)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     _label, _for_several = "F1", "F1AtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ class LocationPrecision(LocationTally):
         tensor(0.8750)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     _label, _for_several = "Precision", "PrecisionAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
@@ -197,7 +197,7 @@ class LocationRecall(LocationTally):
         tensor(0.4444)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     _label, _for_several = "Recall", "RecallAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class NegativeLogLikelihood(DistributionMean):
     higher_is_better = False
     plot_upper_bound = None
     computed_options = frozenset({"base"})
-    counted_as = "NegativeLogLikelihood"
+    _counted_as = "NegativeLogLikelihood"
 
     base: float | None
     floor: float | None
@@ -67,7 +67,7 @@ class NegativeLogLikelihood(DistributionMean):
         return "nats" if self.base is None else "bits" if self.base == 2 else ""
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return "negative log-likelihood" + (f", p >= {self.floor:g}" if self.floor else "")
 
     @property
@@ -104,24 +104,24 @@ class Perplexity(NegativeLogLikelihood):
     difficulty of speech recognition tasks", JASA 62, 1977.
     """
 
-    counted_as = "NegativeLogLikelihood"
+    _counted_as = "NegativeLogLikelihood"
     unit = ""
-    has_interval = True
+    _has_interval = True
 
     def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
         super().__init__(base=None, floor=floor, **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return "perplexity" + (f", p >= {self.floor:g}" if self.floor else "")
 
     def compute(self) -> Tensor:
         return exact.moments(self.state)[0].exp()
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-        intervals.check_confidence(confidence)
-        estimate = self.of_all_processes(lambda: intervals.of_queries(self.state))
-        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence))
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
+        intervals.check_confidence_level(confidence_level)
+        estimate = self._of_all_processes(lambda: intervals.of_queries(self.state))
+        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence_level))
         return low, high
 
 
@@ -223,7 +223,7 @@ class SetCoverage(_OfSets):
     """
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"set coverage, {self._of}"
 
     def score(self, record: Distribution) -> Tensor:
@@ -272,7 +272,7 @@ class SetSize(_OfSets):
         return DistributionNeeds(self.given, self.temperature, masses=masses, scores=scores)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"set size, {self._of}"
 
     def score(self, record: Distribution) -> Tensor:
@@ -308,7 +308,7 @@ class EmptySets(DistributionMean):
         super().__init__(threshold=_check_share("threshold", threshold), **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"empty sets, p >= {self.threshold:g}"
 
     def score(self, record: Distribution) -> Tensor:

@@ -12,8 +12,8 @@ from nextloc_metrics.arguments.checks import check_choice, check_number, check_p
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.means import histogram
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
@@ -59,8 +59,8 @@ class MeanRank(RankingMetric):
     def needs(self) -> Needs:
         return Needs(length=self.unretrieved == "last")
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if self.unretrieved == "error" and self.validate_args:
             missing = (ranking.above[:, 0] == UNRETRIEVED) & ranking.answerable
             if missing.any():
@@ -84,7 +84,7 @@ def check_skips(options: dict[str, Any], what: str) -> None:
         )
 
 
-class RankQuantile(MeanRank):
+class RankQuantile(QuantileMetric, MeanRank):
     r"""Quantile of the rank of the first relevant location, such as the median rank.
 
     The value is the smallest rank that at least a share `q` of the queries do not exceed. The rank
@@ -106,6 +106,7 @@ class RankQuantile(MeanRank):
     """
 
     computed_options = frozenset({"q"})
+    _steps = 2
 
     q: float
 
@@ -113,23 +114,12 @@ class RankQuantile(MeanRank):
         super().__init__(q=check_share("q", q, 0.5), unretrieved=unretrieved, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
-
-    def empty_tally(self) -> Tensor:
-        return histogram.empty()
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        scores, counted = self.score_queries(ranking)
-        return histogram.tally(2 * scores, counted).to(ranking.device)
-
-    def compute(self) -> Tensor:
-        rank = histogram.quantile(self.state, self.q) / 2
-        return torch.tensor(rank, dtype=torch.float64)
+    def _share(self) -> float:
+        return self.q
 
     @property
-    def num_queries(self) -> int:
-        return int(self.state.sum())
+    def label(self) -> str:
+        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
 
 class _AmongOthers(RankingMetric):
@@ -137,8 +127,8 @@ class _AmongOthers(RankingMetric):
 
     num_candidates: int | None
 
-    # reads `score_queries`, which skips more queries than that of other metrics
-    score_many = staticmethod(MeanMetric.score_many)
+    # reads `_score_queries`, which skips more queries than that of other metrics
+    _score_many = staticmethod(MeanMetric._score_many)
 
     def __init__(self, num_candidates: int | None = None, **options: Any) -> None:
         if num_candidates is not None:
@@ -149,8 +139,8 @@ class _AmongOthers(RankingMetric):
     def needs(self) -> Needs:
         return Needs(length=True)
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.num_candidates is None and self.num_candidates is None:
             raise ValueError(
                 f"`num_candidates` of {short(self)} must be given for lists of ids, got None: how "
@@ -164,12 +154,12 @@ class _AmongOthers(RankingMetric):
             return (self.num_candidates - ranking.num_relevant).clamp(min=0)
         return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores and which queries count: those with a candidate that is not relevant.
 
         A query without a relevant one is treated as `empty_target_action` says.
         """
-        scores, counted = RankingMetric.score_many([self], record)[0]
+        scores, counted = RankingMetric._score_many([self], record)[0]
         counted = counted & (self.others(record) > 0).to(counted.device)
         return scores.masked_fill(~counted, 0), counted
 
@@ -334,7 +324,7 @@ class RBP(RankingMetric):
         return Needs(depth=self.k)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"RBP({self.p:g})" + ("" if self.k is None else f"@{self.k}")
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -378,8 +368,8 @@ class ERRAtK(RankingMetric):
     def needs(self) -> Needs:
         return Needs(depth=self.k)
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if self.validate_args and len(ranking):
             grades = ranking.gains.masked_fill(~ranking.counted[:, None], 0)
             if (highest := float(grades.max())) > self.max_grade:

@@ -48,8 +48,8 @@ class FirstRanks(RankingTally):
             return Needs(best=True, depth=1)
         return Needs(self.k, crossing=True, depth=1)
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
             crosses = self._crossing(ranking)[1]
             if crosses is not None and bool((crosses & ranking.counted).any()):
@@ -124,8 +124,8 @@ class RecommendedTally(FirstRanks):
 
     num_locations: int
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
 
     def empty_tally(self) -> Tensor:
@@ -172,7 +172,7 @@ class Coverage(RecommendedTally):
     systems by coverage and serendipity", RecSys 2010.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
 
     def compute(self) -> Tensor:
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
@@ -209,7 +209,7 @@ class Gini(RecommendedTally):
     (elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84, commit fc27efe).
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     computed_options = frozenset({"definition"})
     higher_is_better = None
 
@@ -251,7 +251,7 @@ class AveragePopularity(RecommendedTally):
     VLDB 2012.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     computed_options = frozenset({"train_counts"})
     higher_is_better = None
     plot_upper_bound = None

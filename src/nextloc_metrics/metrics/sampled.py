@@ -47,8 +47,8 @@ class SampledRanks(RankingTally):
 
     num_sampled: int
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         most = self.num_sampled + 1
         if ranking.num_candidates not in (None, most):
             raise ValueError(
@@ -91,13 +91,13 @@ class SampledRanks(RankingTally):
     @property
     def shares(self) -> Tensor:
         """The share of queries with each rank, of all processes, float `[num_sampled + 1]`."""
-        counts = self.of_all_processes(self._counts)
+        counts = self._of_all_processes(self._counts)
         return (counts / counts.sum()).float().to(self.device)
 
     @property
     def counts(self) -> Tensor:
         """How many queries have each rank, of all processes, float64 `[num_sampled + 1]`."""
-        return self.of_all_processes(self._counts)
+        return self._of_all_processes(self._counts)
 
     def _counts(self) -> Tensor:
         exact.check_number(self.state[-1])

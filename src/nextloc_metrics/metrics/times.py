@@ -20,8 +20,9 @@ from nextloc_metrics.arguments.checks import (
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.geography import AccuracyWithin, Locations
-from nextloc_metrics.means import exact, histogram
+from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -30,7 +31,6 @@ from nextloc_metrics.ranking.target import read_mask
 Kind = Literal["elapsed", "clock"]
 
 _DAY = 1440.0  # minutes
-_STEPS = 60  # of a minute, in the histogram
 
 
 @dataclass(eq=False)
@@ -90,7 +90,7 @@ class _OfTimes(MeanMetric):
     kind: Kind
 
 
-class TimeError(_OfTimes):
+class TimeError(QuantileMetric, _OfTimes):
     r"""Error of predicted times in minutes: mean, median or another quantile; lower is better.
 
     `preds` and `target` are numbers of minutes `[...]`, one of each per query, such as minutes
@@ -115,13 +115,14 @@ class TimeError(_OfTimes):
     higher_is_better = False
     plot_upper_bound = None
     unit = "min"
+    _steps = 60  # seconds
 
-    statistic: Literal["mean", "median"] | float
+    statistic: Statistic
 
     def __init__(
         self,
         kind: Kind = "elapsed",
-        statistic: Literal["mean", "median"] | float = "mean",
+        statistic: Statistic = "mean",
         **kwargs: Any,
     ) -> None:
         check_choice("kind", kind, Kind)
@@ -129,43 +130,11 @@ class TimeError(_OfTimes):
         super().__init__(kind=kind, statistic=statistic, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
-        return f"time error, {name} (min)"
+    def label(self) -> str:
+        return f"time error, {self._statistic_name} (min)"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
-        error = record.error(self.kind)
-        counted = record.counted.to(error.device)
-        return error.masked_fill(~counted, 0), counted
-
-    def empty_tally(self) -> Tensor:
-        return super().empty_tally() if self.statistic == "mean" else histogram.empty()
-
-    @property
-    def scored(self) -> TimeError | None:
-        own = self.statistic == "mean" and type(self).tally is TimeError.tally
-        return self if own else None
-
-    def tally(self, record: Times) -> Tensor:
-        if self.statistic == "mean":
-            return super().tally(record)
-        error, counted = self.score_queries(record)
-        return histogram.tally(error * _STEPS, counted).to(record.device)
-
-    def compute(self) -> Tensor:
-        if self.statistic == "mean":
-            return super().compute()
-        share = 0.5 if self.statistic == "median" else float(self.statistic)
-        minutes = histogram.quantile(self.state, share) / _STEPS
-        return torch.tensor(minutes, dtype=torch.float64)
-
-    @property
-    def averages_scores(self) -> bool:
-        return self.statistic == "mean"
-
-    @property
-    def num_queries(self) -> int:
-        return int(self.state[2] if self.statistic == "mean" else self.state.sum())
+    def score(self, record: Times) -> Tensor:
+        return record.error(self.kind)
 
 
 class TimeWithin(_OfTimes):
@@ -192,10 +161,10 @@ class TimeWithin(_OfTimes):
         super().__init__(minutes=minutes, kind=kind, **kwargs)
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         return f"time within {self.minutes:g} min"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
+    def score(self, record: Times) -> tuple[Tensor, Tensor]:
         within = (record.error(self.kind) <= self.minutes) & ~record.difference.isnan()
         counted = record.counted.to(within.device)
         return (within & counted).double(), counted
@@ -293,8 +262,8 @@ class JointAccuracy(MeanMetric):
         return self.where.needs
 
     @property
-    def plot_label(self) -> str:
-        return f"{self.where.plot_label}, time within {self.minutes:g} min"
+    def label(self) -> str:
+        return f"{self.where.label}, time within {self.minutes:g} min"
 
     def read(
         self,
@@ -348,12 +317,12 @@ class JointAccuracy(MeanMetric):
     ) -> None:
         super().update(self.read(preds, target, mask, groups, **others))
 
-    def check(self, record: TimedRanking) -> None:
-        super().check(record)
-        self.where.check(record.ranking)
+    def _check(self, record: TimedRanking) -> None:
+        super()._check(record)
+        self.where._check(record.ranking)
 
-    def score_queries(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
-        scores, counted = self.where.score_queries(record.ranking)
+    def score(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
+        scores, counted = self.where._score_queries(record.ranking)
         error = record.times.error(self.kind).to(scores.device)
         missing = record.times.difference.isnan().to(scores.device)
         return scores.masked_fill((error > self.minutes) | missing, 0), counted

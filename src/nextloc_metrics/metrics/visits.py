@@ -123,9 +123,9 @@ class NewDecision(RankingMetric):
     """
 
     higher_is_better = None
-    of_decision = True
+    _of_decision = True
     needs = Needs(best=True)  # the decision
-    reads_groups = True
+    _reads_groups = True
 
     def __init__(self, visits: Visits, **kwargs: Any) -> None:
         if not isinstance(visits, Visits):
@@ -134,8 +134,8 @@ class NewDecision(RankingMetric):
 
     visits: Visits
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         self._is_new(ranking)
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -160,7 +160,7 @@ class GroupShare(RankingMetric):
     """
 
     higher_is_better = None
-    reads_groups = True
+    _reads_groups = True
 
     def __init__(self, group: int, by: str, **kwargs: Any) -> None:
         group = as_number(group)
@@ -171,8 +171,8 @@ class GroupShare(RankingMetric):
     group: int
     by: str
 
-    def check(self, ranking: Ranking) -> None:
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         ranking.group_of(self.by)
 
     def score(self, ranking: Ranking) -> Tensor:

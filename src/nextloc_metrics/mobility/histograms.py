@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nextloc_metrics.arguments.arrays import Array, begins
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.geography.locations import Locations, check_locations
+from nextloc_metrics.geography.locations import Locations, Units, check_locations
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.cells import (
     Edges,
@@ -30,7 +30,7 @@ from nextloc_metrics.mobility.measure import (
     count_cells,
 )
 from nextloc_metrics.mobility.pictures import Axis
-from nextloc_metrics.mobility.trajectories import Trajectories, Units, distance, read
+from nextloc_metrics.mobility.trajectories import Trajectories, distance, read
 
 Censored = Literal["count", "skip"]
 
@@ -130,6 +130,11 @@ class Distances(Histogram):
         **options: Any,
     ) -> None:
         check_choice("units", units, Units)
+        if units == "cells":
+            raise ValueError(
+                "`units` must not be 'cells' for distances in km; pass ids of cells, with "
+                "`locations=Locations.from_plane(column, row, 'cells', size=500)`."
+            )
         if locations is not None:
             check_locations(locations)
         super().__init__(

@@ -41,7 +41,7 @@ TITLES = {
 }
 
 
-class Result(NamedTuple):
+class WithFloor(NamedTuple):
     """The value of a measure with its floor."""
 
     value: float  #: NaN without data
@@ -135,16 +135,16 @@ class Measure(RecordMetric):
         Each is an array of points, `[N, L, 2]` or ids `[N, L]`, or `Trajectories`, which also have
         times and users.
         """
-        self.plan.update(TrajectorySets.batch(preds, target), count=False)
+        self._plan.update(TrajectorySets.batch(preds, target), count=False)
 
     def read(  # type: ignore[override]  # there are no queries
         self, preds: Given = None, target: Given = None
     ) -> TrajectorySets:
         """Return the record of the arguments of `update`."""
-        found: TrajectorySets = self.plan.read(TrajectorySets.batch(preds, target))[self.record]
+        found: TrajectorySets = self._plan.read(TrajectorySets.batch(preds, target))[self.record]
         return found
 
-    def check(self, record: TrajectorySets) -> None:
+    def _check(self, record: TrajectorySets) -> None:
         """Do nothing: trajectories are read on the CPU, whatever the device of the state."""
 
     def tally(self, record: TrajectorySets) -> Any:
@@ -159,7 +159,7 @@ class Measure(RecordMetric):
                 f"`tally` must be a state of {short(self)}, {describe(self.state)}, got "
                 f"{describe(tally)}."
             )
-        self.plan.add([self._summand(tally)], count=True)
+        self._plan.add([self._summand(tally)], count=True)
 
     @abstractmethod
     def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
@@ -196,15 +196,15 @@ class Measure(RecordMetric):
         reason = _why(generated, real)
         return math.nan if reason else float(self.compare(generated, real)), reason
 
-    def result(self) -> Result:
+    def result(self) -> WithFloor:
         """Return the value, its floor, and the numbers of trajectories, without a warning."""
 
-        def read() -> Result:
+        def read() -> WithFloor:
             sizes = self.sizes()
             value, reason = self._difference()
-            return Result(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
+            return WithFloor(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
 
-        return self.of_all_processes(read)
+        return self._of_all_processes(read)
 
     def _both(self) -> tuple[Any, Any]:
         generated, halves = self.histograms()
@@ -232,7 +232,7 @@ class Measure(RecordMetric):
             >>> metric.floor().value < 0.02
             True
         """
-        return self.of_all_processes(self._floor)
+        return self._of_all_processes(self._floor)
 
     def _floor(self) -> Floor:
         sizes, (_, halves) = self.sizes(), self.histograms()
@@ -258,7 +258,7 @@ class Measure(RecordMetric):
 
     def distributions(self) -> tuple[Numbers, Numbers]:
         """Return the shares of each cell, generated and real, float64 `[K]`, of all processes."""
-        generated, real = self.of_all_processes(self._both)
+        generated, real = self._of_all_processes(self._both)
         return comparisons.shares(generated), comparisons.shares(real)
 
     def band(self) -> Numbers:
@@ -275,7 +275,7 @@ class Measure(RecordMetric):
             find_floor(sizes[1:], int(sizes[0]), self.histograms()[1], keep, 0)
             return np.quantile(found[0], [0.025, 0.975], axis=0) if found else None
 
-        return self.of_all_processes(read)
+        return self._of_all_processes(read)
 
     @property
     def unit(self) -> str:

@@ -14,7 +14,7 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.fixes import unchanged_by_errors
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.frequencies import Flows, UserVisitFrequency, VisitFrequency
 from nextloc_metrics.mobility.histograms import (
@@ -30,10 +30,9 @@ from nextloc_metrics.mobility.measure import (
     Base,
     Given,
     Measure,
-    Result,
     TrajectorySets,
+    WithFloor,
 )
-from nextloc_metrics.mobility.trajectories import Units
 
 
 class MobilityCollection(SummedCollection):
@@ -125,7 +124,7 @@ class MobilityCollection(SummedCollection):
         return found
 
 
-def _row(measure: Measure, found: Result) -> list[str]:
+def _row(measure: Measure, found: WithFloor) -> list[str]:
     unit, floor = f" ({measure.unit})" if measure.unit else "", found.floor
     times = _times(measure, found)
     return [
@@ -137,13 +136,13 @@ def _row(measure: Measure, found: Result) -> list[str]:
     ]
 
 
-def _times(measure: Measure, found: Result) -> float | None:
+def _times(measure: Measure, found: WithFloor) -> float | None:
     """Return the value over its floor, where that is a number and lower is better."""
     known = found.floor.value > 0 and not found.reason and not measure.higher_is_better
     return found.value / found.floor.value if known else None
 
 
-def _record(key: str, measure: Measure, found: Result) -> dict[str, Any]:
+def _record(key: str, measure: Measure, found: WithFloor) -> dict[str, Any]:
     times, floor = _times(measure, found), found.floor
     return {
         "measure": key,

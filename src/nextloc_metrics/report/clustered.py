@@ -45,7 +45,7 @@ class ClusteredGroups(Grouped, KeyedMetric):
         return torch.nn.functional.pad(super().empty_tally()[:0], (1, 0))
 
     @staticmethod
-    def sum_many(
+    def _sum_many(
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Any]:
         pairs = {}
@@ -58,7 +58,7 @@ class ClusteredGroups(Grouped, KeyedMetric):
         for metric, own in zip(metrics, scores, strict=True):
             keys, numbers = pairs[metric.by, metric.cluster]
             scored, weights = metric.metric, record.queries.weights
-            weights = weights[counted] if scored.is_weighted else None
+            weights = weights[counted] if scored._is_weighted else None
             found = exact.tally_by(
                 numbers, len(keys), own[counted], kept, scored.is_bounded, weights
             )
@@ -93,16 +93,16 @@ class ClusteredGroups(Grouped, KeyedMetric):
         return self.sums[:, 2]
 
     def compute(self) -> Tensor:
-        return exact.mean(self.sums) * self.factor
+        return exact.mean(self.sums) * self._factor
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         state = self.state
         sizes = (state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
         found = [intervals.of_clusters(part) for part in torch.split(state[:, 1:], sizes.tolist())]
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
-        bounds = torch.stack(estimate.interval(confidence))
-        low, high = bounds * self.factor
+        bounds = torch.stack(estimate.interval(confidence_level))
+        low, high = bounds * self._factor
         return low, high
 
 
@@ -118,7 +118,7 @@ class ClusteredDecile(DecileScore):
     """
 
     computed_options = frozenset()
-    reads_groups = True
+    _reads_groups = True
     metric: DecileScore
     num_groups: int
     by: str
@@ -156,5 +156,5 @@ class ClusteredDecile(DecileScore):
     def compute(self) -> Tensor:
         return exact.mean(self.state.sum(0))
 
-    def estimate(self) -> intervals.Estimate:
+    def _estimate(self) -> intervals.Estimate:
         return intervals.of_clusters(self.state)

@@ -76,7 +76,7 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         "num_locations": reading["num_locations"],
         "locations": read_locations(coordinates),
         "km": reading["km"],
-        "confidence": reading["confidence"],
+        "confidence_level": reading["confidence_level"],
         "given": reading["given"],
         "measures": reading["measures"],
     }
@@ -84,11 +84,15 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         return evaluate_table(
             path,
             **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("weights", "padding", "on_error", "separator")},
+            **{name: reading[name] for name in ("weights", "confidence", "padding")},
+            **{name: reading[name] for name in ("on_error", "separator")},
             vocabulary=words,
             workers=reading["workers"],
             **options,
         )
+    for name in ("mask", "exclude", "weights", "confidence"):
+        if reading[name] is not None:
+            raise ValueError(f"`{name}` must be a column of a table, and a run has none.")
     found = _read(path, **reading)
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))

@@ -232,7 +232,7 @@ class Counting:
     """How a table is counted.
 
     Attributes:
-        name: `"real"` or `"generated"`.
+        name: `"generated"` or `"real"`.
         columns: the columns that are read.
         make: returns the measures without counts.
     """
@@ -307,7 +307,7 @@ def count_tables(tables: Sequence[tuple[Counting, Any]], workers: int) -> Counts
     """Return the counts of all tables.
 
     Args:
-        tables: how each table is counted, and what `report.evaluate_tables` was given.
+        tables: how each table is counted, and what `report.evaluate_mobility` was given.
         workers: the number of processes, which share the files of all tables.
     """
     opened = [(counting, _open(counting, table)) for counting, table in tables]

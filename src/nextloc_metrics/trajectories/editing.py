@@ -55,7 +55,7 @@ class EditDistance(PairMetric):
     def unit(self) -> str:
         return "" if self.normalized else "edits"
 
-    def score_pairs(self, record: Pairs) -> Tensor:
+    def score(self, record: Pairs) -> Tensor:
         pairs = Sequences(*numbered(record), record.predicted.cpu(), record.true.cpu())
         found = backend_of(pairs).align(pairs, "edits")
         return _over_longer(found, record) if self.normalized else found
@@ -100,7 +100,7 @@ class EDR(DistanceOfPairs):
     def unit(self) -> str:
         return "" if self.normalized else "edits"
 
-    def score_pairs(self, record: Pairs) -> Tensor:
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         found = backend_of(pairs).align(pairs, "edits", within=self.within)
         return _over_longer(found, record) if self.normalized else found
@@ -139,7 +139,7 @@ class LCSS(DistanceOfPairs):
     def __init__(self, within: float, **kwargs: Any) -> None:
         super().__init__(within=check_number("within", within, or_zero=True), **kwargs)
 
-    def score_pairs(self, record: Pairs) -> Tensor:
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         shorter = torch.minimum(pairs.first_length, pairs.second_length)
         return backend_of(pairs).align(pairs, "common", within=self.within) / shorter.clamp(min=1)

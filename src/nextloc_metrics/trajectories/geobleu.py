@@ -107,7 +107,7 @@ class GeoBLEU(DistanceOfPairs):
             return cls(n=3, divisor="matched", **kwargs)
         return cls(**kwargs)
 
-    def score_pairs(self, record: Pairs) -> Tensor:
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         predicted, true = pairs.first_length, pairs.second_length
         shorter = torch.minimum(predicted, true)
