@@ -31,6 +31,7 @@ from nextloc_metrics import (
     next_location_metrics,
     plotting,
     recommendation_metrics,
+    report,
     scoring,
     tables,
 )
@@ -125,6 +126,19 @@ class Batch(NamedTuple):
 
     predictions: Tensor
     label_ids: Tensor
+
+
+def evaluations(preds: Tensor, target: Tensor, path: str) -> list[report.Evaluation]:
+    """Options are known by name and type."""
+    evaluator = report.Evaluator(k=(1, 5), num_locations=100, km=2.0)
+    report.compare({"a": preds, "b": preds}, target, k=1, cluster=None)
+    report.evaluate(preds, target, kmm=1)  # type: ignore[call-arg]
+    report.Evaluator(km="far")  # type: ignore[arg-type]
+    return [
+        report.evaluate(preds, target, k=5, train_counts=[1, 2], given="logits"),
+        report.evaluate_table(path, preds="lists", vocabulary=["a", "b"], workers=2),
+        evaluator.result(),
+    ]
 
 
 def adapters() -> tuple[dict[str, Any], Score, dict[str, float]]:

@@ -341,7 +341,8 @@ INNER = {
         "state_key", "summed_at_once", "sync_context", "tallies",
     },
     "how records are made, and what is kept beside them": {
-        "cut", "Batch.read", "Needs.keeps_scores", "Needs.only_ranks", "Needs.to_find",
+        "cut", "Batch.check_scores", "Batch.has_ids", "Batch.read",
+        "Needs.keeps_scores", "Needs.only_ranks", "Needs.to_find",
         "Queries.group_of", "Queries.with_groups", "Ranking.of_found", "TopCandidates.cat",
         "Distribution.weights", "Ranking.has_lengths",
     },

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import must_not_sync
 from nextloc_metrics.backends.mass import Weights
-from nextloc_metrics.backends.reference import Reference, must_not_sync
+from nextloc_metrics.backends.reference import Reference
 from nextloc_metrics.backends.sequences import KINDS, Kind, Sequences, table
 
 #: built on installation if there is a compiler

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
@@ -57,6 +58,11 @@ class RecordMetric(SummedMetric):
         """What this metric reads of its record beyond the ranks."""
         return Needs()
 
+    @cached_property
+    def _needs(self) -> Needs:
+        """`needs`, read once: options are fixed."""
+        return self.needs
+
     @property
     def _one_pass(self) -> scoring.Formula | int | None:
         """What the fused update computes where every query has one relevant location.
@@ -102,7 +108,7 @@ class RecordMetric(SummedMetric):
         scored = metrics[0]._scored
         weights = record.queries.weights if scored._is_weighted else None
         found = exact.tally(torch.stack(list(scores)), counted, scored.is_bounded, weights)
-        return found.to(record.device).unbind()
+        return found.to(record.queries.counted.device).unbind()
 
     @staticmethod
     def _tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
@@ -173,13 +179,14 @@ class RecordMetric(SummedMetric):
 
     def _check(self, record: Any) -> None:
         """Raise if this metric cannot be updated with the record."""
-        if record.device != self.state.device:
+        device = self.state.device
+        if record.queries.counted.device != device:
             raise ValueError(
-                f"{short(self)} is on {self.state.device} and its input on {record.device}; "
+                f"{short(self)} is on {device} and its input on {record.device}; "
                 "move the metric with `.to(device)`, or make it an attribute of the module that "
                 "you move."
             )
-        record.require(self.needs, self)
+        record.require(self._needs, self)
 
     @property
     def _averages_scores(self) -> bool:
@@ -323,7 +330,7 @@ class MeanMetric(RecordMetric):
     def _score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
         found = self.score(record)
-        scores, counted = found if isinstance(found, tuple) else (found, record.counted)
+        scores, counted = found if isinstance(found, tuple) else (found, record.queries.counted)
         counted = counted.to(scores.device)
         return scores.masked_fill(~counted, 0), counted
 

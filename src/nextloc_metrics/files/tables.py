@@ -153,6 +153,7 @@ class TableRows:
         """Return the rows of some of the files, with the same numbers of ids."""
         source = copy.copy(self.source)
         source.files, source.num_rows = list(files), None
+        source.push_back(())
         return self.of_source(source)
 
     def of_source(self, source: Source) -> TableRows:
@@ -431,9 +432,9 @@ def open_rows(
 
 def source_of(source: Any, names: Names, on_error: OnError) -> Source:
     """Return the source of rows that an argument is."""
-    if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
-        return Stream(source, names.all)
     if not isinstance(source, str | os.PathLike | list | tuple):
+        if hasattr(source, "__arrow_c_stream__") or is_pandas(source):
+            return Stream(source, names.all)
         raise TypeError(
             "`rows` must be a path, a list of paths or a table that exports an Arrow stream "
             f"(polars, pandas, pyarrow, DuckDB), got {describe(source)}."

@@ -63,7 +63,8 @@ class LocationTally(RankingTally):
         super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates = ranking.num_candidates
-        if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
+        relevant = ranking.relevant
+        if self.validate_args and len(relevant) and relevant.shape[1] > 1:
             most = int(ranking.num_relevant.max())
             if most > 1:
                 raise ValueError(
@@ -73,8 +74,8 @@ class LocationTally(RankingTally):
         # check even without `validate_args` if that does not sync: a too large id would be counted
         # for another location
         waits = must_not_sync(ranking.above)
-        if len(ranking) and (not waits or (self.validate_args and candidates is None)):
-            highest = int(ranking.relevant.max())
+        if len(relevant) and (not waits or (self.validate_args and candidates is None)):
+            highest = int(relevant.max())
             if highest >= self.num_locations:
                 raise ValueError(
                     f"`target` must be below `num_locations`, {self.num_locations}, got {highest}."

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import count, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 import torch
@@ -20,8 +20,8 @@ from nextloc_metrics.arguments.checks import as_number, check_choice, check_posi
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.distribution.needs import Given
-from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
@@ -29,7 +29,6 @@ from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
     Data,
-    History,
     check_cluster,
     count_locations,
     digest,
@@ -37,8 +36,13 @@ from nextloc_metrics.report.data import (
 )
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.fingerprint import Names, fingerprint_of
+from nextloc_metrics.report.options import Options, takes
+from nextloc_metrics.report.own_metrics import check_metrics
 from nextloc_metrics.report.results import evaluation_of
 from nextloc_metrics.report.setting import CONFIDENCE, EXEMPT, Form, Setting, check_alike
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Evaluator:
@@ -46,8 +50,8 @@ class Evaluator:
 
     Add batches in any order, merge evaluators of other batches, and read the result. The value is
     the same bit for bit for any split into batches and evaluators. Groups are numbered as they
-    appear. Memory grows with locations and groups, not with queries. The arguments are as for
-    `evaluate`; `num_locations` must be given for lists of ids.
+    appear. Memory grows with locations and groups, not with queries. The arguments are those of
+    [`Options`][nextloc_metrics.report.Options].
 
     The first batch fixes what all batches hold: scores of so many candidates or lists of ids, one
     or several relevant ids, the groups, and whether `exclude`, `confidence` and `weights` are
@@ -69,44 +73,30 @@ class Evaluator:
         0.75
     """
 
-    def __init__(
-        self,
-        *,
-        k: int | Sequence[int] = (1, 5, 10),
-        num_locations: int | None = None,
-        cluster: str | None = None,
-        bins: PopularityBins | None = None,
-        train_counts: Array | None = None,
-        vocabulary: Sequence[str] | None = None,
-        locations: Locations | None = None,
-        km: float = 1.0,
-        exempt_target: bool = False,
-        history: History | None = None,
-        confidence_level: float = 0.95,
-        given: Given | None = None,
-        measures: Sequence[Any] = (),
-    ) -> None:
-        check_confidence_level(confidence_level)
-        if given is not None:
-            check_choice("given", given, Given)
-        if measures:
-            k = cut_offs_of(measures)
+    @takes(Options)
+    def __init__(self, **options: Unpack[Options]) -> None:
+        check_confidence_level(options["confidence_level"])
+        if options["given"] is not None:
+            check_choice("given", options["given"], Given)
+        measures, bins, counts = options["measures"], options["bins"], options["train_counts"]
         names = tuple(str(measure).strip() for measure in measures)
-        counts = None if train_counts is None else as_tensor("train_counts", train_counts)
+        counts = None if counts is None else as_tensor("train_counts", counts)
         if bins is None and counts is not None:
             bins = PopularityBins.from_counts(counts)
-        if num_locations is not None:
-            num_locations = check_positive("num_locations", num_locations)
-        self.known_locations = self.num_locations = num_locations
-        self._data = Data(bins, counts, locations, limits_of(history))
-        self._exempt_target = exempt_target
+        if (number := options["num_locations"]) is not None:
+            number = check_positive("num_locations", number)
+        self.known_locations = self.num_locations = number
+        own, limits = check_metrics(options["metrics"]), limits_of(options["history"])
+        self._data = Data(bins, counts, options["locations"], limits, own)
+        self._exempt_target = options["exempt_target"]
+        words = options["vocabulary"]
         self._options: dict[str, Any] = {
-            "k": tuple(cut_offs(k)),
-            "cluster": cluster,
-            "confidence_level": confidence_level,
-            "vocabulary": "" if vocabulary is None else digest(*vocabulary),
-            "km": km,
-            "probabilities": given or "",
+            "k": tuple(cut_offs(cut_offs_of(measures) if measures else options["k"])),
+            "cluster": options["cluster"],
+            "confidence_level": options["confidence_level"],
+            "vocabulary": "" if words is None else digest(*words),
+            "km": options["km"],
+            "probabilities": options["given"] or "",
             "measures": names,
             **self._data.digests(),
         }
@@ -114,6 +104,7 @@ class Evaluator:
         self._names: dict[str, Names] = {}
         self._fingerprint = 0
         self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
+        self._lent: Counted | None = None  # the counts that a result has, which stay as they are
 
     def add(self, batch: Batch) -> None:
         """Count the queries of a batch of arrays as for `evaluate`, or raise and change nothing."""
@@ -206,26 +197,36 @@ class Evaluator:
             self._finished().save(file)
         return file.getvalue()
 
+    @property
+    def metrics(self) -> Mapping[str, RecordMetric]:
+        """Copies of the further metrics, without counts."""
+        return self._data.metrics
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> Evaluator:
-        """Read what `to_bytes` returned; a `ValueError` if it is cut, changed or something else."""
-        evaluator = cls()
+    def from_bytes(cls, data: bytes, metrics: Any = None) -> Evaluator:
+        """Read what `to_bytes` returned, of an evaluator with the same `metrics`.
+
+        A `ValueError` if it is cut, changed or something else.
+        """
+        evaluator, own = cls(), check_metrics(metrics)
         file = io.BytesIO(data)
         header, arrays = saved.read(file)
+        saved.check_metrics(file, header, own)
         with saved.refused(file):
             if "options" in header:
                 options, counted = header["options"], None
-                evaluator._data = Data.pop(arrays, header["users"])
+                evaluator._data = Data.pop(arrays, header["users"], own)
                 check_confidence_level(options["confidence_level"])
             else:
-                counted = Counted.of_saved(header, arrays)
+                counted = Counted.of_saved(header, arrays, own)
                 options, evaluator._data = counted.setting.options(), counted.data
                 evaluator._take(counted, sum(int(x, 16) for x in counted.shards) % (1 << 64))
                 evaluator._merged = {uuid4()}
             evaluator.known_locations = options["known_locations"]
             evaluator.num_locations = options["num_locations"]
             evaluator._exempt_target = options["exempt_target"]
-            tuples = {"k": tuple(cut_offs(options["k"])), "measures": tuple(options["measures"])}
+            tuples = {x: tuple(options[x]) for x in ("measures", "metrics")}
+            tuples["k"] = tuple(cut_offs(options["k"]))
             evaluator._options = {x: {**options, **tuples}[x] for x in evaluator._options}
             if evaluator._options != {**evaluator._options, **evaluator._data.digests()}:
                 raise ValueError("its data are not those of its options")
@@ -255,7 +256,11 @@ class Evaluator:
     def _finished(self) -> Counted:
         """Return the counts with groups in order, and the fingerprint."""
         assert self._counted is not None  # its callers have checked
-        counted = add_up([self._counted])
+        counted = self._counted.in_order()
+        if counted is None:
+            counted = add_up([self._counted])
+        else:
+            self._lent = self._counted
         counted.shards = (f"{self._fingerprint:016x}",) if counted.card["queries"] else ()
         return counted
 
@@ -312,7 +317,11 @@ class Evaluator:
         """Return the counts, or a copy with room for more groups: twice as many."""
         old = self._counted
         names = {kind: [*named[kind].names, *new[kind]] for kind in named}
-        if old is not None and all(len(x) <= len(old.labels[kind]) for kind, x in names.items()):
+        if (
+            old is not None
+            and old is not self._lent
+            and all(len(x) <= len(old.labels[kind]) for kind, x in names.items())
+        ):
             return old
         labels = {}
         for kind, of_kind in names.items():
@@ -348,30 +357,19 @@ def _check_form(first: Form, form: Form) -> None:
         )
 
 
+@takes(Options)
 def evaluate(
     preds: Array,
     target: Array,
     *,
-    k: int | Sequence[int] = (1, 5, 10),
     mask: Array | None = None,
     groups: Mapping[str, Array] | None = None,
-    cluster: str | None = None,
-    bins: PopularityBins | None = None,
-    train_counts: Array | None = None,
     exclude: Array | None = None,
-    exempt_target: bool = False,
-    num_locations: int | None = None,
-    vocabulary: Sequence[str] | None = None,
-    locations: Locations | None = None,
-    km: float = 1.0,
     missed: int | None = None,
-    history: History | None = None,
-    confidence_level: float = 0.95,
-    given: Given | None = None,
     confidence: Array | None = None,
-    measures: Sequence[Any] = (),
     grades: Array | None = None,
     weights: Array | None = None,
+    **options: Unpack[Options],
 ) -> Evaluation:
     """Evaluate predictions: headline with intervals, chance, groups, deciles, ties, protocol.
 
@@ -383,38 +381,17 @@ def evaluate(
         preds: floating `[N, C]`, scores of all candidates; or integer `[N, K]`, lists of ids, best
             first, padded with -1.
         target: integer `[N]`, one relevant id per query; or `[N, M]`, several, padded with -1.
-        k: the cut-offs.
         mask: bool `[N]`, False leaves a query out.
         groups: by name, the group of each query, integers or text `[N]`: `{"user": users}`.
-        cluster: the name of the groups whose queries are not independent, such as `"user"`; all
-            intervals but those of each user then take users as independent.
-        bins: the popularity bin of each location, for the decile metrics; None makes ten from
-            `train_counts`, if given: integer `[C]`, each location's visits in the training data.
-        exclude: as for `RankingMetric.update`, like `exempt_target`.
-        num_locations: number of location ids. None takes C for scores; for lists, the length of
-            `train_counts`, or the largest id in `target` plus 1 if that is larger. Weighted F1
-            does not depend on it.
-        vocabulary: the text of each id; evaluations with different vocabularies cannot be merged.
-        locations: the coordinates, for the distance metrics and a map, with `km` as for
-            `next_location_metrics`. Not with `target` `[N, M]`.
+        exclude: as for `RankingMetric.update`.
         missed: the number of unreadable answers, written on the card. Their rows of `preds` must
             count as misses, such as lists of -1.
-        history: the locations and the users of all visits, each user's in the order of time, for
-            `ceiling`: Acc@1 between chance, the most frequent location, and the limit of
-            [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
-            shuffled visits; or what that function returned. Users are named as in the groups
-            `cluster`, or else `"user"`.
-        confidence_level: the confidence level of the intervals.
-        given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
-            metrics of `probability_metrics`, beside chance and the training frequencies (each
-            count plus one). None adds none.
         confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
             metrics of `confidence_metrics`.
-        measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
-            instead of the preset; `metrics.measures.parse_measure` lists them.
         grades: the grades of the ids in `target` `[N, M]`, in its shape; 0 is not relevant.
         weights: `[N]`, 0 or from 2^-32 to 2^31: the means are weighted, as by `Weighted`, and
             what is not a mean of scores (F1, the decile metrics, the map) is left out.
+        options: those of [`Options`][nextloc_metrics.report.Options].
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -433,23 +410,9 @@ def evaluate(
         (0.75, 0.3333333333333333)
     """
     rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades)
-    check_cluster(cluster, rows.groups)
-    evaluator = Evaluator(
-        k=k,
-        num_locations=num_locations,
-        cluster=cluster,
-        bins=bins,
-        train_counts=train_counts,
-        vocabulary=vocabulary,
-        locations=locations,
-        km=km,
-        exempt_target=exempt_target,
-        history=history,
-        confidence_level=confidence_level,
-        given=given,
-        measures=measures,
-    )
-    counts = None if train_counts is None else as_tensor("train_counts", train_counts)
+    check_cluster(options["cluster"], rows.groups)
+    evaluator = Evaluator(**options)
+    counts = evaluator._data.train_counts
     evaluator.num_locations = count_locations(rows, evaluator.known_locations, counts)
     for batch in rows.chunks():
         evaluator.add(batch)

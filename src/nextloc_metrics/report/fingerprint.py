@@ -65,7 +65,7 @@ def fingerprint_of(
     """Return a hash of queries in any order: groups, targets, ranks, answers; not of padding."""
     target = batch.target if batch.target.ndim == 2 else batch.target[:, None]
     missing = ranking.relevant < 0
-    columns = [ranking.counted[:, None].long(), *(x[:, None] for x in hashes)]
+    columns = [ranking.queries.counted[:, None].long(), *(x[:, None] for x in hashes)]
     if ranking.queries.weights is not None:
         columns.append(ranking.queries.weights[:, None].view(torch.int64))
     if ranking.grades is not None:

@@ -18,13 +18,14 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import clip, describe
 from nextloc_metrics.arguments.outputs import new_file
-from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.geography import DistanceError
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.confidence import ConfidenceTally
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report.clustered import ClusteredGroups
+from nextloc_metrics.report.own_metrics import check_known, is_ours
 
 # Version of the files that `write` makes.
 _VERSION = 3
@@ -150,6 +151,15 @@ def refused(path: Path | BytesIO) -> Iterator[None]:
         ) from error
 
 
+def check_metrics(
+    path: Path | BytesIO, header: Mapping[str, Any], metrics: Mapping[str, RecordMetric]
+) -> None:
+    """Raise if a file is that of an evaluation with other further metrics."""
+    with refused(path):
+        known = tuple(header["setting" if "setting" in header else "options"]["metrics"])
+    check_known("`data`" if isinstance(path, BytesIO) else path, known, metrics)
+
+
 def check_card(card: Mapping[str, int]) -> None:
     """Raise if the numbers of the card are no numbers of queries."""
     queries = card["queries"]
@@ -198,13 +208,19 @@ def check_state(name: str, member: Any, state: Tensor, queries: int, num_cluster
         fits = fits and bool((state[:, 1:] <= counts[:, None] * exact.ONE).all())
     elif isinstance(member, DecileKForRecall):
         fits = bool((state.sum(1) <= queries).all())
-    elif isinstance(member, DecileScore | MeanMetric) or member._averages_scores:
+    elif isinstance(member, DecileScore) or _is_mean(member):
         counts = state[..., 2]
         fits = check_sums(state, queries)
+    elif not is_ours(member):
+        return  # its numbers may be any
     else:  # counts of predictions, of which a query has many
         most = int(state.max())
     if not fits or bool((counts < 0).any()) or bool((counts > most).any()):
         raise ValueError(f"the counts of {clip(name)} are out of bounds")
+
+
+def _is_mean(member: Any) -> bool:
+    return bool(member._averages_scores or (isinstance(member, MeanMetric) and is_ours(member)))
 
 
 def check_sums(state: Tensor, queries: int) -> bool:

@@ -87,8 +87,8 @@ def count(rows: Any, opened: TableRows, make: Callable[[], Evaluator]) -> tuple[
         the counts, and the number of unreadable answers, for any partitions.
     """
     each = partial(partition.count_partition, rows=opened, make=make)
-    part = fold(rows, opened.names.all, each, partition.merge_counts)
-    return partition.merge_parts([part or partition.count_part(opened, make)])
+    part = fold(rows, opened.names.all, each, partial(partition.merge_counts, make=make))
+    return partition.merge_parts([part or partition.count_part(opened, make)], make)
 
 
 def fold(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
-from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.files.ids import is_list, plain
 from nextloc_metrics.files.memory import Stream, table_of
 from nextloc_metrics.files.opening import need_arrow
@@ -16,7 +15,7 @@ from nextloc_metrics.files.shapes import Widths, count_widths
 from nextloc_metrics.files.tables import TableRows
 from nextloc_metrics.mobility import hashing
 from nextloc_metrics.report.evaluator import Evaluator
-from nextloc_metrics.report.processes import one_thread
+from nextloc_metrics.report.processes import count_rows, one_thread
 
 #: Parts that one task merges.
 FAN_IN = 8
@@ -139,24 +138,15 @@ def count_part(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
     return _pack(*count_rows(rows, rows.chunks(), make))
 
 
-def merge_counts(parts: Sequence[bytes]) -> bytes:
+def merge_counts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> bytes:
     """Merge what `count_part` returned."""
-    return _pack(*merge_parts(parts))
+    return _pack(*merge_parts(parts, make))
 
 
-def count_rows(
-    rows: TableRows, chunks: Iterable[Batch], make: Callable[[], Evaluator]
-) -> tuple[Evaluator, int]:
-    """Count the chunks of rows; return also the number of unreadable answers."""
-    counts = make()
-    for batch in chunks:
-        counts.add(batch)
-    return counts, rows.missed
-
-
-def merge_parts(parts: Sequence[bytes]) -> tuple[Evaluator, int]:
+def merge_parts(parts: Sequence[bytes], make: Callable[[], Evaluator]) -> tuple[Evaluator, int]:
     """Return the merged counts, and the number of unreadable answers."""
-    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(part[_BYTES:]) for part in parts))
+    own = make().metrics
+    counts = reduce(Evaluator.merge, (Evaluator.from_bytes(x[_BYTES:], own) for x in parts))
     return counts, sum(int.from_bytes(part[:_BYTES], "big") for part in parts)
 
 
