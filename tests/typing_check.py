@@ -189,15 +189,15 @@ def shown(preset: RankingCollection) -> str:
 def functions(preds: Tensor, target: Tensor) -> list[Tensor]:
     """Every function."""
     return [
-        functional.accuracy_at_k(preds, target, 5, ties="expected"),
+        functional.accuracy_at_k(preds, target, k=5, ties="expected"),
         functional.mrr(preds, target, reduction="none"),
-        functional.mrr(preds, target, 10, mask=target > 0),
-        functional.ndcg_at_k(preds, target, 5, gain="linear", ideal="truncated"),
-        functional.map_at_k(preds, target, 5, normalizer="min"),
-        functional.precision_at_k(preds, target, 5, denominator="k"),
-        functional.recall_at_k(preds, target, 5, normalized=False, ignore_index=0),
-        functional.f1_at_k(preds, target, 5, empty_target_action="neg"),
-        functional.location_f1(preds, target, 100, average="macro"),
-        functional.location_precision(preds, target, 100, target > 0, ignore_index=0),
-        functional.location_recall(preds, target, 100, average=None),
+        functional.mrr(preds, target, target > 0, k=10),
+        functional.ndcg_at_k(preds, target, k=5, gain="linear", ideal="truncated"),
+        functional.map_at_k(preds, target, k=5, normalizer="min"),
+        functional.precision_at_k(preds, target, k=5, denominator="k"),
+        functional.recall_at_k(preds, target, k=5, normalized=False, ignore_index=0),
+        functional.f1_at_k(preds, target, k=5, empty_target_action="neg"),
+        functional.location_f1(preds, target, num_locations=100, average="macro"),
+        functional.location_precision(preds, target, target > 0, num_locations=100, ignore_index=0),
+        functional.location_recall(preds, target, num_locations=100, average=None),
     ]

@@ -209,6 +209,39 @@ def test_visit_counts_are_refused_next_to_lists() -> None:
     assert MRR()(lists, torch.zeros(5, dtype=torch.long), mask) == 1
 
 
+@given(
+    st.lists(
+        st.lists(st.sampled_from(range(9)), max_size=90) | st.just([*range(100)]),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sets(st.integers(1, 99)),
+)
+def test_visit_counts_are_what_the_query_itself_says(
+    rows: list[list[int]], excluded: set[int]
+) -> None:
+    """A list is refused in a batch if it is by itself, whatever is excluded, and by its repeats."""
+    width = max(1, *map(len, rows))
+    lists = torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows])
+    exclude = torch.tensor([sorted(excluded) or [-1]]).repeat(len(rows), 1)
+    target = torch.zeros(len(rows), dtype=torch.long)
+    wrong = [len(row) > 64 and 2 * (len(row) - len({*row})) > len(row) for row in rows]
+    for left_out in (None, exclude):
+        for row, is_wrong in zip(lists, wrong, strict=True):
+            one = None if left_out is None else left_out[:1]
+            assert refused(row[None], target[:1], one) == is_wrong
+        assert refused(lists, target, left_out) == any(wrong)
+
+
+def refused(preds: torch.Tensor, target: torch.Tensor, exclude: torch.Tensor | None = None) -> bool:
+    """Whether an update raises an error about visit counts."""
+    try:
+        MRR().update(preds, target, exclude=exclude)
+    except ValueError as error:
+        return "as visit counts do" in str(error)
+    return False
+
+
 def test_empty_lists_are_lists_in_any_batch() -> None:
     """A batch of nested lists that are all empty is a batch of misses."""
     metric = MRR()

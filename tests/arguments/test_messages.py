@@ -207,7 +207,7 @@ def test_messages_of_functions_are_short(value: Any) -> None:
     """Analysis, tables and collections name what they cannot use."""
     batch = SCORES, TARGET
     message_of(lambda: functional.mrr(*batch, reduction=value), "reduction")
-    message_of(lambda: functional.accuracy_at_k(*batch, value), "k")
+    message_of(lambda: functional.accuracy_at_k(*batch, k=value), "k")
     ranking = Ranking.from_scores(*batch, top=1)
     message_of(lambda: ranking.break_ties(value), "ties")
     for name in ("top", "depth", "best"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 import torch
 
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
-from nextloc_metrics.files import sources
+from nextloc_metrics.files import csv_rows, opening
 from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.geography import Locations
 
@@ -107,20 +109,40 @@ def test_quotes_that_a_strict_reader_takes(
     notes = ['5" pipe', '"say ""ho"""', '"two\nlines, ""x"""', '""', '"a"', 'b"']
     path = tmp_path / "a.csv"
     path.write_text("\r\n".join(["note,preds,target", *(f"{x},[1],1" for x in notes)]), "utf-8")
-    monkeypatch.setattr(sources._Ended, "_look_at", in_pieces(sources._Ended._look_at, block))
+    monkeypatch.setattr(csv_rows, "_BLOCK", block)
     assert report.evaluate_table(path, k=1).card["queries"] == len(notes)
     path.write_text(f'note,preds,target\n"x""",[1],1\n"{"y" * 200_000}",[1],1\n', "utf-8")
     assert report.evaluate_table(path, k=1).values["acc_at_1"] == 1
 
 
-def in_pieces(look: Any, size: int) -> Any:
-    """The method on pieces of this size, as another reader might cut the bytes."""
+@pytest.mark.parametrize("rows", ["[1],1\n" * 9, "[1],1\n[1],1,1\n" * 9, '[1],"1\n' * 9])
+def test_only_the_thread_that_asks_reads_a_file(
+    rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread of Arrow that does so still, when a process ends by an error, aborts it."""
+    path, threads = tmp_path / "a.csv.gz", set[int]()
+    path.write_bytes(gzip.compress(f"preds,target\n{rows}".encode()))
 
-    def call(self: Any, more: bytes) -> None:
-        for start in range(0, len(more), size if len(more) < 1000 else len(more)):
-            look(self, more[start : start + size] if len(more) < 1000 else more)
+    class Opened(gzip.GzipFile):
+        def read(self, size: int | None = -1) -> bytes:
+            threads.add(threading.get_ident())
+            return super().read(size)
 
-    return call
+    monkeypatch.setitem(opening._OPENERS, ".gz", lambda raw: Opened(fileobj=raw))
+    monkeypatch.setattr(csv_rows, "_BLOCK", 16)
+    with contextlib.suppress(ValueError):
+        report.evaluate_table(path, k=1)
+    assert threads == {threading.get_ident()}
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    """Whatever its library raises."""
+    path = tmp_path / "a.csv.gz"
+    data = gzip.compress(b"preds,target\n" + b"[1],1\n" * 9)
+    for at in range(10, len(data)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
+        with pytest.raises(ValueError, match=r"a\.csv\.gz"):
+            report.evaluate_table(path, k=1)
 
 
 def test_deep_lines_of_json_do_not_crash(tmp_path: Path) -> None:

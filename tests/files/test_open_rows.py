@@ -90,7 +90,8 @@ def test_a_file_that_ends_inside_a_quoted_cell(
     kind: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The row is named wherever the quote opens; a quote inside of an open cell is a character."""
-    monkeypatch.setattr("nextloc_metrics.files.sources._BLOCK", size)
+    for name in ("_BLOCK", "_LONGEST"):
+        monkeypatch.setattr(f"nextloc_metrics.files.csv_rows.{name}", size)
     path = tmp_path / f"a{kind}"
 
     def rows_of(*cells: list[str]) -> Any:
@@ -263,7 +264,7 @@ def test_lines_end_only_at_line_ends(tmp_path: Path) -> None:
 
 def test_a_cell_may_hold_a_line_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As text of language models does, also where a block ends."""
-    monkeypatch.setattr("nextloc_metrics.files.sources._BLOCK", 100)
+    monkeypatch.setattr("nextloc_metrics.files.csv_rows._BLOCK", 100)
     path = tmp_path / "a.csv"
     pd.DataFrame({"preds": ["a\nb", '["a\\nb", "c"]'], "target": ["a\nb", "c"]}).to_csv(
         path, index=False
@@ -288,6 +289,19 @@ def test_integers_beyond_64_bits_are_no_scores(number: int, tmp_path: Path) -> N
     assert (opened.missed, opened.num_candidates, opened.num_locations) == (1, None, 4)
     with pytest.raises(ValueError, match=r"row 0 of .*b\.jsonl must hold ids"):
         values(open_rows(lines(tmp_path / "b.jsonl", {"preds": [1], "target": number})))
+
+
+def test_targets_without_ids_do_not_tell_what_ids_are(tmp_path: Path) -> None:
+    """Text behind them makes all ids text, also in another part or file; a number makes none."""
+    first = lines(tmp_path / "0.jsonl", *[{"preds": [], "target": []}] * 300)
+    for other in (["a", "b"], [3, 1]):
+        rows = [{"preds": other, "target": x} for x in (other[:1], other[1:])]
+        path = lines(tmp_path / "1.jsonl", *[{"preds": [], "target": []}] * 300, *rows)
+        for source, number in ((path, 300), ([first, path], 600)):
+            assert values(open_rows(source))[1][number:] == [other[:1], other[1:]]
+    lines(path, {"preds": [1], "target": [1]}, {"preds": ["a"], "target": ["a"]})
+    with pytest.raises(ValueError, match=r"row 1 of .*1\.jsonl must hold ids .* in `target`"):
+        values(open_rows([first, path]))
 
 
 def test_unsigned_integers_are_no_padding(tmp_path: Path) -> None:
@@ -648,7 +662,7 @@ def test_rows_come_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Of any size, from every reader, with the same rows and the right row in an error."""
     for module in ("tables", "sources"):
         monkeypatch.setattr(f"nextloc_metrics.files.{module}._VALUES", 64)
-    for module in ("sources", "json_lines"):
+    for module in ("csv_rows", "json_lines"):
         monkeypatch.setattr(f"nextloc_metrics.files.{module}._BLOCK", 1 << 10)
     whole = frame(400)
     broken = pa.concat_tables(

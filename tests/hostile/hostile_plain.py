@@ -234,10 +234,11 @@ def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
         if isinstance(token, str):
             whole = _WHOLE.fullmatch(token) if policy == "text" else None
             return token if whole is None else str(int(whole[1]))  # 7.0 is 7 in text, too
+        if isinstance(token, float) and how.source == "csv":  # 7.0 in a list, too
+            token = _exact(token)
         return str(token) if isinstance(token, int) and is_loose else None
     if isinstance(token, float):
-        exact = is_loose and token.is_integer() and abs(token) < 2**53
-        return int(token) if exact else None
+        return _exact(token) if is_loose else None
     if isinstance(token, str):
         if not is_loose:
             return None
@@ -248,6 +249,11 @@ def _id(token: Any, how: Meaning, policy: Policy, in_text: bool) -> Any:
             return None
         token = int(whole[1])
     return token if -(2**63) <= token < 2**63 else None
+
+
+def _exact(number: float) -> int | None:
+    """Return the integer that a float is, if no other one is the same float."""
+    return int(number) if number.is_integer() and abs(number) < 2**53 else None
 
 
 def _literal(text: str, policy: Policy) -> list[Any] | None:

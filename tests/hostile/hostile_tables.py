@@ -6,11 +6,13 @@ without dirt must be read; one with dirt may be refused, and may never be read a
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -133,42 +135,34 @@ class Table:
 
     def expected(self) -> list[Found]:
         """Return the values that are right; none if the table must be refused."""
-        return [
-            x
-            for policy in self.policies
-            for how in (False, True)
-            if (x := self._expected(policy, how)) is not None
-        ]
+        found = []
+        for policy in self.policies:
+            with contextlib.suppress(RefusedError):
+                rows, broken = self._rows(policy)
+                if self.twice or (broken and not self.how.miss):
+                    continue
+                for how in self._readings(rows):
+                    if policy == "text" and how.candidates is not None:
+                        continue  # candidates are numbers
+                    with contextlib.suppress(RefusedError):
+                        found.append(evaluate(queries_of(rows, how, policy), how, broken))
+        return found
 
-    def _expected(self, policy: Policy, as_scores: bool) -> Found | None:
-        try:
-            rows, broken = self._rows(policy)
-            how = self._as_scores(rows) if as_scores else self.how
-            if how is None or self.twice or (broken and not how.miss):
-                return None
-            return evaluate(queries_of(rows, how, policy), how, broken)
-        except RefusedError:
-            return None
-
-    def _as_scores(self, rows: Sequence[Cells]) -> Meaning | None:
-        """Return how lists with a float can be read as scores, if all are of one length."""
-        how = self.how
-        if (
-            self.dirt not in ("answer", "float")
-            or how.candidates
-            or how.kind == "text"
-            or how.source == "typed"
-        ):
-            return None
-        lists = [row.get("preds") for row in rows]
-        try:
-            read = [json.loads(x) if isinstance(x, str) else x for x in lists]
-        except ValueError:
-            return None
-        if not all(isinstance(x, list) for x in read) or len({*map(len, read)}) != 1:
-            return None
-        is_float = any(isinstance(x, float) for row in read for x in row)
-        return replace(how, candidates=len(read[0])) if is_float else None
+    def _readings(self, rows: Sequence[Cells]) -> Iterator[Meaning]:
+        """Yield how answers can be read; several ways if they do not say which one is odd."""
+        yield self.how
+        if self.dirt not in ("answer", "float") or self.how.source == "typed":
+            return
+        lists = [_list_of(row.get("preds")) for row in rows]
+        widths = Counter(len(x) for x in lists if any(isinstance(y, float) for y in x))
+        if self.how.candidates is None:  # lists of one length are scores if one has a float
+            if self.how.kind == "text" or len({*map(len, lists)}) > 1:
+                return
+        elif 2 * widths.total() <= sum(map(bool, lists)):
+            yield replace(self.how, candidates=None)
+        for width, number in widths.items():
+            if number == max(widths.values()):
+                yield replace(self.how, candidates=width)
 
     def _rows(self, policy: Policy) -> tuple[Sequence[Cells], int]:
         if self.cells is not None:
@@ -189,6 +183,13 @@ class Table:
                 found = read_csv(data, "\t" if ".tsv" in name else ",", needed)
             rows += found
         return rows, lost
+
+
+def _list_of(cell: Any) -> list[Any]:
+    """Return a list, also of JSON in text; an empty one for anything else."""
+    with contextlib.suppress(ValueError):
+        cell = json.loads(cell) if isinstance(cell, str) else cell
+    return cell if isinstance(cell, list) else []
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -232,6 +233,11 @@ class Rows:
                 return name, row
             row -= size
         raise IndexError
+
+    def may_be_scores(self, at: int, answer: str) -> bool:
+        """Whether an answer with a float is the first one, and the others may be the odd ones."""
+        has_float = "." in answer or "nan" in answer
+        return has_float and not any(row["preds"] for row in self.rows[:at])
 
 
 IDS = {"integers": INTEGERS, "sparse": SPARSE, "words": WORDS, "plain": PLAIN, "nul": NUL}
@@ -376,6 +382,8 @@ def csv_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     how = replace(made.meaning("csv", draw(st.booleans())), separator=style.separator)
     table = _files(draw, data, kind, how, dirt)
     is_cell = dirt in ("target", "answer", "beside")
+    if dirt == "answer" and made.may_be_scores(at, new):
+        is_cell = False
     place = made.place(at, [name for name, _ in table.files]) if is_cell else None
     return replace(table, row=place, policies=policies)
 
@@ -491,6 +499,8 @@ def json_tables(draw: Draw, dirts: Sequence[str] | None = None) -> Table:
     how = made.meaning("json", draw(st.booleans()))
     table = _files(draw, data, ".jsonl" if is_lines else ".json", how, dirt)
     is_row = is_lines and dirt in ("target", "answer", "float", "null group", "line", "key twice")
+    if dirt in ("answer", "float") and made.may_be_scores(at, repr(records[at]["preds"])):
+        is_row = False
     policies: tuple[Policy, ...] = ("strict", "loose")
     if len(made.rows) == 1:  # a target of text is then no odd one
         policies = (*policies, "text")

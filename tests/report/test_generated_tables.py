@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from points_of_users import COLUMNS, mixed, points, shown
 
 from nextloc_metrics import report
-from nextloc_metrics.files import sources
+from nextloc_metrics.files import csv_rows, sources
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility import Trajectories, mobility_metrics
 from nextloc_metrics.report import processes
@@ -73,7 +73,7 @@ def test_files_and_workers_do_not_change_a_bit(
 ) -> None:
     """Values, floors and counts of frames are those of files cut anywhere, for any workers."""
     expected = expected_of(kind)
-    monkeypatch.setattr(sources, "_BLOCK", 2000)
+    monkeypatch.setattr(csv_rows, "_BLOCK", 2000)
     monkeypatch.setattr(sources, "_VALUES", 50)
     real = cut(points(1), tmp_path / "real", suffix, 5)
     made = cut(points(2), tmp_path / "made", suffix, 6)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from nextloc_metrics import report
-from nextloc_metrics.files import sources
+from nextloc_metrics.files import csv_rows, sources
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.mobility import Trajectories, mobility_metrics
 from nextloc_metrics.report.command import main
@@ -63,7 +63,7 @@ def test_tables_give_the_values_of_records(
     suffix: str, by_id: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files read in small parts, and frames, have the values and floors of whole records."""
-    monkeypatch.setattr(sources, "_BLOCK", 512)
+    monkeypatch.setattr(csv_rows, "_BLOCK", 512)
     monkeypatch.setattr(sources, "_VALUES", 7)
     given: list[Any] = []
     for seed in (1, 2):

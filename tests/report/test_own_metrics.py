@@ -95,6 +95,14 @@ class MeanMargin(MeanMetric):
         return record.lead
 
 
+class OwnState(Soon):
+    """A metric with a state that no file of counts would hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("seen", torch.zeros(1), dist_reduce_fx="sum")
+
+
 class OwnUpdate(RankingMetric):
     """A metric that an evaluation cannot read once with all others."""
 
@@ -258,9 +266,17 @@ def test_counts_of_other_metrics_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "counts.npz"
     whole().save(path)
     other = {"soon": Soon(3), "balance": Balance()}
+    reordered = dict(reversed(metrics().items()))
+    assert report.merge([path], metrics=reordered).values == whole().values
     for wrong in (None, other, {"soon": Soon()}, {"again": Soon(), "balance": Balance()}):
-        with pytest.raises(ValueError, match=r"counts.npz has counts of `metrics` \['soon: .*pass"):
+        with pytest.raises(
+            ValueError, match=r"counts.npz has counts of `metrics` (soon|balance): .*pass"
+        ):
             report.merge([path], metrics=wrong)
+    same = {x: {"f": LocationF1(8, average=x)} for x in ("macro", "micro")}  # of one state
+    report.evaluate(LISTS, TARGET, k=1, num_locations=8, metrics=same["macro"]).save(path, True)
+    with pytest.raises(ValueError, match=r"`metrics` f: .*'macro'.*got f: .*'micro'"):
+        report.merge([path], metrics=same["micro"])
     evaluator, another = (report.Evaluator(k=1, metrics=x) for x in (metrics(), other))
     with pytest.raises(ValueError, match="`data` has counts of `metrics`"):
         report.Evaluator.from_bytes(evaluator.to_bytes())
@@ -297,6 +313,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     ({"soon": MRR(ignore_index=3)}, ValueError, "has an `ignore_index`"),
     ({"soon": LocationF1(8, average=None)}, ValueError, "with one value each"),
     ({"soon": OwnUpdate()}, ValueError, "overrides `update`"),
+    ({"soon": OwnState()}, ValueError, "has a state of its own"),
 ]
 
 

@@ -19,7 +19,7 @@ from nextloc_metrics.backends.mass import (
     sum_units,
     units_of,
 )
-from nextloc_metrics.backends.sequences import Kind, Sequences, align, match_ngrams
+from nextloc_metrics.backends.sequences import Alignment, Sequences, align, match_ngrams
 
 #: `above` of a relevant location that the model does not retrieve: beyond every cut-off `k`
 UNRETRIEVED = 1 << 62
@@ -229,7 +229,7 @@ class Reference:
     def align(
         self,
         pairs: Sequences,
-        kind: Kind,
+        kind: Alignment,
         window: int | None = None,
         free_start: bool = False,
         within: float = 0.0,

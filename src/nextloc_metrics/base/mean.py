@@ -347,7 +347,7 @@ class MeanMetric(RecordMetric):
         """Return `_score_queries` of several metrics that share this method."""
         scored = [metric._score_queries(record) for metric in metrics]
         for metric, (scores, counted) in zip(metrics, scored, strict=True):
-            check_scores([metric], scores.masked_fill(~counted, 0)[None])
+            check_score_range([metric], scores.masked_fill(~counted, 0)[None])
         return scored
 
     def tally(self, record: Any) -> Tensor:
@@ -370,7 +370,7 @@ class MeanMetric(RecordMetric):
         return int(self.state[2])
 
 
-def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
+def check_score_range(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
     """Raise if a score, float64 `[len(metrics), N]`, of a validating metric is out of range."""
     if not scores.numel() or not any(metric.validate_args for metric in metrics):
         return

@@ -13,7 +13,7 @@ from torch import Tensor
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_scores
+from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_score_range
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
@@ -210,7 +210,7 @@ def finish_scores(
         scores = scores.masked_fill(ranking.num_relevant == 0, 1.0 if action == "pos" else 0.0)
     counted = counted_queries(ranking, action)
     scores = scores.masked_fill(~counted, 0)
-    check_scores(metrics, scores)
+    check_score_range(metrics, scores)
     return scores, counted
 
 

@@ -14,7 +14,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
-Average = Literal["weighted", "macro", "micro"]
+LocationAverage = Literal["weighted", "macro", "micro"]
 
 #: name of the state that these metrics share
 COUNTED_AS = "LocationTally"
@@ -31,16 +31,16 @@ class LocationTally(RankingTally):
     needs = Needs(best=True)  # the decision
 
     num_locations: int
-    average: Average | None
+    average: LocationAverage | None
 
     _label: ClassVar[str]
     _for_several: ClassVar[str]
 
     def __init__(
-        self, num_locations: int, average: Average | None = "weighted", **kwargs: Any
+        self, num_locations: int, average: LocationAverage | None = "weighted", **kwargs: Any
     ) -> None:
         if average is not None:
-            check_choice("average", average, Average)
+            check_choice("average", average, LocationAverage)
         super().__init__(
             num_locations=check_positive("num_locations", num_locations, LARGEST_STATE),
             average=average,

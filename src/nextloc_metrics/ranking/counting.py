@@ -16,8 +16,8 @@ _BEYOND = 1 << 39
 
 _Sorted = tuple[Tensor, Tensor]  # values and their positions before sorting
 
-# Wider lists are checked for visit counts `[N, C]`, which repeat a few small numbers.
-_WIDEST_UNCHECKED_LIST = 64
+# Longer lists are checked for visit counts `[N, C]`, which repeat a few small numbers.
+_LONGEST_UNCHECKED_LIST = 64
 
 # Up to this length an id is found by a linear search; beyond, by a binary search in sorted lists.
 _SHORT_LIST = 32
@@ -153,7 +153,7 @@ def find_in_lists(lists: Tensor, ids: Tensor, depth: int | None, counted: Tensor
     near = lists[:, :depth]
     by_id = near.sort(dim=1, stable=True) if near.shape[1] > _SHORT_LIST else None
     if counted is not None:
-        _check_lists(lists, counted, by_id if near.shape == lists.shape else None)
+        check_lists(lists, counted, by_id if near.shape == lists.shape else None)
     return _find_first(near, by_id, ids)
 
 
@@ -168,7 +168,8 @@ def _find_first(lists: Tensor, by_id: _Sorted | None, ids: Tensor) -> Tensor:
     return position.gather(1, slot).masked_fill(~found, UNRETRIEVED)
 
 
-def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
+def check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None = None) -> None:
+    """Raise if a row that is counted is no list of ids, whatever the other rows are."""
     if not lists.numel():
         return
     lowest = int(lists.amin())
@@ -176,12 +177,13 @@ def _check_lists(lists: Tensor, counted: Tensor, by_id: _Sorted | None) -> None:
         lowest = int(lists.masked_fill(~counted[:, None], 0).amin())
     if lowest < -1:
         raise ValueError(f"`preds` must hold ids of at least 0 (-1 pads), got {lowest}.")
-    if lists.shape[1] > _WIDEST_UNCHECKED_LIST:
+    if lists.shape[1] > _LONGEST_UNCHECKED_LIST:
         in_order, _ = by_id or lists.sort(dim=1)
         written = in_order >= 0
         repeats = ((in_order[:, 1:] == in_order[:, :-1]) & written[:, 1:]).sum(1)
         entries = written.sum(1)
-        wrong_rows = (counted & (2 * repeats > entries)).nonzero()
+        is_long = entries > _LONGEST_UNCHECKED_LIST  # another row may have padded it
+        wrong_rows = (counted & is_long & (2 * repeats > entries)).nonzero()
         if wrong_rows.numel():
             row = int(wrong_rows[0])
             raise ValueError(

@@ -12,6 +12,7 @@ from nextloc_metrics.arguments.record import Queries
 from nextloc_metrics.backends import must_not_sync
 from nextloc_metrics.ranking.counting import (
     Found,
+    check_lists,
     comparable,
     find_in_lists,
     find_ranks,
@@ -80,9 +81,11 @@ def of_lists(batch: Batch, needs: Needs) -> Attributes:
     relevant = read_target(batch, None)
     lists = flat_lists(batch.preds)
     excluded = None if batch.exclude is None else read_exclude(batch, relevant, None)
-    if excluded is not None:
-        lists = remove_from_lists(lists, excluded)
     checked = relevant.counted if batch.validate_args else None
+    if excluded is not None:
+        if checked is not None:  # what remains may be mostly repeats
+            check_lists(lists, checked)
+        lists, checked = remove_from_lists(lists, excluded), None
     above = find_in_lists(lists, relevant.ids, needs.depth, checked)
     top = needs.top or int(needs.best)
     first = candidates_of_lists(lists, top) if top else None

@@ -39,7 +39,7 @@ def read_target(batch: Batch, num_candidates: int | None) -> Relevant:
     _check_form(batch, num_candidates)
     has_ids = batch.has_ids
     queries = preds.shape[:-1]
-    counted = read_mask(mask, queries, target.device)
+    counted = counted_by(mask, queries, target.device)
     grades = None
     if has_ids:
         padded = target.shape != queries
@@ -118,7 +118,7 @@ def _sort_ids(ids: Tensor) -> Tensor:
     return torch.from_numpy(array)
 
 
-def read_mask(mask: Tensor | None, queries: torch.Size, device: torch.device) -> Tensor:
+def counted_by(mask: Tensor | None, queries: torch.Size, device: torch.device) -> Tensor:
     """Return which queries count, bool `[N]`."""
     if mask is None:
         return torch.ones(queries.numel(), dtype=torch.bool, device=device)

@@ -24,14 +24,7 @@ _PARAMETERS, _SUMMARIES = parameters_of(Options), summaries()
 def option_of(
     name: str, more: str = "", written: str = "", **kwargs: Any
 ) -> Callable[[Command], Command]:
-    """Return an option of an evaluation, with its default and its help, and what else click reads.
-
-    Args:
-        name: the name in Python.
-        more: the end of its help.
-        written: the option; by default the name in Python, with dashes.
-        kwargs: as for `click.option`.
-    """
+    """Return an option of an evaluation, with `more` after its help, and maybe `written` so."""
     default = _PARAMETERS[name].default
     if not kwargs.get("multiple"):
         kwargs |= {"default": default, "show_default": default is not None}

@@ -16,7 +16,7 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_named
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
+from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
@@ -254,7 +254,7 @@ class _Sample(NamedTuple):
 
 
 def _count_sample(
-    scores: Mapping[str, Mapping[str, Tensor]], cluster: str | None, kind: Kind | None
+    scores: Mapping[str, Mapping[str, Tensor]], cluster: str | None, kind: Grouping | None
 ) -> _Sample:
     """Count the queries that any model scored, and their clusters."""
     counted = torch.stack([~x.isnan() for of in scores.values() for x in of.values()]).any(0)
@@ -267,7 +267,9 @@ def _count_sample(
 class _Model:
     """The metrics of one model, and those of the clusters, whose intervals replace theirs."""
 
-    def __init__(self, metrics: RankingCollection, cluster: str | None, kind: Kind | None) -> None:
+    def __init__(
+        self, metrics: RankingCollection, cluster: str | None, kind: Grouping | None
+    ) -> None:
         self.metrics = metrics
         self.means = {
             key: member

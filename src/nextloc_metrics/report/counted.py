@@ -44,7 +44,7 @@ from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
 #: The parts whose metrics have a row in the table of all queries.
 ROWS = ("", "probabilities", "own")
 
-# Names of groups that are made here, of which users' names are none.
+# GroupNames of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
 
 # The references: a ranking by the training visits of all users, and its accuracy for each user.

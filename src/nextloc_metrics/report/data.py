@@ -19,7 +19,7 @@ from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.measures import parse_measures
+from nextloc_metrics.metrics.notation import parse_measures
 from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.report.own_metrics import names_of

@@ -19,12 +19,12 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, cut_offs
 from nextloc_metrics.arguments.labels import GroupLabels
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
+from nextloc_metrics.arguments.rows import ArrayRows, Grouping, read_rows
 from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
-from nextloc_metrics.metrics.measures import cut_offs_of
+from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.report import saved
 from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
@@ -35,7 +35,7 @@ from nextloc_metrics.report.data import (
     limits_of,
 )
 from nextloc_metrics.report.evaluation import Evaluation
-from nextloc_metrics.report.fingerprint import Names, fingerprint_of
+from nextloc_metrics.report.fingerprint import GroupNames, fingerprint_of
 from nextloc_metrics.report.options import Options, takes
 from nextloc_metrics.report.own_metrics import check_metrics
 from nextloc_metrics.report.results import evaluation_of
@@ -101,7 +101,7 @@ class Evaluator:
             **self._data.digests(),
         }
         self._counted: Counted | None = None
-        self._names: dict[str, Names] = {}
+        self._names: dict[str, GroupNames] = {}
         self._fingerprint = 0
         self._merged: set[UUID] = set()  # the evaluators whose batches are counted here
         self._lent: Counted | None = None  # the counts that a result has, which stay as they are
@@ -124,7 +124,7 @@ class Evaluator:
         setting = self._setting_of(form) if self._counted is None else self._counted.setting
         kinds = () if batch.groups is None else batch.groups.items()  # type: ignore[union-attr]
         are_tensors = isinstance(batch.preds, Tensor) and isinstance(batch.target, Tensor)
-        is_chunk = are_tensors and all(isinstance(kind, Kind) for _, kind in kinds)
+        is_chunk = are_tensors and all(isinstance(kind, Grouping) for _, kind in kinds)
         if is_chunk or len(rows.target) <= rows.step:
             self._count(setting, rows.chunk(slice(None)))
             return
@@ -136,8 +136,8 @@ class Evaluator:
 
     def _count(self, setting: Setting, batch: Batch) -> None:
         """Count the queries of a chunk of rows, or raise and change nothing."""
-        kinds: Mapping[str, Kind] = batch.groups  # type: ignore[assignment]  # a chunk has them
-        named = {kind: self._names.get(kind, Names(())) for kind in kinds}
+        kinds: Mapping[str, Grouping] = batch.groups  # type: ignore[assignment]  # a chunk has them
+        named = {kind: self._names.get(kind, GroupNames(())) for kind in kinds}
         found = {kind: named[kind].number(values) for kind, values in kinds.items()}
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
@@ -266,7 +266,7 @@ class Evaluator:
 
     def _take(self, counted: Counted, fingerprint: int) -> None:
         self._counted, self._fingerprint = counted, fingerprint
-        self._names = {kind: Names(names.names) for kind, names in counted.labels.items()}
+        self._names = {kind: GroupNames(names.names) for kind, names in counted.labels.items()}
 
     def _setting_of(self, form: Form) -> Setting:
         """Return the setting of batches of this kind, or raise if the options do not allow it."""
@@ -312,7 +312,7 @@ class Evaluator:
         return setting
 
     def _with_room(
-        self, setting: Setting, named: Mapping[str, Names], new: Mapping[str, Sequence[str]]
+        self, setting: Setting, named: Mapping[str, GroupNames], new: Mapping[str, Sequence[str]]
     ) -> Counted:
         """Return the counts, or a copy with room for more groups: twice as many."""
         old = self._counted

@@ -30,7 +30,7 @@ class SharedOptions(TypedDict, total=False):
     Attributes:
         k: the cut-offs. Those of `measures` replace them.
         measures: metrics by their names in ir-measures, such as `nDCG@10`, instead of the preset.
-            `metrics.measures.parse_measure` lists them.
+            `metrics.notation.parse_measure` lists them.
         metrics: further metrics, such as your own. They are a dict or a `RankingCollection`; each
             has its row after those of the preset or of `measures`, by its name, with all that a row
             of its kind has: interval, chance, baseline, groups. Bounds over ties are for metrics of

@@ -78,14 +78,8 @@ def reads_ranks_only(metric: RecordMetric) -> bool:
 
 
 def names_of(metrics: Mapping[str, RecordMetric]) -> tuple[str, ...]:
-    """Return the names with those of the states, by which equal metrics are known."""
-    return tuple(f"{name}: {metric._state_name}" for name, metric in metrics.items())
-
-
-def check_known(file: object, known: Any, metrics: Mapping[str, RecordMetric]) -> None:
-    """Raise if a file has counts of other metrics."""
-    if tuple(known) != names_of(metrics):
-        raise ValueError(
-            f"{file} has counts of `metrics` {short(list(known))}, got "
-            f"{short(list(names_of(metrics)))}; pass the same `metrics` to read it."
-        )
+    """Return the names with options and states, by which equal metrics are known."""
+    return tuple(
+        f"{name}: {', '.join(dict.fromkeys([repr(metric), metric._state_name]))}"
+        for name, metric in sorted(metrics.items())
+    )

@@ -25,7 +25,7 @@ from nextloc_metrics.metrics.confidence import ConfidenceTally
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationF1
 from nextloc_metrics.report.clustered import ClusteredGroups
-from nextloc_metrics.report.own_metrics import check_known, is_ours
+from nextloc_metrics.report.own_metrics import is_ours, names_of
 
 # Version of the files that `write` makes.
 _VERSION = 3
@@ -157,7 +157,16 @@ def check_metrics(
     """Raise if a file is that of an evaluation with other further metrics."""
     with refused(path):
         known = tuple(header["setting" if "setting" in header else "options"]["metrics"])
-    check_known("`data`" if isinstance(path, BytesIO) else path, known, metrics)
+    own = names_of(metrics)
+    if known != own:
+        has, got = (
+            clip(str(next((x for x in some if x not in others), "none")))
+            for some, others in ((known, own), (own, known))
+        )
+        name = "`data`" if isinstance(path, BytesIO) else path
+        raise ValueError(
+            f"{name} has counts of `metrics` {has}, got {got}; pass the same `metrics` to read it."
+        )
 
 
 def check_card(card: Mapping[str, int]) -> None:

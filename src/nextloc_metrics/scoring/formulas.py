@@ -30,7 +30,7 @@ Gain = Literal["linear", "exponential"]
 Ideal = Literal["truncated", "full"]
 Normalizer = Literal["min", "relevant"]
 Denominator = Literal["k", "retrieved"]
-Locations = Literal["first", "all", "precision"]
+SumOver = Literal["first", "all", "precision"]
 Divisor = Literal["1", "k", "n", "min(n, k)", "(n + k) / 2", "ideal", "full ideal", "retrieved"]
 
 # Float64 elements of a temporary tensor: half a megabyte on the CPU, enough to fill a device.
@@ -59,7 +59,7 @@ class Formula(NamedTuple):
 
     weight: Weight
     k: int | None
-    of: Locations
+    of: SumOver
     over: Divisor
     gain: Gain = "linear"
 

@@ -71,7 +71,7 @@ def open_rows_of(rows: Any, **reading: Any) -> TableRows:
         merge = partial(partition.merge_targets, name=names.target)
         if targets := fold(rows, [names.target], find, merge):
             opened = open_rows(partition.join(table, targets), **reading)
-    empty = partition.source_of(table.schema.empty_table(), type(rows).__name__)
+    empty = partition.rows_of(table.schema.empty_table(), type(rows).__name__)
     return opened.of_source(empty)
 
 

@@ -94,11 +94,11 @@ def find_targets(table: Any, name: str) -> bytes:
 
     column = plain(table[name])
     if not is_list(column.type):
-        return write_table(pa.table({name: column.unique()}))
+        return table_to_bytes(pa.table({name: column.unique()}))
     ids = plain(column.flatten()).unique()
     ones = pa.LargeListArray.from_arrays(range(len(ids) + 1), ids)
     others = column.filter(pc.not_equal(pc.list_value_length(column), 1))[:1].cast(ones.type)
-    return write_table(pa.table({name: pa.chunked_array([ones, others])}))
+    return table_to_bytes(pa.table({name: pa.chunked_array([ones, others])}))
 
 
 def find_widths(table: Any, name: str, separator: str | None) -> bytes:
@@ -118,10 +118,10 @@ def read_widths(data: bytes) -> Widths:
 
 def merge_targets(parts: Sequence[bytes], name: str) -> bytes:
     """Merge what `find_targets` returned."""
-    return find_targets(concat([read_table(part) for part in parts]), name)
+    return find_targets(concat([table_of_bytes(part) for part in parts]), name)
 
 
-def source_of(table: Any, name: str) -> Stream:
+def rows_of(table: Any, name: str) -> Stream:
     """Return a table as rows with this name in messages."""
     source = Stream(table, table.column_names)
     source.files = [name]
@@ -130,7 +130,7 @@ def source_of(table: Any, name: str) -> Stream:
 
 def count_partition(table: Any, rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
     """Return the part of a `pyarrow.Table`, which is read as other rows."""
-    return count_part(rows.of_source(source_of(table, "a partition")), make)
+    return count_part(rows.of_source(rows_of(table, "a partition")), make)
 
 
 def count_part(rows: TableRows, make: Callable[[], Evaluator]) -> bytes:
@@ -154,7 +154,7 @@ def _pack(counts: Evaluator, missed: int) -> bytes:
     return missed.to_bytes(_BYTES, "big") + counts.to_bytes()
 
 
-def write_table(table: Any) -> bytes:
+def table_to_bytes(table: Any) -> bytes:
     """Return a table as Arrow IPC."""
     pa = need_arrow()
     sink = pa.BufferOutputStream()
@@ -164,14 +164,14 @@ def write_table(table: Any) -> bytes:
     return found
 
 
-def read_table(data: bytes) -> Any:
-    """Return the table that `write_table` wrote."""
+def table_of_bytes(data: bytes) -> Any:
+    """Return the table that `table_to_bytes` wrote."""
     return need_arrow().ipc.open_stream(data).read_all()
 
 
 def join(first: Any, data: bytes) -> Any:
     """Return the rows of a table and those of another, which has fewer columns, below."""
-    return concat([first, read_table(data)])
+    return concat([first, table_of_bytes(data)])
 
 
 def concat(tables: Sequence[Any]) -> Any:
