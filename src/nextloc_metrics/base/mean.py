@@ -37,10 +37,19 @@ class RecordMetric(SummedMetric):
             id is still ranked as a candidate.
         validate_args: read the values of the arguments, and raise where they are out of range.
         options: the options of a subclass, and TorchMetrics' own keyword arguments.
+
+    Attributes:
+        label: the name of the value in tables and pictures, with the options as in `str.format`:
+            `"RBP({p:g})"`; empty for the name of the class with the cut-off, such as `NDCG@10`.
+        unit: the unit of the value in tables, such as `km`; empty for a fraction.
+        scale: the value of a score of 1 in `unit`, such as the largest distance in km.
     """
 
     is_differentiable = False
     record: ClassVar[type[Record]] = Record
+    label = ""
+    unit = ""
+    scale = 1.0
 
     _: KW_ONLY
     higher_is_better: bool | None = True
@@ -52,6 +61,13 @@ class RecordMetric(SummedMetric):
     if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
 
         def __init__(self, **options: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(type(self).label, str) and "label" not in vars(self):
+            k = self._options.get("k")
+            usual = type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
+            self.label = self.label.format(**self._options) or usual
 
     @property
     def needs(self) -> Needs:
@@ -71,16 +87,6 @@ class RecordMetric(SummedMetric):
         counted; None where the fused update cannot serve this metric.
         """
         return None
-
-    @property
-    def unit(self) -> str:
-        """The unit of the value in tables, such as `km`; empty for a fraction."""
-        return ""
-
-    @property
-    def scale(self) -> float:
-        """The value of a score of 1 in `unit`, such as the largest distance in km."""
-        return 1.0
 
     @property
     def _factor(self) -> float:
@@ -272,12 +278,6 @@ class RecordMetric(SummedMetric):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
         return {**super().__getstate__(), "_made_plan": None}
-
-    @property
-    def label(self) -> str:
-        """The label of the value in plots, such as `NDCG@10`."""
-        k = self._options.get("k")
-        return type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
 
     @property
     def _labels(self) -> dict[str, str]:
