@@ -50,7 +50,7 @@ class Walk:
         if event == "call" and code.co_filename.startswith(HOUSE) and code.co_name[0] != "<":
             self.calls.append((code.co_filename.removeprefix(HOUSE), code.co_name))
 
-    def numbers(self) -> dict[str, int]:
+    def figures(self) -> dict[str, int]:
         """Return the numbers of calls, different functions, files and moves."""
         files = [file for file, _ in self.calls]
         moves = sum(one != other for one, other in pairwise(["", *files]))
@@ -96,7 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = walks(Path(folder))
-    numbers = {name: walk._numbers() for name, walk in found.items()}
+    numbers = {name: walk.figures() for name, walk in found.items()}
     print(f"{'':24}" + "".join(f"{name:>11}" for name in next(iter(numbers.values()))))
     for name, row in numbers.items():
         print(f"{name:24}" + "".join(f"{number:11,}" for number in row.values()))

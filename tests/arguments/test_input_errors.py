@@ -144,7 +144,7 @@ def options_that_are_numbers() -> dict[tuple[str, str], Any]:
         if isinstance(made, type) and issubclass(made, SummedMetric) and not isabstract(made):
             for kind in made.__mro__:
                 for option, annotation in vars(kind).get("__annotations__", {}).items():
-                    declared = option in made._declared_options() and option != "ignore_index"
+                    declared = option in made._all_options and option != "ignore_index"
                     if declared and NUMBER.fullmatch(str(annotation)):
                         key = kind.__name__, option
                         found[key] = kind if made is kind else found.get(key, made)

@@ -211,7 +211,7 @@ def test_a_ranking_without_scores() -> None:
         metric.update(Ranking.from_scores(tied, target, top=2)[1:])
         metric.update(Ranking.from_scores(tied, target, target > 0, top=2))  # the tie is masked
         metric.update(Ranking.from_scores(tied, target, top=3))
-        metric.update(metric.rank(tied, target))
+        metric.update(metric.read(tied, target))
         assert metric.counts.tolist() == [6, 6, 0, 0]
     alone = Coverage(4, 1)
     alone.update(Ranking.from_embeddings(torch.ones(2, 1), torch.ones(4, 1), target, top=1))

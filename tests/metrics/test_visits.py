@@ -84,7 +84,7 @@ def test_exploration_metrics_are_those_of_the_parts() -> None:
 def test_what_is_masked_is_not_looked_at() -> None:
     """Masked queries may have numbers of check-ins that are out of range."""
     metric = NewDecision(Visits([0], [0]))
-    ranking = metric.rank(torch.eye(2), torch.tensor([0, 1]), mask=torch.tensor([True, False]))
+    ranking = metric.read(torch.eye(2), torch.tensor([0, 1]), mask=torch.tensor([True, False]))
     metric.update(ranking.with_groups({"check_in": torch.tensor([0, 99])}))
     assert int(metric.state[2]) == 1
 

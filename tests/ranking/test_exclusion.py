@@ -173,7 +173,7 @@ def test_every_metric_takes_it() -> None:
     metric.update(scores, target, exclude=visited)
     assert metric.compute() == 1
     assert AccuracyAtK(1)(scores.numpy(), [3, 2], exclude=[[1], [0, 1]]) == 1
-    assert metric.rank(scores, target, exclude=visited).above.tolist() == [[0], [0]]
+    assert metric.read(scores, target, exclude=visited).above.tolist() == [[0], [0]]
     metrics = next_location_metrics(4)
     assert {float(value) for value in metrics(scores, target, exclude=visited).values()} == {1}
     metrics.update(scores, target, exclude=visited)

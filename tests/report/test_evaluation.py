@@ -289,7 +289,7 @@ def test_models_are_compared_on_the_same_queries() -> None:
     options: dict[str, Any] = {"k": 1, "mask": mask, "groups": {"user": users}}
     found = report.compare(models, target, **options, cluster="user")
     metric = AccuracyAtK(1)
-    a, b = (metric._score_queries(metric.rank(x, target))[0][mask] for x in (other, scores))
+    a, b = (metric._score_queries(metric.read(x, target))[0][mask] for x in (other, scores))
     groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
     assert found.comparisons["new"]["acc_at_1"] == analysis.compare(b, a, groups=groups)
     metric.update(third, target, mask)
@@ -376,7 +376,7 @@ def test_comparisons_have_the_given_confidence() -> None:
     scores, target, *_ = batch()
     metric = AccuracyAtK(1)
     models = {"old": scores, "new": scores[:, ::-1].copy()}
-    a, b = (metric._score_queries(metric.rank(x, target))[0] for x in models.values())
+    a, b = (metric._score_queries(metric.read(x, target))[0] for x in models.values())
     for confidence_level in (0.8, 0.95):
         found = report.compare(models, target, k=1, confidence_level=confidence_level)
         expected = analysis.compare(a, b, confidence_level=confidence_level)

@@ -2,16 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from difflib import get_close_matches
+from functools import cached_property, wraps
+from inspect import Parameter, signature
+from typing import Any, TypedDict, TypeVar, get_type_hints
 
 import torch
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import INTEGERS, check_candidates
 from nextloc_metrics.arguments.messages import describe
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class BatchOptions(TypedDict, total=False):
+    """The arguments of an update by name, beside `preds`, `target`, `mask` and `groups`.
+
+    `RankingMetric.update` describes them.
+    """
+
+    exclude: Array | None
+    exempt_target: bool
+    confidence: Array | None
+    weights: Array | None
+    extra: Mapping[str, Array] | None
+
+
+def takes_batch(method: Method) -> Method:
+    """Name each argument of `**given` in the signature of a method, and refuse others.
+
+    Errors of Python on the arguments of a call name the class of the object, not of the method.
+    """
+    own = signature(method)
+    *first, last = own.parameters.values()
+    known = [*first, last]
+    if last.kind is Parameter.VAR_KEYWORD and "Unpack" in str(last.annotation):
+        group = get_type_hints(method, include_extras=True)[last.name].__args__[0]
+        known = first + [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=kind)
+            for name, kind in get_type_hints(group).items()
+        ]
+    names = frozenset(one.name for one in known)
+    takes_all = any(one.kind is Parameter.VAR_KEYWORD for one in known)
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **given: Any) -> Any:
+        if not (takes_all or names.issuperset(given)):
+            unknown = min(given.keys() - names)
+            near = get_close_matches(unknown, names - {"self"}, 1)
+            raise TypeError(
+                f"{type(self).__name__}.{method.__name__}() got an unexpected argument "
+                f"`{unknown}`{f'; use `{near[0]}`' if near else ''}."
+            )
+        try:
+            return method(self, *args, **given)
+        except TypeError as error:
+            if error.__traceback__ and error.__traceback__.tb_next:  # raised within the method
+                raise
+            reason = str(error).partition("() ")[2]
+            name = f"{type(self).__name__}.{method.__name__}"
+            raise TypeError(f"{name}() {reason}") from None
+
+    call.__signature__ = own.replace(parameters=known)  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+_DEFAULTS = {"exempt_target": False}
 
 
 @dataclass(eq=False)
@@ -27,6 +86,7 @@ class Batch:
         exempt_target: whether a relevant location in `exclude` is ranked.
         confidence: the probability of the first id of each list, or None.
         weights: the weights of the queries, or None.
+        extra: what scores of one's own read of each query, by name, or None.
         ignore_index: an id that is never relevant.
         validate_args: whether values are read and checked.
         grades: the grades of several relevant ids, in the shape of `target`, or None.
@@ -40,6 +100,7 @@ class Batch:
     exempt_target: bool = False
     confidence: Any = None
     weights: Array | None = None
+    extra: Mapping[str, Array] | None = None
     ignore_index: int | None = None
     validate_args: bool = True
     grades: Array | None = None

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import is_integer
+from nextloc_metrics.arguments.checks import check_named, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ class Queries:
         groups: int64 `[N]`, the group of every query, by name of the kind of groups; "" for groups
             without a name.
         weights: float64 `[N]`, the weight of every query; None if they have none.
+        extra: what a score of your own reads, `[N, *]`, by name.
     """
 
     shape: torch.Size
     counted: Tensor
     groups: dict[str, Tensor] = field(default_factory=dict)
     weights: Tensor | None = None
+    extra: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Record:
@@ -123,6 +125,25 @@ class Record:
                 )
         numbers = numbers.nan_to_num(nan=0.0).clamp(0, _HIGHEST_WEIGHT)
         return replace(self, queries=replace(self.queries, weights=numbers))  # type: ignore[type-var]
+
+    def with_extra(self, extra: Mapping[str, Array]) -> Self:
+        """Return the record with more to read of every query, for scores of your own.
+
+        Args:
+            extra: arrays whose first dimensions are the shape of the queries, by name, such as
+                `{"age": ages}`.
+        """
+        check_named("extra", extra, '`{"age": ages}`')
+        read = {}
+        for name, values in extra.items():
+            tensor = as_tensor(f"extra[{name!r}]", values, self.device)
+            if tensor.shape[: len(self.shape)] != self.shape:
+                raise ValueError(
+                    f"`extra[{name!r}]` must have the shape of the queries, {short(self.shape)}, "
+                    f"first, got {describe(tensor)}."
+                )
+            read[name] = tensor.reshape(-1, *tensor.shape[len(self.shape) :])
+        return replace(self, queries=replace(self.queries, extra=read))  # type: ignore[type-var]
 
     def _read_groups(self, groups: Array) -> Tensor:
         groups = as_tensor("groups", groups, self.device)

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, TypeAlias
 import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
+from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import Batch, BatchOptions, takes_batch
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors, unrounded
@@ -335,58 +336,46 @@ class RankingCollection(SummedCollection):
     """
 
     @outside_graphs
+    @takes_batch
     def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
         self,
         preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        confidence: Array | None = None,
-        weights: Array | None = None,
+        **given: Unpack[BatchOptions],
     ) -> None:
         """Add a batch of queries to every member.
 
         The arguments are those of `RankingMetric.update`; `groups` are for `Grouped` members, and
         `weights` for `Weighted` members.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
-        self.update_with(batch)
+        self.update_with(Batch(preds, target, mask, groups, **given))
 
     @outside_graphs
+    @takes_batch
     def forward(
         self,
         preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        confidence: Array | None = None,
-        weights: Array | None = None,
+        **given: Unpack[BatchOptions],
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
-        return self.forward_with(batch)
+        return self.forward_with(Batch(preds, target, mask, groups, **given))
 
+    @takes_batch
     def rank(
         self,
         preds: Array | Record | Records,
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        confidence: Array | None = None,
-        weights: Array | None = None,
+        **given: Unpack[BatchOptions],
     ) -> Ranking:
         """Return a ranking for every member, and any other metric that needs no more ranks."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
-        found: Ranking = self.plan.read(batch)[Ranking]
+        found: Ranking = self.plan.read(Batch(preds, target, mask, groups, **given))[Ranking]
         return found
 
 

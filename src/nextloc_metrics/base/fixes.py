@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -105,6 +106,8 @@ class BaseMetric(Metric):
                 self._update_count = number
                 raise
 
+        # `wraps` copies that of the method, with `self`
+        count_unless_refused.__signature__ = signature(update)  # type: ignore[attr-defined]
         return count_unless_refused
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import Batch, BatchOptions
 from nextloc_metrics.arguments.checks import check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
@@ -127,11 +128,7 @@ class RecordMetric(SummedMetric):
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        confidence: Array | None = None,
-        weights: Array | None = None,
+        **given: Unpack[BatchOptions],
     ) -> None:
         """Add a batch of queries.
 
@@ -155,9 +152,10 @@ class RecordMetric(SummedMetric):
             confidence: with lists of ids, floating `[...]` in [0, 1], the probability of the first
                 id, for metrics of probabilities.
             weights: 0 or from 2^-32 to 2^31, in the shape of the queries, for `Weighted` metrics.
+            extra: what a score of your own reads of each query, by name, `{"age": ages}`: arrays
+                `[..., *]`, which it finds flat in `record.queries.extra`.
         """
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
-        self._plan.update(batch, count=False)
+        self._plan.update(Batch(preds, target, mask, groups, **given), count=False)
 
     def read(
         self,
@@ -165,15 +163,10 @@ class RecordMetric(SummedMetric):
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        confidence: Array | None = None,
-        weights: Array | None = None,
+        **given: Unpack[BatchOptions],
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
-        batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
-        return self._plan.read(batch)[self.record]
+        return self._plan.read(Batch(preds, target, mask, groups, **given))[self.record]
 
     @property
     def _plan(self) -> Plan:

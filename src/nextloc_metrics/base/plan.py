@@ -145,6 +145,8 @@ class Plan:
                     "`Weighted(metric)`."
                 )
             record = record.with_weights(batch.weights, self.validate_args)
+        if batch.extra is not None:
+            record = record.with_extra(batch.extra)
         if isinstance(groups, Mapping):
             groups = {name: self._number(name, x, record) for name, x in groups.items()}
         elif groups is not None:
@@ -239,7 +241,7 @@ class Plan:
         preds, target = batch.preds, batch.target
         if batch.mask is not None or batch.groups is not None or batch.exclude is not None:
             return None
-        if batch.weights is not None:
+        if batch.weights is not None or batch.extra is not None:
             return None
         if not self._one_pass or type(preds) not in _PLAIN or type(target) not in _PLAIN:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_score_range
@@ -35,28 +34,7 @@ class RankingTally(RecordMetric):
 
         def __init__(self, **options: Any) -> None: ...
 
-    def rank(
-        self,
-        preds: Array | Ranking,
-        target: Array | None = None,
-        mask: Array | None = None,
-        groups: Array | Mapping[str, Array] | None = None,
-        *,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        weights: Array | None = None,
-    ) -> Ranking:
-        """Return the ranks of the relevant locations; the arguments are those of `update`."""
-        ranking: Ranking = self.read(
-            preds,
-            target,
-            mask,
-            groups,
-            exclude=exclude,
-            exempt_target=exempt_target,
-            weights=weights,
-        )
-        return ranking
+        def read(self, *args: Any, **given: Any) -> Ranking: ...
 
     def _check(self, record: Ranking) -> None:
         super()._check(record)

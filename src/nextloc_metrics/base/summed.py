@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY
-from functools import wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
@@ -11,6 +10,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
+from nextloc_metrics.arguments.batch import takes_batch
 from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import clip, describe, short
 from nextloc_metrics.base.declared import REQUIRED, Option, all_options, constructor, own_options
@@ -28,23 +28,6 @@ def all_reduce(state: Tensor, group: Any = None) -> list[Tensor]:
     total = state.clone()
     torch.distributed.all_reduce(total, group=group)
     return [total]
-
-
-def _named(method: FunctionType) -> Any:
-    """Let errors of Python on the arguments of a call name the class of the object."""
-
-    @wraps(method)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        except TypeError as error:
-            if error.__traceback__ and error.__traceback__.tb_next:  # raised within the method
-                raise
-            reason = str(error).partition("() ")[2]
-            name = f"{type(self).__name__}.{method.__name__}"
-            raise TypeError(f"{name}() {reason}") from None
-
-    return call
 
 
 class SummedMetric(BaseMetric, ABC):
@@ -83,9 +66,9 @@ class SummedMetric(BaseMetric, ABC):
         super().__init_subclass__(**kwargs)
         cls._own_options = own_options(cls)
         cls._all_options = all_options(cls)
-        for method in ("__init__", "update", "read", "rank"):
+        for method in ("__init__", "update", "read"):
             if isinstance(own := vars(cls).get(method), FunctionType):
-                setattr(cls, method, _named(own))
+                setattr(cls, method, takes_batch(own))
         if any(option.is_annotated for option in cls._own_options.values()):
             cls.__init__ = constructor(cls, cls._all_options)  # type: ignore[method-assign]
         name = f"{cls.__module__}.{cls.__qualname__}"
@@ -188,6 +171,10 @@ class SummedMetric(BaseMetric, ABC):
             should_unsync=self._should_unsync,
         ):
             return read()
+
+    def _summand(self, state: Tensor) -> Any:
+        """Return what adds a state when added to another one."""
+        return state.to(self.device)
 
     def _fits(self, saved: Any) -> bool:
         """Return whether a saved state can be the state of this metric."""

@@ -36,6 +36,13 @@ def one_line(text: str) -> str:
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def write_fact(value: Any) -> str:
+    """Return a value of a card as text."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else one_line(str(value))
+
+
 def in_percent(fraction: float, sign: str = "") -> str:
     """Write a fraction in percent, or with the sign `"+"` a difference in percentage points."""
     return "-" if math.isnan(fraction) else f"{100 * fraction:{sign}.2f}"

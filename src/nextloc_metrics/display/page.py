@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any
 
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.formats import write_fact
 from nextloc_metrics.display.page_style import SCRIPT, STYLE
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.display.table import Table
@@ -44,13 +44,6 @@ def write_page(
         f"<footer>nextloc-metrics {version('nextloc-metrics')}</footer>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
-
-
-def write_fact(value: Any) -> str:
-    """Return a value of a card as text."""
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else one_line(str(value))
 
 
 def show_card(card: Mapping[str, Any]) -> str:

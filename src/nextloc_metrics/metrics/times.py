@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.batch import Batch
+from nextloc_metrics.arguments.batch import Batch, BatchOptions
 from nextloc_metrics.arguments.checks import (
     check_choice,
     check_number,
@@ -274,10 +275,7 @@ class JointAccuracy(MeanMetric):
         *,
         times: Array | None = None,
         target_times: Array | None = None,
-        exclude: Array | None = None,
-        exempt_target: bool = False,
-        confidence: Array | None = None,
-        weights: Array | None = None,
+        **given: Unpack[BatchOptions],
     ) -> TimedRanking:
         """Return the record of a batch.
 
@@ -287,11 +285,12 @@ class JointAccuracy(MeanMetric):
             target_times: the true times.
         """
         if isinstance(preds, Record | Records):
-            read: TimedRanking = super().read(preds, target, mask, groups, weights=weights)
+            read: TimedRanking = super().read(preds, target, mask, groups, **given)
             return read
         if times is None or target_times is None:
             raise ValueError("`times` and `target_times` must be given, in minutes, got None.")
-        ranking = self.where.rank(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
+        weights = given.pop("weights", None)
+        ranking = self.where.read(preds, target, mask, **given)
         minutes = Batch(
             as_tensor("times", times, ranking.device),
             as_tensor("target_times", target_times, ranking.device),

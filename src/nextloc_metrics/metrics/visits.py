@@ -122,7 +122,7 @@ class NewDecision(RankingMetric):
         >>> from torch import tensor
         >>> visits = Visits(["ann", "ann", "ann"], [0, 1, 2])
         >>> share = NewDecision(visits)
-        >>> ranking = share.rank(tensor([[1, 0], [2, 1]]), tensor([1, 2]))  # lists of ids
+        >>> ranking = share.read(tensor([[1, 0], [2, 1]]), tensor([1, 2]))  # lists of ids
         >>> share.update(ranking.with_groups({"check_in": tensor([1, 2])}))  # 1 and 2 are new
         >>> share.compute()
         tensor(1.)
@@ -160,7 +160,7 @@ class GroupShare(RankingMetric):
     Example:
         >>> from torch import tensor
         >>> share = GroupShare(group=1, by="visited")
-        >>> ranking = share.rank(tensor([[0], [1], [1]]), tensor([0, 1, 0]))
+        >>> ranking = share.read(tensor([[0], [1], [1]]), tensor([0, 1, 0]))
         >>> share.update(ranking.with_groups({"visited": tensor([True, False, False])}))
         >>> share.compute()
         tensor(0.3333)

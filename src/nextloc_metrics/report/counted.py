@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from io import BytesIO
@@ -21,23 +21,20 @@ from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
-from nextloc_metrics.geography import Locations
 from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileScore
 from nextloc_metrics.metrics.grouped import Average, Grouped
 from nextloc_metrics.metrics.presets import (
-    confidence_metrics,
     decile_metrics,
     likelihood_metrics,
-    probability_metrics,
 )
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, ClusterPairs
-from nextloc_metrics.report.data import Data, check_free, make_headline, weigh
+from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups
+from nextloc_metrics.report.data import Data, check_free, make_headline, make_probabilities, weigh
 from nextloc_metrics.report.own_metrics import is_ours, reads_ranks_only
 from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
 
@@ -46,7 +43,6 @@ ROWS = ("", "probabilities", "own")
 
 # GroupNames of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
-PAIRS = "\0pairs of "
 
 # The references: a ranking by the training visits of all users, and its accuracy for each user.
 BASELINE = "most frequent"
@@ -71,8 +67,6 @@ class Counted:
     Args:
         setting: the options of the evaluation.
         labels: the labels of the groups, by their name.
-        pairs: for each kind of groups but the clusters, its pairs with clusters. Empty without
-            clusters.
         data: what is known of locations and users besides the queries.
     """
 
@@ -80,10 +74,9 @@ class Counted:
         self,
         setting: Setting,
         labels: Mapping[str, GroupLabels],
-        pairs: Mapping[str, ClusterPairs],
         data: Data,
     ) -> None:
-        self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
+        self.setting, self.labels = setting, dict(labels)
         self.data, locations, train_counts = data, data.locations, data.train_counts
         self.card: Counter[str] = Counter()
         self.longest = 0  # the length of the longest list that was counted
@@ -120,7 +113,7 @@ class Counted:
             self.references[BASELINE_BY_USER] = by_user
             members[BASELINE] += _metrics_of(by_user)  # one ranking serves both
         self._plans = {name: Plan(metrics) for name, metrics in members.items()}
-        self.parts = {"": self.headline, "probabilities": _make_probabilities(setting, locations)}
+        self.parts = {"": self.headline, "probabilities": make_probabilities(setting, locations)}
         check_free(self.parts["probabilities"], data.metrics)
         others: Any = {name: x.clone() for name, x in data.metrics.items() if name not in ranked}
         check_free(self.headline, others)
@@ -141,7 +134,7 @@ class Counted:
 
         Args:
             batch: the queries, without their groups.
-            numbers: by kind of groups or pairs, the number of the group of each query.
+            numbers: by kind of groups, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
         records = self._plan.read(replace(batch, groups=groups or None))
@@ -256,7 +249,6 @@ class Counted:
             "users": self.data.users,
         }
         arrays = {name: member.state for name, member in self._members().items()}
-        arrays |= {f"pairs of {kind}": pairs.keys for kind, pairs in self.pairs.items()}
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
@@ -293,14 +285,9 @@ class Counted:
         if tuple(labels) != setting.groups:
             raise ValueError("its labels are not those of its groups")
         data = Data.pop(arrays, header.get("users", []), metrics)
-        pairs = {}
-        for kind in _paired(setting.cluster, labels):
-            keys = arrays.pop(f"pairs of {kind}")
-            saved.check_pairs(kind, keys, len(labels[kind]), len(labels[str(setting.cluster)]))
-            pairs[kind] = ClusterPairs(keys)
         if replace(setting, **data.digests()) != setting:
             raise ValueError("its data are not those of its options")
-        counted = cls(setting, labels, pairs, data)
+        counted = cls(setting, labels, data)
         members = counted._members()
         if members.keys() != arrays.keys():
             raise ValueError("its counts are not those of its options")
@@ -308,12 +295,14 @@ class Counted:
         saved.check_card(counted.card)
         counted.longest = saved.check_length(header["longest"])
         for name, member in members.items():
-            saved.check_state(name, member, arrays[name], counted.card["queries"])
+            clusters = len(labels.get(str(setting.cluster), ()))
+            saved.check_state(name, member, arrays[name], counted.card["queries"], clusters)
             _add(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
             for name, member in counted.parts[kind].named_members():
                 whole = next(members[x] for of in ROWS if (x := f"{of}/{name}") in members)
-                if not torch.equal(member.state.sum(0), whole.state[: member.state.shape[1]]):
+                sums = member.sums if isinstance(member, ClusteredGroups) else member.state
+                if not torch.equal(sums.sum(0), whole.state[: sums.shape[1]]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
@@ -322,7 +311,7 @@ class Counted:
 
         Args:
             other: the other counts.
-            rows: by the kind of groups or pairs, the number here of each group there.
+            rows: by the kind of groups, the number here of each group there.
         """
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
@@ -330,30 +319,20 @@ class Counted:
         for name, member in self._members().items():
             if name not in members:  # there was no group
                 continue
+            if isinstance(member, ClusteredGroups):
+                numbers = rows[str(member.by)], rows[member.cluster]
+                _add(member, members[name].renumbered(*numbers))
+                continue
             state = members[name].state
             grouped = isinstance(member, Grouped | ClusteredDecile)
             if grouped and (at := rows.get(str(member.by))) is not None:
                 state = member.empty_tally().index_copy(0, at, state[: len(at)])
             _add(member, state)
 
-    def in_order(self) -> Counted | None:
-        """Return these counts with a card of their own; None if groups are not as in `add_up`."""
-        for kind, labels in self.labels.items():
-            names = self.names_of(kind)
-            if len(labels) > len(names) or labels != GroupLabels.sorted(names):
-                return None
-        for pairs in self.pairs.values():
-            if len(pairs) > pairs.number_of_pairs or (pairs.keys.diff() < 0).any():
-                return None
-        counted = copy(self)
-        counted.card, counted.names = self.card.copy(), {}
-        return counted
-
-    def rows_of_pairs(self) -> dict[str, Tensor]:
-        """Return the number of each pair, by the kind of pairs."""
-        return {
-            PAIRS + kind: torch.arange(pairs.number_of_pairs) for kind, pairs in self.pairs.items()
-        }
+    @property
+    def is_in_order(self) -> bool:
+        """Whether groups are in the order that `add_up` gives them, without room for more."""
+        return self.labels == {x: GroupLabels.sorted(self.names_of(x)) for x in self.labels}
 
     def names_of(self, kind: str) -> Sequence[str]:
         """Return the names of the groups of one kind, without the room for more."""
@@ -369,7 +348,8 @@ class Counted:
 
 def _add(member: Any, state: Tensor) -> None:
     """Add a state to the state of a metric."""
-    member.merge_state({member._state_name: state})
+    held = vars(member)[member._state_name]
+    setattr(member, member._state_name, held + member._summand(state))
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
 
 
@@ -396,7 +376,7 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
 
 def add_up(parts: Sequence[Counted]) -> Counted:
     """Add up counts with equal settings; groups with equal labels are one group."""
-    first, cluster = parts[0], str(parts[0].setting.cluster)
+    first = parts[0]
     labels = {
         kind: GroupLabels.sorted(name for one in parts for name in one.names_of(kind))
         for kind in first.labels
@@ -404,32 +384,10 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     rows = [
         {kind: labels[kind].number(list(one.names_of(kind))) for kind in labels} for one in parts
     ]
-    keys = [
-        {
-            kind: ClusterPairs.key_of(own[kind][pairs.groups], own[cluster][pairs.clusters])
-            for kind, pairs in one.pairs.items()
-        }
-        for one, own in zip(parts, rows, strict=True)
-    ]
-    pairs = {
-        kind: ClusterPairs(torch.unique(torch.cat([of[kind] for of in keys]))) for kind in keys[0]
-    }
-    total = Counted(first.setting, labels, pairs, first.data)
-    for one, own, of_pairs in zip(parts, rows, keys, strict=True):
-        numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
-        total.add_states(one, {**own, **numbered})
+    total = Counted(first.setting, labels, first.data)
+    for one, own in zip(parts, rows, strict=True):
+        total.add_states(one, own)
     return total
-
-
-def _make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
-    """Make the metrics of probabilities that the setting asks for, or none."""
-    if not setting.probabilities:
-        return RankingCollection({})
-    if setting.probabilities == CONFIDENCE:
-        metrics = confidence_metrics()
-    else:
-        metrics = probability_metrics(given=setting.probabilities, locations=locations)
-    return weigh(metrics) if setting.is_weighted else metrics
 
 
 def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
@@ -439,13 +397,9 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     means = {name: x for name, x in members if isinstance(x, MeanMetric) and x._averages_scores}
 
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
-        if average is None and (pairs := counted.pairs.get(kind)) is not None:
-            names = list(labels[kind].names)
-            make: Any = partial(
-                ClusteredGroups, pairs=pairs, names=names, kind=kind, by=PAIRS + kind
-            )
-        else:
-            make = partial(Grouped, average=average, by=kind, labels=labels[kind])
+        make: Any = partial(Grouped, average=average, by=kind, labels=labels[kind])
+        if average is None and cluster not in (None, kind):
+            make = partial(ClusteredGroups, by=kind, labels=labels[kind], cluster=cluster)
         return RankingCollection({key: make(x) for key, x in means.items()})
 
     parts = {
@@ -489,11 +443,6 @@ def _make_by_user(counted: Counted) -> RankingCollection | None:
     metric: Any = Weighted(AccuracyAtK(1)) if setting.is_weighted else AccuracyAtK(1)
     by_user = Grouped(metric, average="groups", by=kind, labels=counted.labels[kind])
     return RankingCollection({"acc_at_1": by_user})
-
-
-def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]:
-    """Return the kinds of groups that have clustered intervals: all but the clusters."""
-    return [kind for kind in labels if cluster not in (None, kind)]
 
 
 def _unweighted(metric: Any) -> Any:

@@ -20,9 +20,15 @@ from nextloc_metrics.geography import Locations
 from nextloc_metrics.geography.locations import check_locations
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import parse_measures
-from nextloc_metrics.metrics.presets import next_location_metrics, recommendation_metrics
+from nextloc_metrics.metrics.presets import (
+    confidence_metrics,
+    next_location_metrics,
+    probability_metrics,
+    recommendation_metrics,
+)
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.report.own_metrics import names_of
+from nextloc_metrics.report.setting import CONFIDENCE, Setting
 
 #: The locations and the users of all visits, or their limits.
 History: TypeAlias = tuple[Array, Array] | Predictability
@@ -163,6 +169,17 @@ def check_free(rows: Iterable[Any], metrics: Mapping[str, RecordMetric]) -> None
         raise ValueError(
             f"`metrics` must have other names than the rows of the evaluation, got {short(taken)}."
         )
+
+
+def make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
+    """Make the metrics of probabilities that the setting asks for, or none."""
+    if not setting.probabilities:
+        return RankingCollection({})
+    if setting.probabilities == CONFIDENCE:
+        metrics = confidence_metrics()
+    else:
+        metrics = probability_metrics(given=setting.probabilities, locations=locations)
+    return weigh(metrics) if setting.is_weighted else metrics
 
 
 def weigh(metrics: RankingCollection) -> RankingCollection:
