@@ -135,7 +135,7 @@ class Distances(Histogram):
                 "`locations=Locations.from_plane(column, row, 'cells', size=500)`."
             )
         if locations is not None:
-            check_locations(locations)
+            check_locations("locations", locations)
         super().__init__(
             edges=edges,
             comparison=comparison,

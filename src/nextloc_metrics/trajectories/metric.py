@@ -144,7 +144,7 @@ class DistanceOfPairs(PairMetric):
     ) -> None:
         check_choice("units", units, Units)
         if locations is not None:
-            check_locations(locations)
+            check_locations("locations", locations)
             if units != "cells":
                 raise ValueError(
                     f"`units` must not be given with `locations`, which have theirs, got {units!r}."
