@@ -374,7 +374,7 @@ INNER = {
         "axis", "bucket", "cells", "comparisons", "count", "default_edges", "ends",
         "follows", "headline", "histograms", "hours", "jumps", "need_ids", "need_times",
         "num_cells", "places", "positions", "power", "quantity_unit", "sizes", "title",
-        "Measure.add", "Measure.check", "Measure.record", "Measure.tally",
+        "Measure.add", "Measure.record", "Measure.tally",
         "MobilityCollection.add", "Trajectories.tied",
         "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
         "Measure.compare", "VisitFrequency.compare",

@@ -18,7 +18,7 @@ from nextloc_metrics.arguments.messages import describe
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class Given(TypedDict, total=False):
+class BatchOptions(TypedDict, total=False):
     """The arguments of an update by name, beside `preds`, `target`, `mask` and `groups`.
 
     `RankingMetric.update` describes them.

@@ -11,7 +11,7 @@ from torchmetrics import MetricCollection
 from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, Given, takes_batch
+from nextloc_metrics.arguments.batch import Batch, BatchOptions, takes_batch
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import outside_graphs, unchanged_by_errors, unrounded
@@ -343,7 +343,7 @@ class RankingCollection(SummedCollection):
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[Given],
+        **given: Unpack[BatchOptions],
     ) -> None:
         """Add a batch of queries to every member.
 
@@ -360,7 +360,7 @@ class RankingCollection(SummedCollection):
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[Given],
+        **given: Unpack[BatchOptions],
     ) -> dict[str, Any]:
         """Add a batch of queries to every member and return the values of this batch alone."""
         return self.forward_with(Batch(preds, target, mask, groups, **given))
@@ -372,7 +372,7 @@ class RankingCollection(SummedCollection):
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[Given],
+        **given: Unpack[BatchOptions],
     ) -> Ranking:
         """Return a ranking for every member, and any other metric that needs no more ranks."""
         found: Ranking = self.plan.read(Batch(preds, target, mask, groups, **given))[Ranking]

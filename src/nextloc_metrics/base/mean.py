@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.batch import Batch, Given
+from nextloc_metrics.arguments.batch import Batch, BatchOptions
 from nextloc_metrics.arguments.checks import check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
@@ -128,7 +128,7 @@ class RecordMetric(SummedMetric):
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[Given],
+        **given: Unpack[BatchOptions],
     ) -> None:
         """Add a batch of queries.
 
@@ -163,7 +163,7 @@ class RecordMetric(SummedMetric):
         target: Array | None = None,
         mask: Array | None = None,
         groups: Array | Mapping[str, Array] | None = None,
-        **given: Unpack[Given],
+        **given: Unpack[BatchOptions],
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
         return self._plan.read(Batch(preds, target, mask, groups, **given))[self.record]

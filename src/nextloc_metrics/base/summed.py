@@ -175,6 +175,10 @@ class SummedMetric(BaseMetric, ABC):
         ):
             return read()
 
+    def _summand(self, state: Tensor) -> Any:
+        """Return what adds a state when added to another one."""
+        return state.to(self.device)
+
     def _fits(self, saved: Any) -> bool:
         """Return whether a saved state can be the state of this metric."""
         return bool(saved.dtype == torch.int64 and saved.shape == self.state.shape)

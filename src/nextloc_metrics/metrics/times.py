@@ -11,7 +11,7 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.batch import Batch, Given
+from nextloc_metrics.arguments.batch import Batch, BatchOptions
 from nextloc_metrics.arguments.checks import (
     check_choice,
     check_number,
@@ -275,7 +275,7 @@ class JointAccuracy(MeanMetric):
         *,
         times: Array | None = None,
         target_times: Array | None = None,
-        **given: Unpack[Given],
+        **given: Unpack[BatchOptions],
     ) -> TimedRanking:
         """Return the record of a batch.
 

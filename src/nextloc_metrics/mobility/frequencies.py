@@ -12,9 +12,10 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import begins
 from nextloc_metrics.arguments.checks import check_positive
+from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
-from nextloc_metrics.means.keyed import KeyedSums, sort_rows
+from nextloc_metrics.means.keyed import sort_rows
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.measure import Base, ComparedBy, DenseMeasure, Measure
@@ -91,7 +92,7 @@ class UserVisitFrequency(DenseMeasure):
         return found
 
 
-class SparseMeasure(Measure):
+class SparseMeasure(Measure, KeyedMetric):
     """A measure with a cell for each location or flow that occurs.
 
     The state is a list of one int64 tensor `[E, 4]`: part, two numbers of the cell, and the count;
@@ -99,28 +100,14 @@ class SparseMeasure(Measure):
     count is that of trajectories. Its memory grows with the cells that occur.
     """
 
+    _num_keys = 3
+
     def empty_tally(self) -> Tensor:
         return torch.zeros(0, 4, dtype=torch.int64)
-
-    def add_state(
-        self, name: str, default: Any, dist_reduce_fx: Any = None, persistent: bool = False
-    ) -> None:
-        super().add_state(name, [], "cat", persistent)
-
-    def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
-        """Gather the entries; a process without any would send no entry, or one of floats."""
-        setattr(self, self._state_name, [self.state])
-        super()._sync_dist(*args, **kwargs)
 
     @property
     def power(self) -> float | None:
         return None
-
-    @property
-    def state(self) -> Tensor:
-        found = vars(self)[self._state_name]
-        found = [found] if isinstance(found, Tensor) else list(found)
-        return KeyedSums([x.to(self.device) for x in (self.empty_tally(), *found)]).merge()
 
     def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
         parts, first, other = self.cells(trajectories, part)
@@ -128,9 +115,6 @@ class SparseMeasure(Measure):
         found = np.column_stack([parts, first, other, one])
         sizes = np.column_stack([part, none, none, np.ones(len(part), dtype=np.int64)])
         return torch.from_numpy(np.concatenate([found, sizes]))
-
-    def _summand(self, state: Tensor) -> KeyedSums:
-        return KeyedSums([state.to(self.device)])
 
     @abstractmethod
     def cells(
@@ -165,17 +149,6 @@ class SparseMeasure(Measure):
         entries = entries[entries[:, 1] < 0]
         weights = np.bincount(entries[:, 0], weights=entries[:, 3], minlength=1 + BUCKETS)
         return weights.astype(np.int64)
-
-    def _fits(self, saved: Any) -> bool:
-        return isinstance(saved, list) and all(
-            isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == (4,) for x in saved
-        )
-
-    def _state_form(self) -> str:
-        return "a list of int64 [E, 4]"
-
-    def _copy_of(self, saved: Any) -> Any:
-        return [x.to(self.device, copy=True) for x in saved]
 
 
 class VisitFrequency(SparseMeasure):

@@ -97,7 +97,7 @@ class Measure(RecordMetric):
 
     record = TrajectorySets
     higher_is_better = False
-    plot_upper_bound: float | None = None
+    plot_upper_bound = None
     computed_options = frozenset({"comparison", "base"})
 
     #: the comparisons that this measure has
@@ -141,7 +141,7 @@ class Measure(RecordMetric):
         found: TrajectorySets = self._plan.read(TrajectorySets.batch(preds, target))[self.record]
         return found
 
-    def check(self, record: TrajectorySets) -> None:
+    def _check(self, record: TrajectorySets) -> None:
         """Do nothing: trajectories are read on the CPU, whatever the device of the state."""
 
     def tally(self, record: TrajectorySets) -> Any:
@@ -161,10 +161,6 @@ class Measure(RecordMetric):
     @abstractmethod
     def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
         """Return the state of these trajectories alone."""
-
-    def _summand(self, state: Tensor) -> Any:
-        """Return what adds a state when added to another one."""
-        return state.to(self.device)
 
     @abstractmethod
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.labels import GroupLabels
+from nextloc_metrics.base.keyed import KeyedMetric
 from nextloc_metrics.base.mean import MeanMetric, of_metric
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.bins import PopularityBins
@@ -16,132 +19,74 @@ from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 # A key has the number of the group in the upper 32 bits and that of the cluster in the lower ones.
 _BITS = 32
-_FREE = -1
 
 
-class ClusterPairs:
-    """The pairs of a group and a cluster that have queries in common, numbered as they appear.
-
-    Args:
-        keys: int64 `[P]`, the key of each pair; see `key_of`.
-        size: the number of pairs that there is room for; None for P.
-    """
-
-    def __init__(self, keys: Tensor, size: int | None = None) -> None:
-        free = max(0, (size or 0) - len(keys))
-        self.number_of_pairs = len(keys)
-        self._keys = torch.nn.functional.pad(keys, (0, free), value=_FREE)
-        self._in_order: tuple[Tensor, Tensor] | None = None
-
-    def __len__(self) -> int:
-        """Return the number of pairs that there is room for."""
-        return len(self._keys)
-
-    @staticmethod
-    def key_of(groups: Tensor, clusters: Tensor) -> Tensor:
-        """Return the keys of pairs."""
-        keys: Tensor = (groups << _BITS) + clusters
-        return keys
-
-    @property
-    def keys(self) -> Tensor:
-        """The key of each pair, int64 `[P]`."""
-        return self._keys[: self.number_of_pairs]
-
-    @property
-    def groups(self) -> Tensor:
-        """The number of each pair's group."""
-        return self.keys >> _BITS
-
-    @property
-    def clusters(self) -> Tensor:
-        """The number of each pair's cluster."""
-        return self.keys & ((1 << _BITS) - 1)
-
-    @property
-    def are_sorted(self) -> bool:
-        """Whether the keys are in order, without room for more."""
-        return len(self) == self.number_of_pairs and not bool((self.keys.diff() < 0).any())
-
-    def missing(self, distinct: Tensor) -> Tensor:
-        """Return which of distinct keys are no pairs yet."""
-        in_order, _ = self._sorted()
-        at = torch.searchsorted(in_order, distinct).clamp(max=max(0, len(in_order) - 1))
-        return distinct[in_order[at] != distinct] if len(in_order) else distinct
-
-    def add(self, keys: Tensor) -> None:
-        """Add pairs, for which there must be room."""
-        end = self.number_of_pairs + len(keys)
-        self._keys[self.number_of_pairs : end] = keys
-        self.number_of_pairs, self._in_order = end, None
-
-    def remove(self, number: int) -> None:
-        """Remove the last pairs."""
-        self.number_of_pairs, self._in_order = self.number_of_pairs - number, None
-
-    def number(self, keys: Tensor) -> Tensor:
-        """Return the number of the pair of each key, int64 `[N]`."""
-        in_order, order = self._sorted()
-        return order[torch.searchsorted(in_order, keys)]
-
-    def _sorted(self) -> tuple[Tensor, Tensor]:
-        if self._in_order is None:
-            in_order, order = self.keys.sort()
-            self._in_order = in_order, order
-        return self._in_order
-
-    def state_key(self) -> str:
-        """Return text for the names of states, which are never compared between evaluations."""
-        return str(id(self))
-
-
-class ClusteredGroups(Grouped):
+class ClusteredGroups(Grouped, KeyedMetric):
     """`Grouped` with a clustered interval for each group, such as clustered by user.
 
-    The state has three integers for each pair of a group and a cluster, at most as many pairs as
-    queries: the sum of scores, the sum of squares, the number of queries. `standard_error` takes
-    queries as independent.
+    The state has a key, of a group and a cluster, and its three sums, for each pair that has
+    queries. `standard_error` takes queries as independent.
 
     Args:
         metric: as for `Grouped`.
-        pairs: the pairs; `groups` of `update` holds their numbers.
-        names: the names of the groups.
-        kind: what a group is, such as `hour`.
-        by: the key of the numbers of pairs in `groups`.
+        labels: the names of the groups.
+        by: the key of the groups in `groups`.
+        cluster: the key of the clusters.
     """
 
-    computed_options = frozenset({"group", "average", "labels", "names", "kind"})
-
-    pairs: ClusterPairs
-    names: list[str]
-    kind: str
+    cluster: str
 
     def __init__(
-        self,
-        metric: MeanMetric,
-        pairs: ClusterPairs,
-        names: list[str],
-        kind: str,
-        by: str,
-        **kwargs: Any,
+        self, metric: MeanMetric, labels: GroupLabels, by: str, cluster: str, **kwargs: Any
     ) -> None:
-        size = max(1, len(pairs))
-        super().__init__(metric, size, by=by, pairs=pairs, names=names, kind=kind, **kwargs)
+        super().__init__(metric, labels=labels, by=by, cluster=cluster, **kwargs)
 
-    @property
-    def noun(self) -> str:
-        return self.kind
+    def empty_tally(self) -> Tensor:
+        return torch.nn.functional.pad(super().empty_tally()[:0], (1, 0))
 
-    @property
-    def group_names(self) -> list[str]:
-        return self.names
+    @staticmethod
+    def _sum_many(
+        metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
+    ) -> Sequence[Any]:
+        pairs = {}
+        for metric in metrics:
+            if (metric.by, metric.cluster) not in pairs:
+                groups, clusters = (record.group_of(x) for x in (metric.by, metric.cluster))
+                keys = ((groups << _BITS) + clusters)[counted]
+                pairs[metric.by, metric.cluster] = torch.unique(keys, return_inverse=True)
+        kept, sums = counted[counted], []
+        for metric, own in zip(metrics, scores, strict=True):
+            keys, numbers = pairs[metric.by, metric.cluster]
+            scored, weights = metric.metric, record.queries.weights
+            weights = weights[counted] if scored._is_weighted else None
+            found = exact.tally_by(
+                numbers, len(keys), own[counted], kept, scored.is_bounded, weights
+            )
+            sums.append(metric._summand(torch.cat([keys[:, None], found], 1)))
+        return sums
+
+    def renumbered(self, groups: Tensor, clusters: Tensor) -> Tensor:
+        """Return the state with other numbers of groups and clusters, by those here."""
+        keys, sums = self.state[:, 0], self.state[:, 1:]
+        keys = (groups[keys >> _BITS] << _BITS) + clusters[keys & ((1 << _BITS) - 1)]
+        return torch.cat([keys[:, None], sums], 1)
+
+    def check_keys(self, keys: Tensor, num_clusters: int) -> bool:
+        """Return whether keys are in order and of groups and clusters that there are."""
+        highest = int((keys & ((1 << _BITS) - 1)).max()) if len(keys) else 0
+        return bool(
+            (keys.diff() > 0).all()
+            and highest < num_clusters
+            and (keys >= 0).all()
+            and (keys >> _BITS < self.num_groups).all()
+        )
 
     @property
     def sums(self) -> Tensor:
         """The sums of each group, int64 `[G, 3 or 7]`."""
-        groups = self.pairs.groups
-        sums = self.state.new_zeros(len(self.names), self.state.shape[1])
-        return sums.index_add(0, groups, self.state[: len(groups)])
+        state = self.state
+        sums = state.new_zeros(self.num_groups, state.shape[1] - 1)
+        return sums.index_add(0, state[:, 0] >> _BITS, state[:, 1:])
 
     @property
     def num_queries(self) -> Tensor:
@@ -151,10 +96,9 @@ class ClusteredGroups(Grouped):
         return exact.mean(self.sums) * self._factor
 
     def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
-        groups, order = self.pairs.groups.sort()
-        sizes = groups.bincount(minlength=len(self.names))
-        parts = torch.split(self.state[order], sizes.tolist())
-        found = [intervals.of_clusters(part) for part in parts]
+        state = self.state
+        sizes = (state[:, 0] >> _BITS).bincount(minlength=self.num_groups)
+        found = [intervals.of_clusters(part) for part in torch.split(state[:, 1:], sizes.tolist())]
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
         bounds = torch.stack(estimate.interval(confidence_level))

@@ -33,7 +33,7 @@ from nextloc_metrics.metrics.presets import (
 from nextloc_metrics.metrics.weighted import Weighted
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups, ClusterPairs
+from nextloc_metrics.report.clustered import ClusteredDecile, ClusteredGroups
 from nextloc_metrics.report.data import Data, check_free, make_headline, make_probabilities, weigh
 from nextloc_metrics.report.own_metrics import is_ours, reads_ranks_only
 from nextloc_metrics.report.setting import CONFIDENCE, Setting, check_alike
@@ -43,7 +43,6 @@ ROWS = ("", "probabilities", "own")
 
 # GroupNames of groups that are made here, of which users' names are none.
 _TARGET = "\0target"
-PAIRS = "\0pairs of "
 
 # The references: a ranking by the training visits of all users, and its accuracy for each user.
 BASELINE = "most frequent"
@@ -68,8 +67,6 @@ class Counted:
     Args:
         setting: the options of the evaluation.
         labels: the labels of the groups, by their name.
-        pairs: for each kind of groups but the clusters, its pairs with clusters. Empty without
-            clusters.
         data: what is known of locations and users besides the queries.
     """
 
@@ -77,10 +74,9 @@ class Counted:
         self,
         setting: Setting,
         labels: Mapping[str, GroupLabels],
-        pairs: Mapping[str, ClusterPairs],
         data: Data,
     ) -> None:
-        self.setting, self.labels, self.pairs = setting, dict(labels), dict(pairs)
+        self.setting, self.labels = setting, dict(labels)
         self.data, locations, train_counts = data, data.locations, data.train_counts
         self.card: Counter[str] = Counter()
         self.longest = 0  # the length of the longest list that was counted
@@ -138,7 +134,7 @@ class Counted:
 
         Args:
             batch: the queries, without their groups.
-            numbers: by kind of groups or pairs, the number of the group of each query.
+            numbers: by kind of groups, the number of the group of each query.
         """
         groups = {**numbers, _TARGET: batch.target} if "map" in self.parts else dict(numbers)
         records = self._plan.read(replace(batch, groups=groups or None))
@@ -253,7 +249,6 @@ class Counted:
             "users": self.data.users,
         }
         arrays = {name: member.state for name, member in self._members().items()}
-        arrays |= {f"pairs of {kind}": pairs.keys for kind, pairs in self.pairs.items()}
         saved.write(path, header, {**arrays, **self.data.arrays()}, force)
 
     @classmethod
@@ -290,14 +285,9 @@ class Counted:
         if tuple(labels) != setting.groups:
             raise ValueError("its labels are not those of its groups")
         data = Data.pop(arrays, header.get("users", []), metrics)
-        pairs = {}
-        for kind in _paired(setting.cluster, labels):
-            keys = arrays.pop(f"pairs of {kind}")
-            saved.check_pairs(kind, keys, len(labels[kind]), len(labels[str(setting.cluster)]))
-            pairs[kind] = ClusterPairs(keys)
         if replace(setting, **data.digests()) != setting:
             raise ValueError("its data are not those of its options")
-        counted = cls(setting, labels, pairs, data)
+        counted = cls(setting, labels, data)
         members = counted._members()
         if members.keys() != arrays.keys():
             raise ValueError("its counts are not those of its options")
@@ -305,12 +295,14 @@ class Counted:
         saved.check_card(counted.card)
         counted.longest = saved.check_length(header["longest"])
         for name, member in members.items():
-            saved.check_state(name, member, arrays[name], counted.card["queries"])
+            clusters = len(labels.get(str(setting.cluster), ()))
+            saved.check_state(name, member, arrays[name], counted.card["queries"], clusters)
             _add(member, arrays[name])
         for kind in {f"by {kind}" for kind in setting.groups} & counted.parts.keys():
             for name, member in counted.parts[kind].named_members():
                 whole = next(members[x] for of in ROWS if (x := f"{of}/{name}") in members)
-                if not torch.equal(member.state.sum(0), whole.state[: member.state.shape[1]]):
+                sums = member.sums if isinstance(member, ClusteredGroups) else member.state
+                if not torch.equal(sums.sum(0), whole.state[: sums.shape[1]]):
                     raise ValueError(f"the counts {kind} do not add up to all")
         return counted
 
@@ -319,13 +311,17 @@ class Counted:
 
         Args:
             other: the other counts.
-            rows: by the kind of groups or pairs, the number here of each group there.
+            rows: by the kind of groups, the number here of each group there.
         """
         self.card.update(other.card)
         self.longest = max(self.longest, other.longest)
         members = other._members()
         for name, member in self._members().items():
             if name not in members:  # there was no group
+                continue
+            if isinstance(member, ClusteredGroups):
+                numbers = rows[str(member.by)], rows[member.cluster]
+                _add(member, members[name].renumbered(*numbers))
                 continue
             state = members[name].state
             grouped = isinstance(member, Grouped | ClusteredDecile)
@@ -336,14 +332,7 @@ class Counted:
     @property
     def is_in_order(self) -> bool:
         """Whether groups are in the order that `add_up` gives them, without room for more."""
-        labels = {kind: GroupLabels.sorted(self.names_of(kind)) for kind in self.labels}
-        return self.labels == labels and all(pairs.are_sorted for pairs in self.pairs.values())
-
-    def rows_of_pairs(self) -> dict[str, Tensor]:
-        """Return the number of each pair, by the kind of pairs."""
-        return {
-            PAIRS + kind: torch.arange(pairs.number_of_pairs) for kind, pairs in self.pairs.items()
-        }
+        return self.labels == {x: GroupLabels.sorted(self.names_of(x)) for x in self.labels}
 
     def names_of(self, kind: str) -> Sequence[str]:
         """Return the names of the groups of one kind, without the room for more."""
@@ -359,7 +348,8 @@ class Counted:
 
 def _add(member: Any, state: Tensor) -> None:
     """Add a state to the state of a metric."""
-    member.merge_state({member._state_name: state})
+    held = vars(member)[member._state_name]
+    setattr(member, member._state_name, held + member._summand(state))
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
 
 
@@ -386,7 +376,7 @@ def merge_counted(shards: Sequence[tuple[str, Counted]], allow_equal: bool = Fal
 
 def add_up(parts: Sequence[Counted]) -> Counted:
     """Add up counts with equal settings; groups with equal labels are one group."""
-    first, cluster = parts[0], str(parts[0].setting.cluster)
+    first = parts[0]
     labels = {
         kind: GroupLabels.sorted(name for one in parts for name in one.names_of(kind))
         for kind in first.labels
@@ -394,19 +384,9 @@ def add_up(parts: Sequence[Counted]) -> Counted:
     rows = [
         {kind: labels[kind].number(list(one.names_of(kind))) for kind in labels} for one in parts
     ]
-    keys = [
-        {
-            kind: ClusterPairs.key_of(own[kind][pairs.groups], own[cluster][pairs.clusters])
-            for kind, pairs in one.pairs.items()
-        }
-        for one, own in zip(parts, rows, strict=True)
-    ]
-    joined = {kind: torch.cat([of[kind] for of in keys]) for kind in keys[0]}
-    pairs = {kind: ClusterPairs(torch.unique(found)) for kind, found in joined.items()}
-    total = Counted(first.setting, labels, pairs, first.data)
-    for one, own, of_pairs in zip(parts, rows, keys, strict=True):
-        numbered = {PAIRS + kind: pairs[kind].number(found) for kind, found in of_pairs.items()}
-        total.add_states(one, {**own, **numbered})
+    total = Counted(first.setting, labels, first.data)
+    for one, own in zip(parts, rows, strict=True):
+        total.add_states(one, own)
     return total
 
 
@@ -417,13 +397,9 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     means = {name: x for name, x in members if isinstance(x, MeanMetric) and x._averages_scores}
 
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
-        if average is None and (pairs := counted.pairs.get(kind)) is not None:
-            names = list(labels[kind].names)
-            make: Any = partial(
-                ClusteredGroups, pairs=pairs, names=names, kind=kind, by=PAIRS + kind
-            )
-        else:
-            make = partial(Grouped, average=average, by=kind, labels=labels[kind])
+        make: Any = partial(Grouped, average=average, by=kind, labels=labels[kind])
+        if average is None and cluster not in (None, kind):
+            make = partial(ClusteredGroups, by=kind, labels=labels[kind], cluster=cluster)
         return RankingCollection({key: make(x) for key, x in means.items()})
 
     parts = {
@@ -467,11 +443,6 @@ def _make_by_user(counted: Counted) -> RankingCollection | None:
     metric: Any = Weighted(AccuracyAtK(1)) if setting.is_weighted else AccuracyAtK(1)
     by_user = Grouped(metric, average="groups", by=kind, labels=counted.labels[kind])
     return RankingCollection({"acc_at_1": by_user})
-
-
-def _paired(cluster: str | None, labels: Mapping[str, GroupLabels]) -> list[str]:
-    """Return the kinds of groups that have clustered intervals: all but the clusters."""
-    return [kind for kind in labels if cluster not in (None, kind)]
 
 
 def _unweighted(metric: Any) -> Any:

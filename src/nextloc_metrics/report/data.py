@@ -186,14 +186,3 @@ def weigh(metrics: RankingCollection) -> RankingCollection:
     """Return the weighted means of a collection's means of scores, without its other metrics."""
     means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
     return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})
-
-
-def make_probabilities(setting: Setting, locations: Locations | None) -> RankingCollection:
-    """Make the metrics of probabilities that the setting asks for, or none."""
-    if not setting.probabilities:
-        return RankingCollection({})
-    if setting.probabilities == CONFIDENCE:
-        metrics = confidence_metrics()
-    else:
-        metrics = probability_metrics(given=setting.probabilities, locations=locations)
-    return weigh(metrics) if setting.is_weighted else metrics

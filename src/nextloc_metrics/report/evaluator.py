@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import count, islice
@@ -27,8 +26,7 @@ from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.notation import cut_offs_of
 from nextloc_metrics.report import saved
-from nextloc_metrics.report.clustered import ClusterPairs
-from nextloc_metrics.report.counted import PAIRS, Counted, add_up
+from nextloc_metrics.report.counted import Counted, add_up
 from nextloc_metrics.report.data import (
     Data,
     check_cluster,
@@ -143,19 +141,12 @@ class Evaluator:
         found = {kind: named[kind].number(values) for kind, values in kinds.items()}
         numbers = {kind: of for kind, (of, _) in found.items()}
         new = {kind: names for kind, (_, names) in found.items()}
-        keys = _pair(setting.cluster, numbers)
-        new_pairs = self._missing_pairs({kind: distinct for kind, (distinct, _) in keys.items()})
-        counted = self._with_room(setting, named, new, new_pairs)
+        counted = self._with_room(setting, named, new)
         given = replace(batch, groups=None, exempt_target=self._exempt_target)
-        with _added(counted.pairs, new_pairs):
-            of_pairs = {
-                PAIRS + kind: counted.pairs[kind].number(distinct)[inverse]
-                for kind, (distinct, inverse) in keys.items()
-            }
-            tallied = counted.tally(given, {**numbers, **of_pairs})
-            hashes = [named[kind].hashes_with(new[kind])[of] for kind, of in numbers.items()]
-            fingerprint = fingerprint_of(given, tallied.ranking, hashes, setting.num_locations)
-            counted.add(tallied)
+        tallied = counted.tally(given, numbers)
+        hashes = [named[kind].hashes_with(new[kind])[of] for kind, of in numbers.items()]
+        fingerprint = fingerprint_of(given, tallied.ranking, hashes, setting.num_locations)
+        counted.add(tallied)
         for kind, names in named.items():
             names.add(new[kind])
             counted.names[kind] = names.names
@@ -320,34 +311,16 @@ class Evaluator:
             )
         return setting
 
-    def _missing_pairs(self, distinct: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the keys of pairs that are new, by kind of groups."""
-        known = {} if self._counted is None else self._counted.pairs
-        return {
-            kind: known[kind].missing(keys) if kind in known else keys
-            for kind, keys in distinct.items()
-        }
-
     def _with_room(
-        self,
-        setting: Setting,
-        named: Mapping[str, GroupNames],
-        new: Mapping[str, Sequence[str]],
-        new_pairs: Mapping[str, Tensor],
+        self, setting: Setting, named: Mapping[str, GroupNames], new: Mapping[str, Sequence[str]]
     ) -> Counted:
-        """Return the counts, or a copy with room for more groups and pairs: twice as many."""
+        """Return the counts, or a copy with room for more groups: twice as many."""
         old = self._counted
-        known = {} if old is None else old.pairs
         names = {kind: [*named[kind].names, *new[kind]] for kind in named}
-        keys = {
-            kind: torch.cat([known[kind].keys, more]) if kind in known else more
-            for kind, more in new_pairs.items()
-        }
         if (
             old is not None
             and old is not self._lent
             and all(len(x) <= len(old.labels[kind]) for kind, x in names.items())
-            and all(kind in known and len(x) <= len(known[kind]) for kind, x in keys.items())
         ):
             return old
         labels = {}
@@ -356,39 +329,11 @@ class Evaluator:
             taken = set(of_kind)
             unused = (name for i in count() if (name := f"\0{i}") not in taken)
             labels[kind] = GroupLabels([*of_kind, *islice(unused, free)])
-        pairs = {}
-        for kind, x in keys.items():
-            size = len(x) if kind not in known else max(len(x), 2 * len(known[kind]))
-            kept = x[: len(x) - len(new_pairs[kind])]
-            pairs[kind] = ClusterPairs(kept, size)
-        grown = Counted(setting, labels, pairs, self._data)
+        grown = Counted(setting, labels, self._data)
         if old is not None:
-            rows = {kind: torch.arange(len(of)) for kind, of in old.labels.items()}
-            grown.add_states(old, {**rows, **old.rows_of_pairs()})
+            grown.add_states(old, {x: torch.arange(len(of)) for x, of in old.labels.items()})
             grown.names = dict(old.names)
         return grown
-
-
-def _pair(cluster: str | None, numbers: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the distinct pairs of a group and a cluster by kind, and which each query has."""
-    return {
-        kind: torch.unique(ClusterPairs.key_of(groups, numbers[cluster]), return_inverse=True)
-        for kind, groups in numbers.items()
-        if cluster is not None and kind != cluster
-    }
-
-
-@contextmanager
-def _added(pairs: Mapping[str, ClusterPairs], new: Mapping[str, Tensor]) -> Iterator[None]:
-    """Add pairs, which are removed again if the block raises."""
-    for kind, keys in new.items():
-        pairs[kind].add(keys)
-    try:
-        yield
-    except BaseException:
-        for kind, keys in new.items():
-            pairs[kind].remove(len(keys))
-        raise
 
 
 def _form_of(rows: ArrayRows) -> Form:

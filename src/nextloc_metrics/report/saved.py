@@ -24,7 +24,7 @@ from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.confidence import ConfidenceTally
 from nextloc_metrics.metrics.deciles import DecileKForRecall, DecileScore
 from nextloc_metrics.metrics.location_f1 import LocationF1
-from nextloc_metrics.report.clustered import ClusterPairs
+from nextloc_metrics.report.clustered import ClusteredGroups
 from nextloc_metrics.report.own_metrics import is_ours, names_of
 
 # Version of the files that `write` makes.
@@ -185,7 +185,7 @@ def check_length(longest: Any) -> int:
     return longest
 
 
-def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
+def check_state(name: str, member: Any, state: Tensor, queries: int, num_clusters: int = 0) -> None:
     """Raise if a state cannot come from `queries` queries.
 
     Args:
@@ -193,12 +193,17 @@ def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
         member: the metric of the state.
         state: the state.
         queries: the number of queries that were added.
+        num_clusters: the number of clusters.
     """
-    expected = member.state
-    if state.dtype != expected.dtype or state.shape != expected.shape:
+    expected, is_keyed = member.state, isinstance(member, ClusteredGroups)
+    if state.dtype != expected.dtype or state.shape[is_keyed:] != expected.shape[is_keyed:]:
         raise ValueError(f"{clip(name)} is {describe(state)} and not {describe(expected)}")
     counts, most, fits = state, queries, True
-    if isinstance(member, LocationF1):
+    if is_keyed:
+        counts = state[:, 3]
+        fits = check_sums(state[:, 1:], queries)
+        fits = fits and member.check_keys(state[:, 0], num_clusters)
+    elif isinstance(member, LocationF1):
         hits, decisions, support = state.unbind()
         totals = int(decisions.sum()), int(support.sum())
         fits = bool((hits <= decisions.minimum(support)).all())
@@ -245,16 +250,3 @@ def check_sums(state: Tensor, queries: int) -> bool:
         ((squares >= 0) & (squares <= total) & (count >= 0) & (count <= queries)).all()
         and (total <= count * exact.ONE).all()
     )
-
-
-def check_pairs(kind: str, keys: Tensor, num_groups: int, num_clusters: int) -> None:
-    """Raise if pairs of groups and clusters are not in order, or are out of bounds."""
-    pairs = ClusterPairs(keys)
-    if (
-        keys.dtype != torch.int64
-        or keys.ndim != 1
-        or not bool((keys.diff() > 0).all())
-        or (len(keys) and not 0 <= int(pairs.groups.min()) <= int(pairs.groups.max()) < num_groups)
-        or (len(keys) and int(pairs.clusters.max()) >= num_clusters)
-    ):
-        raise ValueError(f"the pairs of {clip(kind)} are out of bounds")
