@@ -45,7 +45,9 @@ class PairMetric(MeanMetric):
     record = Pairs
     is_bounded = False
     higher_is_better = False
-    plot_upper_bound = None
+
+    _: KW_ONLY
+    plot_upper_bound: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
