@@ -71,7 +71,7 @@ class SummedMetric(BaseMetric, ABC):
                 setattr(cls, method, takes_batch(own))
         annotated = {name for name, option in cls._own_options.items() if option.is_annotated}
         for name in annotated & vars(cls).keys():
-            delattr(cls, name)  # PyTorch looks for a module or a buffer after the class's attributes
+            delattr(cls, name)  # PyTorch finds modules and buffers after attributes of the class
         if annotated:
             cls.__init__ = constructor(cls, cls._all_options)  # type: ignore[method-assign]
         name = f"{cls.__module__}.{cls.__qualname__}"
