@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from torch import Tensor
@@ -31,6 +32,7 @@ Computed = Annotated[Value, COMPUTED]
 
 Positive = Annotated[int, check_positive]
 PositiveNumber = Annotated[float, check_number]
+NumberFromZero = Annotated[float, partial(check_number, or_zero=True)]
 
 REQUIRED = inspect.Parameter.empty
 
