@@ -41,6 +41,8 @@ NEEDED: dict[str, Any] = {
     "risk": 0.1,
     "mass": 0.5,
     "threshold": 0.5,
+    "within": 1.0,
+    "step": 1,
 }
 # the value in a message, and messages of Python on signatures
 VALUE = re.compile(r", got .*?(?=;|\.?$)")

@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from torch import Tensor
@@ -32,6 +33,7 @@ Computed = Annotated[Value, COMPUTED]
 
 Positive = Annotated[int, check_positive]
 PositiveNumber = Annotated[float, check_number]
+NumberFromZero = Annotated[float, partial(check_number, or_zero=True)]
 
 REQUIRED = inspect.Parameter.empty
 

@@ -109,7 +109,7 @@ class AccuracyWithin(_NearTarget):
 
     def __init__(self, locations: Locations, km: float, k: int, **kwargs: Any) -> None:
         super().__init__(
-            locations=check_locations(locations),
+            locations=check_locations("locations", locations),
             km=check_number("km", km, or_zero=True),
             k=check_positive("k", k),
             **kwargs,
@@ -264,7 +264,10 @@ class DistanceError(QuantileMetric, _NearTarget):
                 f"a target, got {short(kwargs['empty_target_action'])}."
             )
         super().__init__(
-            locations=check_locations(locations), statistic=statistic, undecided=undecided, **kwargs
+            locations=check_locations("locations", locations),
+            statistic=statistic,
+            undecided=undecided,
+            **kwargs,
         )
 
     statistic: Statistic

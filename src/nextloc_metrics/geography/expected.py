@@ -45,7 +45,7 @@ class ExpectedDistance(DistributionMean):
     locations: Locations
 
     def __init__(self, locations: Locations, **kwargs: Any) -> None:
-        super().__init__(locations=check_locations(locations), **kwargs)
+        super().__init__(locations=check_locations("locations", locations), **kwargs)
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
