@@ -53,7 +53,7 @@ def read_check_ins(path: Path | None) -> tuple[CheckIns, Locations]:
     if path is None:
         table = simulate_check_ins(60)
         position = 10_000 * np.random.default_rng(0).random((300, 2))  # as the simulation draws it
-        locations = Locations.from_metres(*np.concatenate([position[:FIRST_LOCATION], position]).T)
+        locations = Locations.from_plane(*np.concatenate([position[:FIRST_LOCATION], position]).T)
         user, location = table["user_id"].to_numpy(), table["location_id"].to_numpy()
         minute = (1440 * table["start_day"] + table["start_min"]).to_numpy()
     else:

@@ -113,8 +113,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Evaluation]:
         print(format_table(found, num_candidates), flush=True)
     markov, visited = evaluations["Markov"], evaluations["most visited"]
     print("\nMRR, Markov less most visited")
-    print("  by query", analysis.compare(markov.kept, visited.kept))
-    print("  by user ", analysis.compare(markov.kept, visited.kept, groups=markov.users))
+    print("  by query", analysis.compare(visited.kept, markov.kept))
+    print("  by user ", analysis.compare(visited.kept, markov.kept, groups=markov.users))
     return evaluations
 
 

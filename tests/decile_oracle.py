@@ -273,7 +273,7 @@ def coverage(
     return len(hit & counted) / len(counted) if counted else math.nan
 
 
-def sure(values: Sequence[float], confidence: float) -> tuple[float, float, float]:
+def sure(values: Sequence[float], confidence_level: float) -> tuple[float, float, float]:
     """The standard error of the mean, and Wilson's interval for scores in [0, 1].
 
     The effective number of queries is m (1 - m) / SE^2, or n if all scores are equal. Scores
@@ -285,11 +285,11 @@ def sure(values: Sequence[float], confidence: float) -> tuple[float, float, floa
     variance = statistics.variance(values) if n > 1 else math.nan
     effective = n * m * (1 - m) / variance if 1e-9 < variance < m * (1 - m) else n
     if set(values) <= {0, 1}:
-        z = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
+        z = statistics.NormalDist().inv_cdf((1 + confidence_level) / 2)
     elif n == 1:
         return math.nan, 0.0, 1.0
     else:
-        z = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1))
+        z = float(scipy.stats.t.ppf((1 + confidence_level) / 2, n - 1))
     center = (m + z * z / (2 * effective)) / (1 + z * z / effective)
     half = math.sqrt(m * (1 - m) / effective + z * z / (4 * effective**2))
     half *= z / (1 + z * z / effective)

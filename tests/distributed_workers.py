@@ -515,9 +515,9 @@ def draw(rank: int, shares: list[Share]) -> list[str]:
 def intervals_one_by_one(metrics: RankingCollection) -> dict[str, Any]:
     """Ask every member of a collection by itself for its interval and its standard error."""
     return {
-        name: [*member.interval(0.9), member.standard_error() if member.averages_scores else None]
+        name: [*member.interval(0.9), member.standard_error() if member._averages_scores else None]
         for name, member in metrics.items(copy_state=False)
-        if member.has_interval
+        if member._has_interval
     }
 
 

@@ -144,7 +144,7 @@ def worth(preds: Tensor, target: Tensor) -> list[float]:
     chance: dict[str, float] = analysis.chance(preset, num_candidates=100)
     skill: dict[str, Tensor] = analysis.skill(preset.compute_with_intervals(), chance)
     of_one: float = analysis.skill(0.3, analysis.chance(MRR(), 100, num_relevant=2))
-    low, high = MRR().interval(confidence=0.9)
+    low, high = MRR().interval(confidence_level=0.9)
     kept = PerQueryScores(MRR())
     kept.update(preds, target, query_ids=torch.arange(len(target)))
     baseline: Tensor = functional.mrr(
@@ -166,7 +166,7 @@ def worth(preds: Tensor, target: Tensor) -> list[float]:
 def shown(preset: RankingCollection) -> str:
     """Tables and pictures."""
     figure, _axes = preset.plot(together=True)
-    plotting.side_by_side({"a": preset}, confidence=0.9, ax=figure.axes[0])
+    plotting.side_by_side({"a": preset}, confidence_level=0.9, ax=figure.axes[0])
     plotting.accuracy_within_k(preset)
     table: tables.Table = preset.table(percent=False, intervals=True)
     return f"{table}{tables.side_by_side({'a': preset, 'b': preset})}"

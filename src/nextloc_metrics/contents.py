@@ -6,9 +6,11 @@ from nextloc_metrics import distributed as distributed
 from nextloc_metrics import functional as functional
 from nextloc_metrics import geography as geography
 from nextloc_metrics import mobility as mobility
+from nextloc_metrics import plotting as plotting
 from nextloc_metrics import protocols as protocols
 from nextloc_metrics import report as report
 from nextloc_metrics import scoring as scoring
+from nextloc_metrics import tables as tables
 from nextloc_metrics import trajectories as trajectories
 from nextloc_metrics.arguments.labels import GroupLabels as GroupLabels
 from nextloc_metrics.arguments.record import Queries as Queries
@@ -86,5 +88,3 @@ from nextloc_metrics.metrics.visits import previously_visited as previously_visi
 from nextloc_metrics.metrics.weighted import Weighted as Weighted
 from nextloc_metrics.ranking.needs import Needs as Needs
 from nextloc_metrics.ranking.ranking import Ranking as Ranking
-from nextloc_metrics.report import plotting as plotting
-from nextloc_metrics.report import tables as tables

@@ -128,8 +128,8 @@ def _evaluate(
     with torch.no_grad():
         ranking = metric.rank(preds, target, mask)
         metric = metric.to(ranking.device)
-        metric.check(ranking)
-        scores, counted = metric.score_queries(ranking)
+        metric._check(ranking)
+        scores, counted = metric._score_queries(ranking)
         scores = scores.masked_fill(~counted, torch.nan).float()
         return scores.reshape(ranking.shape).to(ranking.device)
 

@@ -327,7 +327,7 @@ def test_the_smallest_p_value_of_five_queries() -> None:
     a = [26161213.42, 29849114.34, 81422574.06, 9191594.21, 60010052.60]
     for scale in (1, 1e-18):
         scores = scale * torch.tensor(a, dtype=torch.float64)
-        found = analysis.compare(scores, torch.zeros(5, dtype=torch.float64))
+        found = analysis.compare(torch.zeros(5, dtype=torch.float64), scores)
         assert found.p_value == 2 / 32
         assert found.low > 0
 
@@ -346,7 +346,7 @@ def test_one_query_or_group_is_not_tested(number: int) -> None:
     a, b = torch.rand(2, number, dtype=torch.float64)
     groups = None if number == 1 else torch.zeros(number).long()
     found = analysis.compare(a, b, groups=groups)
-    assert found.difference == pytest.approx(float((a - b).mean()))
+    assert found.difference == pytest.approx(float((b - a).mean()))
     assert all(map(math.isnan, (found.low, found.high, found.p_value)))
 
 
@@ -412,11 +412,11 @@ def test_interval_and_effect_size_equal_scipys() -> None:
     """The paired t interval, and d_z, the t statistic over the root of n."""
     a, b = torch.rand(300).double(), torch.rand(300).double() * 0.9
     found = analysis.compare(a, b)
-    theirs = scipy.stats.ttest_rel(a, b)
+    theirs = scipy.stats.ttest_rel(b, a)
     interval = theirs.confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
     assert found.effect_size == pytest.approx(theirs.statistic / math.sqrt(300))
-    assert found.difference == pytest.approx(float(a.mean() - b.mean()))
+    assert found.difference == pytest.approx(float(b.mean() - a.mean()))
     assert found.p_value == pytest.approx(theirs.pvalue, abs=0.01)
     assert found.num_queries == 300
 
@@ -424,9 +424,9 @@ def test_interval_and_effect_size_equal_scipys() -> None:
 def test_bootstrap_equals_scipys() -> None:
     """The percentile interval is SciPy's up to the draws, and p agrees with the permutations."""
     a, b = torch.rand(400).double(), torch.rand(400).double() * 0.92
-    found = analysis.compare(a, b, test="bootstrap", confidence=0.9)
+    found = analysis.compare(a, b, test="bootstrap", confidence_level=0.9)
     theirs = scipy.stats.bootstrap(
-        ((a - b).numpy(),),
+        ((b - a).numpy(),),
         lambda x, axis: x.mean(axis=axis),
         method="percentile",
         confidence_level=0.9,
@@ -443,7 +443,7 @@ def test_the_bootstrap_of_groups_of_unequal_size_equals_scipys() -> None:
     a = torch.rand(200).double() + (groups % 2) * 0.5  # larger groups have larger differences
     b = torch.rand(200).double()
     found = analysis.compare(a, b, test="bootstrap", groups=groups, num_resamples=20_000)
-    sums = torch.zeros(40).double().index_add(0, groups, a - b)
+    sums = torch.zeros(40).double().index_add(0, groups, b - a)
     theirs = scipy.stats.bootstrap(
         (sums.numpy(), groups.bincount().numpy()),
         lambda x, n, axis: x.sum(axis=axis) / n.sum(axis=axis),
@@ -530,7 +530,7 @@ def test_models_by_the_ids_of_their_queries() -> None:
 
 def test_repr_can_be_read() -> None:
     """One line with what a paper reports."""
-    found = analysis.compare(torch.tensor([1.0, 0.5, 0.5]), torch.tensor([0.5, 0.5, 0.25]))
+    found = analysis.compare(torch.tensor([0.5, 0.5, 0.25]), torch.tensor([1.0, 0.5, 0.5]))
     assert repr(found) == (
         "Comparison(difference +0.2500, 95 % interval -0.3710 to +0.8710, p = 0.5, "
         "d_z = +1.000, 3 queries, permutation)"
@@ -558,7 +558,7 @@ OTHERS = updated(
         (torch.rand(2, 2), torch.rand(2, 2), {}, TypeError, "`a` must be a PerQueryScores"),
         (torch.rand(2), [0.1, 0.2], {}, TypeError, "`b` must be a PerQueryScores.* got list"),
         (KEPT, KEPT, {"test": "t"}, ValueError, "`test` must be one of"),
-        (KEPT, KEPT, {"confidence": 95}, ValueError, "`confidence` must be between"),
+        (KEPT, KEPT, {"confidence_level": 95}, ValueError, "`confidence_level` must be between"),
         (KEPT, KEPT, {"num_resamples": 0}, ValueError, "`num_resamples` must be a positive"),
         (KEPT, KEPT, {"groups": torch.zeros(2)}, ValueError, r"`groups` .* \(2,\).* got float32"),
         (KEPT, KEPT, {"groups": torch.zeros(3).long()}, ValueError, r"`groups` .*got int64 \(3,"),
@@ -602,9 +602,9 @@ def test_every_pair_of_models() -> None:
     assert math.isnan(found.p_values["a", "c"])
     assert math.isnan(found.models["c"].std)
     lines = repr(found).splitlines()
-    assert lines[2] == "c   0.25 +- nan (1 runs)"
-    assert lines[4].startswith("a - c: ")
-    assert lines[4].endswith(", p = nan")
+    assert lines[3].split() == ["c", "0.25", "nan", "1"]
+    assert lines[5].startswith("c - a: -0.22")
+    assert lines[5].endswith(", p = nan")
 
 
 def test_runs_that_are_all_the_same() -> None:
@@ -664,7 +664,8 @@ def test_runs_of_models_with_numbers_as_names() -> None:
     """The names are written as text."""
     numbered: Any = {1: [1.0, 2.0], 20: [1.0, 2.0]}
     shown = repr(analysis.summarize(numbered)).splitlines()
-    assert shown[:2] == ["1   1.5 +- 0.71 (2 runs)", "20  1.5 +- 0.71 (2 runs)"]
+    expected = ["model  mean   std  runs", "1       1.5  0.71     2", "20      1.5  0.71     2"]
+    assert shown[:3] == expected
 
 
 def test_chance_leaves_out_scores_that_read_groups_or_ids() -> None:

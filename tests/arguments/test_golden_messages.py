@@ -113,13 +113,20 @@ def updates() -> Iterator[tuple[str, Callable[[], Any]]]:
 def calls() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Functions of analysis and report with a wrong value of each option."""
     for value in WRONG:
-        for option in ("k", "groups", "cluster", "num_locations", "confidence", "train_counts"):
+        for option in (
+            "k",
+            "groups",
+            "cluster",
+            "num_locations",
+            "confidence_level",
+            "train_counts",
+        ):
             given = {option: value}
             yield (
                 f"report.evaluate({option}={value!r})",
                 lambda g=given: report.evaluate(SCORES, TARGET, **g),
             )
-        for option in ("test", "groups", "confidence", "seed"):
+        for option in ("test", "groups", "confidence_level", "seed"):
             given = {option: value}
             yield (
                 f"analysis.compare({option}={value!r})",

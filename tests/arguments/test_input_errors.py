@@ -134,7 +134,7 @@ def test_numpy_integers_are_integers(name: str, kind: Any) -> None:
     assert repr(made) == repr(expected)
     if isinstance(made, torch.nn.Module):
         assert list(made.state_dict()) == list(expected.state_dict())
-        assert getattr(made, "state_name", None) == getattr(expected, "state_name", None)
+        assert getattr(made, "_state_name", None) == getattr(expected, "_state_name", None)
 
 
 def options_that_are_numbers() -> dict[tuple[str, str], Any]:
@@ -163,7 +163,7 @@ def test_options_may_be_numbers_in_tensors(owner: str, option: str) -> None:
     for given in (torch.from_numpy(np.array(value)), np.array(value)[()]):
         found = made(**needed | {option: given})
         assert type(getattr(found, option)) is type(getattr(expected, option))
-        assert (repr(found), found.state_name) == (repr(expected), expected.state_name)
+        assert (repr(found), found._state_name) == (repr(expected), expected._state_name)
 
 
 @pytest.mark.parametrize("k", [0, -1, -3, 2.5, 3.0, True, False, "5", (1, 5), math.nan])

@@ -220,7 +220,7 @@ def test_messages_of_functions_are_short(value: Any) -> None:
         lambda: Ranking.from_embeddings(SCORES, torch.eye(3), TARGET, chunk_size=value),
         "chunk_size",
     )
-    message_of(lambda: MRR().interval(value), "confidence")
+    message_of(lambda: MRR().interval(value), "confidence_level")
     message_of(lambda: analysis.chance(MRR(), num_candidates=value), "num_candidates")
     message_of(lambda: analysis.most_frequent([1, 2], value), "num_queries")
     if not isinstance(value, torch.Tensor) or value.ndim != 1:
@@ -264,7 +264,7 @@ def test_messages_that_name_a_metric_are_short(table: Any) -> None:
         lambda: RankingCollection({"a": WithTable(table), "b": MRR()}, compute_groups=[["a", "b"]]),
         lambda: analysis.chance(WithTopThree(table), num_candidates=3),
         lambda: Grouped(WithTopThree, 3),
-        lambda: metric.load_state_dict({metric.state_name: torch.zeros(2)}),
+        lambda: metric.load_state_dict({metric._state_name: torch.zeros(2)}),
     ]
     for call in calls:
         with pytest.raises((*Wrong, AttributeError, RuntimeError)) as raised:
@@ -329,7 +329,7 @@ def test_errors_of_updates_name_the_class_that_is_called(tmp_path: Path) -> None
             metric.update([[1]], [1], unknown=1)
         with pytest.raises(TypeError, match=rf"{name}\.read\(\) missing"):
             metric.read()
-    assert not Own(1).has_own_update
+    assert not Own(1)._has_own_update
     with pytest.raises(
         TypeError, match=r"AccuracyAtK has no option `unknown`; its options are `k`"
     ):

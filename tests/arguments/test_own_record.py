@@ -45,7 +45,7 @@ class MeanMargin(MeanMetric):
 
     record = Margin
 
-    def score_queries(self, record: Margin) -> tuple[Tensor, Tensor]:
+    def score(self, record: Margin) -> tuple[Tensor, Tensor]:
         """Return the leads."""
         return record.lead, record.counted
 

@@ -27,6 +27,7 @@ from nextloc_metrics import (
     PopularityBins,
     RankingCollection,
     RankingMetric,
+    SetSize,
     click_through_metrics,
     decile_metrics,
     libcity_metrics,
@@ -169,13 +170,13 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     figure, axes = drawn(metric.plot())
     assert figure.axes == [axes]
     assert figure.get_figheight() < 1  # no tall box around one dot
-    of_probabilities = metric.plot_label if metric.record is Distribution else None
+    of_probabilities = metric.label if metric.record is Distribution else None
     name = of_probabilities or LABELS.get(case.name, case.name.removesuffix("AtK"))
     k = case.options.get("k")
     is_of_decisions = case.name.startswith("Location")
     expected = f"{case.name[8:]}, {metric.average}" if is_of_decisions else name
     if case.name in ("RBP", "RankQuantile"):
-        expected, k = metric.plot_label, None
+        expected, k = metric.label, None
     assert axes.get_ylabel() == (expected if k is None else f"{name}@{k}")
     (dot,) = lines(axes)
     assert close(list(dot.get_xdata()), [value])
@@ -184,12 +185,12 @@ def test_a_value_is_a_thin_row_with_a_sentence(case: Case) -> None:
     assert axes.get_xlim() == (0, 1)
     assert axes.xaxis.get_major_formatter()(0.25) == "25 %"
     sentence = f"{100 * value:.2f} %"
-    if metric.averages_scores:
+    if metric._averages_scores:
         low, high = map(float, metric.interval())
         sentence += f", 95 % interval {100 * low:.2f} to {100 * high:.2f} %"
         (bars,) = axes.collections
         assert close(whiskers(bars, 0), [[low, high]])
-    numbers = metric.numbers()[0]
+    numbers = metric._numbers()[0]
     if numbers is not None:
         sentence += f", {int(numbers)} quer{'y' if int(numbers) == 1 else 'ies'}"
     assert " ".join(written(axes).split()) == sentence
@@ -311,7 +312,7 @@ def test_many_groups_are_a_histogram(num_groups: int) -> None:
 def test_groups_of_models_are_dots_in_one_panel() -> None:
     """A dot with its interval per model and group, none upon another, in the order of models."""
     models = {"first": grouped(12, by="hour"), "second": grouped(12, by="hour")}
-    figure, axes = drawn(plotting.by_group(models, confidence=0.9))
+    figure, axes = drawn(plotting.by_group(models, confidence_level=0.9))
     assert figure.axes == [axes]
     places = []
     for metric, line, bars in zip(models.values(), lines(axes), axes.collections, strict=True):
@@ -359,13 +360,13 @@ def test_deciles_of_models_have_the_intervals_that_they_offer() -> None:
 
         @property
         def num_queries(self) -> Tensor:
-            return torch.arange(10, 10 + len(self.plot_labels))
+            return torch.arange(10, 10 + len(self._labels))
 
-        def interval(self, confidence: float = 0.95) -> Any:
-            return {key: (x - confidence / 10, x) for key, x in self.compute().items()}
+        def interval(self, confidence_level: float = 0.95) -> Any:
+            return {key: (x - confidence_level / 10, x) for key, x in self.compute().items()}
 
     metrics = {name: updated(Certain(BINS, 2), *batch()) for name in ("first", "second")}
-    _, axes = drawn(plotting.by_group(metrics, confidence=0.5))
+    _, axes = drawn(plotting.by_group(metrics, confidence_level=0.5))
     names = [text.get_text() for text in axes.get_xticklabels()]
     assert names == ["1", "2", "3", "unmapped"]
     assert queries_above(axes) == ["10", "11", "12", "13"]
@@ -387,8 +388,8 @@ def test_errors_of_groups_name_the_model() -> None:
         plotting.by_group(grouped(3, average="groups"))
     with pytest.raises(ValueError, match=r"the same groups, got .* in b"):
         plotting.by_group({"a": grouped(3), "b": grouped(4)})
-    with pytest.raises(ValueError, match="`confidence` must be between"):
-        plotting.by_group(grouped(3), confidence=95)
+    with pytest.raises(ValueError, match="`confidence_level` must be between"):
+        plotting.by_group(grouped(3), confidence_level=95)
     with pytest.raises(TypeError, match="`models` must hold metrics, got a collection for a"):
         plotting.by_group({"a": next_location_metrics(4)})
 
@@ -564,7 +565,7 @@ def test_members_with_several_values(nested: bool, clash: bool) -> None:
         by_title = {axes.get_title(): axes for _, axes in pictures}
         for name, member in metrics.items(copy_state=False):
             if isinstance(member, DecileNDCG):
-                heights = [float(member.compute()[key].nan_to_num()) for key in member.plot_labels]
+                heights = [float(member.compute()[key].nan_to_num()) for key in member._labels]
                 assert close([bar.get_height() for bar in by_title[name].patches], heights)
     _, axes = drawn(metrics.plot(together=True))
     assert len(axes.get_yticklabels()) == len(values)
@@ -621,7 +622,7 @@ def test_models_side_by_side() -> None:
         "first": collection(prefix="a/"),
         "second": updated(RankingCollection({"mrr": MRR(), "new": AccuracyAtK(3)}), *batch()),
     }
-    _, axes = drawn(plotting.side_by_side(models, confidence=0.9))
+    _, axes = drawn(plotting.side_by_side(models, confidence_level=0.9))
     rows = [text.get_text() for text in axes.get_yticklabels()]
     assert rows == ["acc_at_1", "acc_at_2", "mrr", "ndcg_at_2", "f1", "new"]
     assert axes.get_xlabel() == "value and 90 % interval"
@@ -639,8 +640,8 @@ def test_models_side_by_side() -> None:
     assert len(set(heights)) == len(heights)  # none upon another
     with pytest.raises(ValueError, match="must hold a collection"):
         plotting.side_by_side({})
-    with pytest.raises(ValueError, match="`confidence` must be between"):
-        plotting.side_by_side(models, confidence=95)
+    with pytest.raises(ValueError, match="`confidence_level` must be between"):
+        plotting.side_by_side(models, confidence_level=95)
 
 
 def every_k(last: int = 50, wrap: Any = lambda metric: metric) -> RankingCollection:
@@ -657,7 +658,7 @@ def every_k(last: int = 50, wrap: Any = lambda metric: metric) -> RankingCollect
 def test_accuracy_within_every_k_has_its_band() -> None:
     """Lines and bands in the order of k, of the very values."""
     models = {"first": every_k(), "second": every_k(5)}
-    _, axes = drawn(plotting.accuracy_within_k(models, confidence=0.8))
+    _, axes = drawn(plotting.accuracy_within_k(models, confidence_level=0.8))
     assert axes.get_ylabel() == "accuracy within k"
     assert "80 % intervals" in note(axes)
     ends = {name: max(map(float, model.compute().values())) for name, model in models.items()}
@@ -702,6 +703,28 @@ def test_accuracy_within_k_of_groups_and_of_few() -> None:
     twice.update(*batch())
     with pytest.raises(ValueError, match="several within 2 in GRU"):
         plotting.accuracy_within_k({"GRU": twice})
+
+
+@pytest.mark.parametrize(
+    ("draw", "members", "make"),
+    [
+        (plotting.accuracy_within_k, "AccuracyAtK", "next_location_metrics(num_locations, k="),
+        (plotting.accuracy_within_km, "AccuracyWithin of k=1 and", "AccuracyWithin(locations, "),
+        (plotting.distance_errors, "DistanceError", "next_location_metrics(num_locations, loc"),
+        (plotting.risk_coverage, "AURC", "probability_metrics(given="),
+        (plotting.set_sizes, "SetSize of several masses", "SetSize(0.9, given="),
+    ],
+)
+def test_what_a_picture_does_not_find(draw: Any, members: str, make: str) -> None:
+    """One form of message says which members a picture draws, and how to make them."""
+    none = RankingCollection({"mrr": MRR(), "size": SetSize(threshold=0.1, given="logits")})
+    none.update(*batch())
+    for model, name in ((none, "the collection"), ({"GRU": none}, "GRU")):
+        with pytest.raises(ValueError, match="`models` must have members") as error:
+            draw(model)
+        assert f"members {members}" in str(error.value)
+        assert f", and {name} has none; " in str(error.value)
+        assert f"`{make}" in str(error.value)
 
 
 def lightness(color: Any) -> float:

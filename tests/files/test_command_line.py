@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pytest
@@ -16,10 +16,9 @@ from click.testing import CliRunner
 from nextloc_metrics import protocols
 from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.files.ids import OnError
+from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.mobility.trajectories import TimeUnit
-from nextloc_metrics.mobility.trajectories import Units as MobilityUnits
 from nextloc_metrics.report.command import main
-from nextloc_metrics.trajectories.metric import Units as PlaneUnits
 from nextloc_metrics.trajectories.tables import OnMissing
 
 CSV = 'preds,target,user\n"[1, 2]",2,ann\n"[3, 4]",3,bob\n'
@@ -125,7 +124,7 @@ def test_errors_name_options_and_similar_columns(path: str) -> None:
     assert "`--padding -100`" in broken
     assert "`--on-error miss`" in broken
     for options, says in [
-        (["--confidence", "2"], "`--confidence` must"),
+        (["--confidence-level", "2"], "`--confidence-level` must"),
         (["--cluster", "user", "--k", "0"], "`--k` must"),
         (["--num-locations", "-1"], "`--num-locations` must"),
     ]:
@@ -252,8 +251,8 @@ def test_the_seed_reaches_the_audit(tmp_path: Path) -> None:
         ("--given", ["score", "report"], Given),
         ("--on-error", ["score", "compare", "audit"], OnError),
         ("--on-missing", ["trajectories"], OnMissing),
-        ("--units", ["mobility"], MobilityUnits),
-        ("--units", ["trajectories"], PlaneUnits),
+        ("--units", ["mobility"], Literal["degrees", "km", "m"]),
+        ("--units", ["trajectories"], Units),
         ("--time-unit", ["mobility"], TimeUnit),
     ],
 )

@@ -541,9 +541,9 @@ def test_compare_prints_what_compare_finds(tmp_path: Path) -> None:
     for kind in ("latex", "markdown", "csv"):
         written = getattr(expected.table, f"to_{kind}")()
         assert run("compare", *options, "--format", kind).output.strip() == written.strip()
-    shown = run("compare", *options, "--confidence", "0.8").output
+    shown = run("compare", *options, "--confidence-level", "0.8").output
     narrower = report.compare(
-        models, TARGETS, groups={"user": USERS}, cluster="user", confidence=0.8
+        models, TARGETS, groups={"user": USERS}, cluster="user", confidence_level=0.8
     )
     assert shown == f"{narrower}\n"
     assert "80 % interval" in shown

@@ -15,8 +15,8 @@ import torch
 
 from nextloc_metrics import AccuracyAtK, LocationF1, previously_visited, report
 from nextloc_metrics.files import csv_rows, opening
+from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -396,7 +396,7 @@ def test_tables_of_coordinates_and_days_shift_no_column(tmp_path: Path) -> None:
     day = {"uid": "1", "d": "2", "t": "3", "x": "4", "y": "5"}
 
     def coordinates(path: Path) -> Any:
-        return read_coordinates(path).points.isnan().any(1).tolist()
+        return Locations(*read_coordinates(path)).points.isnan().any(1).tolist()
 
     def days(path: Path) -> Any:
         return report.evaluate_trajectories(path, {x: [float(n)] for x, n in day.items()}).values

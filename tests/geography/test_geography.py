@@ -50,10 +50,12 @@ def test_distances_are_those_of_scikit_learn() -> None:
     assert found[0, 1] == 0
     assert float(found.max()) == pytest.approx(math.pi * EARTH_RADIUS)
     assert float(found.max()) < locations.largest == 20_015.2
-    plane = Locations.from_cells([0, 3, 0], [0, 4, 0], size=500)
+    plane = Locations.from_plane([0, 3, 0], [0, 4, 0], "cells", size=500)
     assert plane.distance(torch.tensor([0, 0]), torch.tensor([1, 2])).tolist() == [2.5, 0]
     assert plane.largest == 2.5
-    assert Locations.from_metres([7], [7]).largest == 1
+    in_km = Locations.from_plane([0, 1.5, 0], [0, 2, 0], "km")
+    assert torch.equal(in_km.points, plane.points)
+    assert Locations.from_plane([7], [7]).largest == 1
     assert len(plane) == 3
     assert repr(plane) == "Locations(3 on a plane)"
 
@@ -85,7 +87,7 @@ def tied_batches(draw: Any) -> tuple[Any, Any, int]:
     return row, draw(st.integers(0, 5)), draw(st.integers(1, 7))
 
 
-PLACES = Locations.from_metres([0, 1000, 2000, 2000, 9000, 9500], [0] * 6)
+PLACES = Locations.from_plane([0, 1000, 2000, 2000, 9000, 9500], [0] * 6)
 
 
 def within_by_orders(row: list[float], target: int, k: int, km: float) -> list[Fraction]:
@@ -156,7 +158,7 @@ def test_a_projected_town_keeps_its_distances(east: int) -> None:
     expected = locations.distance(ids[:, None], ids)
     np.testing.assert_allclose(found, expected, rtol=0.01, atol=1e-6)
     assert float(points.mean(0).norm()) < 0.1
-    plane = Locations.from_metres([0, 1000], [5000, 0])
+    plane = Locations.from_plane([0, 1000], [5000, 0])
     assert plane.project().tolist() == [[0, 5], [1, 0]]
 
 
@@ -185,7 +187,7 @@ def test_there_may_be_more_locations_than_candidates() -> None:
 
 def test_the_largest_distance_of_a_neighbour_is_exact() -> None:
     """A location farther by the rounding of a search tree is no neighbour."""
-    places = Locations.from_metres([0, 1000, 2000 + 5e-7], [0] * 3)
+    places = Locations.from_plane([0, 1000, 2000 + 5e-7], [0] * 3)
     assert places.within(1.0, [0, 1, 2]).tolist() == [[0, 1], [0, 1], [2, -1]]
 
 
@@ -293,13 +295,13 @@ def test_distances_by_group_and_by_query() -> None:
 
 def test_states_tell_places_apart() -> None:
     """Metrics with different coordinates, distances or options do not share a state."""
-    other = Locations.from_metres([0, 1000, 2000, 2000, 9000, 9501], [0] * 6)
+    other = Locations.from_plane([0, 1000, 2000, 2000, 9000, 9501], [0] * 6)
     metrics = [
         AccuracyWithin(PLACES, 1, 1), AccuracyWithin(other, 1, 1), AccuracyWithin(PLACES, 2, 1),
         DistanceError(PLACES), DistanceError(other), DistanceError(PLACES, undecided="skip"),
     ]  # fmt: skip
-    assert len({metric.state_name for metric in metrics}) == len(metrics)
-    assert DistanceError(PLACES).state_name == DistanceError(PLACES, 0.9).state_name
+    assert len({metric._state_name for metric in metrics}) == len(metrics)
+    assert DistanceError(PLACES)._state_name == DistanceError(PLACES, 0.9)._state_name
 
 
 def test_the_preset_takes_locations() -> None:
@@ -318,7 +320,7 @@ def test_the_preset_takes_locations() -> None:
 
 
 #: ids 0 to 3 are locations; 4 and 5 are padding
-PADDED = Locations.from_metres([0, 1000, 2000, 2000, math.nan, 0], [0, 0, 0, 0, 0, math.nan])
+PADDED = Locations.from_plane([0, 1000, 2000, 2000, math.nan, 0], [0, 0, 0, 0, 0, math.nan])
 
 
 def test_one_meridian_and_two_poles() -> None:
@@ -342,7 +344,7 @@ def test_one_meridian_and_two_poles() -> None:
 
 def test_neighbours_are_not_beyond_the_distance() -> None:
     """Not even by half a millimetre, nor beyond the candidates."""
-    line = Locations.from_metres([0, 1000, 2000.0000005], [0, 0, 0])
+    line = Locations.from_plane([0, 1000, 2000.0000005], [0, 0, 0])
     assert line.within(1, [1]).tolist() == [[0, 1]]
     assert line.within(1.000000001, [1]).tolist() == [[0, 1, 2]]
     metric = AccuracyWithin(PLACES, 1.0, k=1)  # near 2 are 1, 2 and 3; candidates are 0 to 2
@@ -433,7 +435,7 @@ def test_a_distance_without_coordinates_is_an_error(
 @pytest.mark.parametrize(
     ("make", "error", "says"),
     [
-        (lambda: Locations([91], [0]), ValueError, "`latitude` must be degrees from -90.*from_met"),
+        (lambda: Locations([91], [0]), ValueError, "`latitude` must be degrees from -90.*from_pla"),
         (lambda: Locations([0], [361]), ValueError, "`longitude` must be degrees from -180"),
         (lambda: Locations([0, 1], [0]), ValueError, "one entry per location, got 2 and 1"),
         (lambda: Locations([[0]], [0]), ValueError, "`latitude` must be one row of numbers"),
@@ -442,7 +444,14 @@ def test_a_distance_without_coordinates_is_an_error(
         (lambda: Locations([math.nan, 91], [0, 0]), ValueError, "`latitude` must be degrees"),
         (lambda: PADDED.within(1, [[0, -1], [2, 5]]), ValueError, "`target`.* got 5 in query 1"),
         (lambda: Locations(["a"], [0]), TypeError, "`latitude`"),
-        (lambda: Locations.from_cells([0], [0], 0), ValueError, "`size` must be a finite positive"),
+        (
+            lambda: Locations.from_plane([0], [0], "cells", size=0),
+            ValueError,
+            "`size` must be a finite positive",
+        ),
+        (lambda: Locations.from_plane([0], [0], "cells"), ValueError, "`size`.* got None with 'ce"),
+        (lambda: Locations.from_plane([0], [0], size=5), ValueError, "`size`.* got 5 with 'm'"),
+        (lambda: Locations.from_plane([0], [0], "degrees"), ValueError, r"use `Locations\(latit"),
         (lambda: PLACES.within(-1, [0]), ValueError, "`km` must be a finite number of at least 0"),
         (lambda: PLACES.within(1, [6]), ValueError, "below the 6 locations, or -1, got 6"),
         (lambda: PLACES.within(1, [-2]), ValueError, "below the 6 locations, or -1, got -2"),

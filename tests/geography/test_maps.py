@@ -98,7 +98,7 @@ def test_lines_are_the_values_of_the_metrics() -> None:
     metrics.update(scores, target)
     better.update(scores + 3 * torch.eye(40)[target], target)
     models = {"a": metrics, "b": better}
-    _, axes = plotting.accuracy_within_km(models, confidence=0.9)
+    _, axes = plotting.accuracy_within_km(models, confidence_level=0.9)
     lines = [line for line in axes.lines if line.get_label() != "_edge"]
     edges = [line for line in axes.lines if line.get_label() == "_edge"]
     for number, (model, line) in enumerate(zip(models.values(), lines, strict=True)):
@@ -143,7 +143,7 @@ def test_errors_say_what_is_missing() -> None:
         plotting.error_map(by_location, locations)
     with pytest.raises(ValueError, match="a group for each of the 5 locations, got 4"):
         plotting.error_map(Grouped(AccuracyAtK(1), 4), locations)
-    padded = Locations.from_metres([0, 1, math.nan], [0, 1, 0])
+    padded = Locations.from_plane([0, 1, math.nan], [0, 1, 0])
     by_target = Grouped(AccuracyAtK(1), 3)
     by_target.update(torch.eye(3), torch.arange(3), groups=[0, 1, 1])
     plotting.error_map(by_target, padded)
@@ -152,7 +152,7 @@ def test_errors_say_what_is_missing() -> None:
         plotting.error_map(by_target, padded)
     plain = next_location_metrics(5)
     plain.update(scores, target)
-    with pytest.raises(ValueError, match="a member DistanceError, and GRU has none"):
+    with pytest.raises(ValueError, match="members DistanceError, and GRU has none"):
         plotting.distance_errors({"GRU": plain})
     with pytest.raises(ValueError, match="AccuracyWithin of k=1 and a positive distance"):
         plotting.accuracy_within_km(plain)

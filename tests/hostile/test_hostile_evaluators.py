@@ -98,7 +98,7 @@ def test_an_evaluator_is_not_merged_with_itself(work: Work) -> None:
 
 
 @tried(15)
-@given(works(odd=("",)), st.sampled_from([{"k": (2,)}, {"confidence": 0.5}, {"km": 3.0}]))
+@given(works(odd=("",)), st.sampled_from([{"k": (2,)}, {"confidence_level": 0.5}, {"km": 3.0}]))
 def test_an_empty_evaluator_keeps_its_options(work: Work, other: dict[str, object]) -> None:
     """Through bytes, and in a merge with one of other options, which is refused."""
     evaluator, _ = add_all(work, work.parts[:1])

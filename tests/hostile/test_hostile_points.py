@@ -57,7 +57,7 @@ def test_mobility(tables: tuple[Points, Points], swapped: bool) -> None:
         folder = Path(name)
         paths = [write(folder, x, y) for x, y in (("real", real), ("made", made))]
         before = contents(folder)
-        found = attempt(lambda: report.evaluate_tables(*paths, location="place"))
+        found = attempt(lambda: report.evaluate_mobility(*paths[::-1], location="place"))
         assert contents(folder) == before
     dirt = real.dirt or made.dirt
     if isinstance(found, Exception):

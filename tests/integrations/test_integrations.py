@@ -444,7 +444,7 @@ def test_scorer_of_location_f1() -> None:
 
 def test_a_scorer_refuses_what_a_search_must_not_maximize() -> None:
     """Alone and as a member of a collection."""
-    distance = geography.DistanceError(geography.Locations.from_metres([0, 1, 2], [0, 0, 0]))
+    distance = geography.DistanceError(geography.Locations.from_plane([0, 1, 2], [0, 0, 0]))
     collection = RankingCollection({"mrr": MRR(), "km": distance})
     for metric in (distance, collection):
         with pytest.raises(

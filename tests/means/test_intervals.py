@@ -53,9 +53,9 @@ def of_ranks(metric: Any, ranks: list[int] | Tensor, **kwargs: Any) -> Any:
     return updated(metric, *at_ranks(torch.as_tensor(ranks)), **kwargs)
 
 
-def bounds(metric: Any, confidence: float = 0.95) -> list[float]:
+def bounds(metric: Any, confidence_level: float = 0.95) -> list[float]:
     """The interval as numbers."""
-    low, high = metric.interval(confidence)
+    low, high = metric.interval(confidence_level)
     assert low.shape == high.shape == ()
     assert low.dtype == high.dtype == torch.float32
     return [float(low), float(high)]
@@ -71,15 +71,17 @@ def wilson(mean: float, effective: float, t: float) -> list[float]:
 # One metric --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("confidence_level", [0.5, 0.9, 0.95, 0.999])
 @pytest.mark.parametrize("num_queries", [1, 2, 17, 400])
-def test_hits_and_misses_have_wilsons_interval(num_queries: int, confidence: float) -> None:
+def test_hits_and_misses_have_wilsons_interval(num_queries: int, confidence_level: float) -> None:
     """For 0/1 scores it is SciPy's Wilson interval, from no hits to all of them."""
     for hits in sorted({0, 1, num_queries // 3, num_queries - 1, num_queries}):
         metric = of_ranks(AccuracyAtK(1), [1] * hits + [2] * (num_queries - hits))
         test = scipy.stats.binomtest(hits, num_queries)
-        theirs = test.proportion_ci(confidence, method="wilson")
-        assert bounds(metric, confidence) == pytest.approx([theirs.low, theirs.high], abs=1e-6)
+        theirs = test.proportion_ci(confidence_level, method="wilson")
+        assert bounds(metric, confidence_level) == pytest.approx(
+            [theirs.low, theirs.high], abs=1e-6
+        )
 
 
 @pytest.mark.parametrize(
@@ -110,14 +112,14 @@ def test_standard_error_is_that_of_the_scores(metric: RankingMetric, function: A
     st.floats(0.01, 0.99),
 )
 def test_intervals_hold_the_value_and_stay_within_0_and_1(
-    ranks: list[int], metric: RankingMetric, confidence: float
+    ranks: list[int], metric: RankingMetric, confidence_level: float
 ) -> None:
     """0 <= low <= value <= high <= 1, wider with more confidence."""
     metric.reset()
     of_ranks(metric, ranks)
-    low, high = bounds(metric, confidence)
+    low, high = bounds(metric, confidence_level)
     assert 0 <= low <= float(metric.compute()) <= high <= 1
-    wider_low, wider_high = bounds(metric, (1 + confidence) / 2)
+    wider_low, wider_high = bounds(metric, (1 + confidence_level) / 2)
     assert wider_low <= low
     assert high <= wider_high
 
@@ -155,15 +157,17 @@ def test_rounded_scores_all_alike_are_not_certain(rank: int) -> None:
     assert bounds(alone) == [0, 1]
 
 
-@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.9, 0.95, 0.999999])
-def test_no_bound_is_beyond_the_mean_or_beyond_0_and_1(confidence: float) -> None:
+@pytest.mark.parametrize("confidence_level", [0.01, 0.5, 0.9, 0.95, 0.999999])
+def test_no_bound_is_beyond_the_mean_or_beyond_0_and_1(confidence_level: float) -> None:
     """Before they are rounded to float32, for means next to 0 and 1 and for any size."""
     effective = torch.logspace(0, 15, 4001, dtype=torch.float64)[:, None]
     ends = torch.tensor([0.0, 5e-324, 1e-18, 1e-9, 0.5], dtype=torch.float64)
     mean = torch.cat([ends, 1 - ends]).expand(len(effective), -1)
     for freedom in (0.0, 1.0, 30.0, math.inf):
         of_t = torch.tensor(freedom, dtype=torch.float64)
-        low, high = Estimate(mean, torch.zeros_like(mean), effective, of_t).interval(confidence)
+        low, high = Estimate(mean, torch.zeros_like(mean), effective, of_t).interval(
+            confidence_level
+        )
         assert bool((low >= 0).all())
         assert bool((low <= mean).all())
         assert bool((mean <= high).all())
@@ -195,14 +199,14 @@ def test_the_state_stays_as_it_is() -> None:
     assert bounds(metric) == bounds(of_ranks(MRR(), [1, 2, 3, 4]))
 
 
-@pytest.mark.parametrize("confidence", [0, 1, 0.0, 1.0, 1.5, -0.1, math.nan, True])
-def test_confidence_is_a_fraction(confidence: float) -> None:
-    """95 is no confidence, 0.95 is."""
+@pytest.mark.parametrize("confidence_level", [0, 1, 0.0, 1.0, 1.5, -0.1, math.nan, True])
+def test_a_confidence_level_is_a_fraction(confidence_level: float) -> None:
+    """95 is no confidence level, 0.95 is."""
     metric = of_ranks(MRR(), [1, 2])
     collection = RankingCollection({"mrr": MRR()})
     for ask in (metric.interval, collection.compute_with_intervals):
-        with pytest.raises(ValueError, match=r"`confidence` must be between 0 and 1"):
-            ask(confidence)
+        with pytest.raises(ValueError, match=r"`confidence_level` must be between 0 and 1"):
+            ask(confidence_level)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +220,7 @@ def test_confidence_is_a_fraction(confidence: float) -> None:
 )
 def test_what_is_no_mean_of_scores_has_none(metric: Any) -> None:
     """A metric that is not a mean of scores refuses an interval and a standard error."""
-    assert not metric.averages_scores
+    assert not metric._averages_scores
     for ask in (metric.interval, metric.standard_error):
         with pytest.raises(TypeError, match="it is not a mean of per-query scores"):
             ask()
@@ -249,14 +253,14 @@ def test_a_users_own_value_has_none() -> None:
     assert list(collection.compute_with_intervals()) == ["percent", "mrr", "mrr_low", "mrr_high"]
 
 
-@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
-def test_quantiles_of_students_t(confidence: float) -> None:
+@pytest.mark.parametrize("confidence_level", [0.01, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+def test_quantiles_of_students_t(confidence_level: float) -> None:
     """They equal SciPy's for integers and fractions, on both sides of the change of method."""
     freedom = [*range(1, 60), 99, 200, 999, 1000, 1001, 10**4, 10**6, math.inf]
     freedom += [1.000001, 1.1, 1.5, 1.9, 2.5, 7.7, 999.5, 1000.5]
-    found = t_quantile(confidence, torch.tensor(freedom, dtype=torch.float64))
+    found = t_quantile(confidence_level, torch.tensor(freedom, dtype=torch.float64))
     assert found.tolist() == pytest.approx(
-        scipy.stats.t.ppf((1 + confidence) / 2, freedom).tolist(), rel=1e-9
+        scipy.stats.t.ppf((1 + confidence_level) / 2, freedom).tolist(), rel=1e-9
     )
 
 
@@ -492,9 +496,9 @@ def test_coverage_of_independent_queries(metric: RankingMetric, draw: Any) -> No
     experiments = Grouped(metric, EXPERIMENTS)
     groups = torch.arange(EXPERIMENTS).expand_as(ranks)
     experiments.update(*at_ranks(ranks.flatten(), 40), groups=groups.flatten())
-    for confidence in (0.8, 0.95):
-        low, high = experiments.interval(confidence)
-        assert coverage(low, high, truth) == pytest.approx(confidence, abs=0.02)
+    for confidence_level in (0.8, 0.95):
+        low, high = experiments.interval(confidence_level)
+        assert coverage(low, high, truth) == pytest.approx(confidence_level, abs=0.02)
 
 
 @pytest.mark.parametrize(

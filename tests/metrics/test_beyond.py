@@ -34,7 +34,7 @@ from strategies import DIRTY, examples, id_lists, scores, several_relevant
 
 VISITS = [50, 30, 10, 5, 5, 0]
 CATEGORIES = [0, 1, 0, 2, 1, 1]
-PLACES = Locations.from_metres([0, 300, 3000, 0, 70, 70], [0, 400, 4000, 0, 10, 0])
+PLACES = Locations.from_plane([0, 300, 3000, 0, 70, 70], [0, 400, 4000, 0, 10, 0])
 VECTORS = np.array([[1.0, 0], [0, 2], [1, 1], [-1, 0], [3, 4], [1, 0.5]])
 
 

@@ -610,9 +610,9 @@ every_mean = pytest.mark.parametrize(
 
 @every_mean
 @few_examples
-@given(data=st.data(), confidence=st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+@given(data=st.data(), confidence_level=st.sampled_from([0.5, 0.9, 0.95, 0.999]))
 def test_intervals_agree_with_the_oracle(
-    name: str, options: Options, data: st.DataObject, confidence: float
+    name: str, options: Options, data: st.DataObject, confidence_level: float
 ) -> None:
     """Per bin: the number of queries, the standard error and the interval of its scores."""
     bin_of, num_bins, batch, ignored = data.draw(problems("scores"))
@@ -622,10 +622,10 @@ def test_intervals_agree_with_the_oracle(
     numbers = [*range(1, num_bins + 1), 0]
     scores = [decile_oracle.SCORES[name](of, bin_of, number, **options) for number in numbers]
     assert metric.num_queries.tolist() == list(map(len, scores))
-    errors, limits = metric.standard_error(), metric.interval(confidence)
+    errors, limits = metric.standard_error(), metric.interval(confidence_level)
     assert list(errors) == list(limits) == list(metric.compute())
     for key, values in zip(errors, scores, strict=True):
-        error, low, high = decile_oracle.sure(values, confidence)
+        error, low, high = decile_oracle.sure(values, confidence_level)
         # squares are summed in steps of 2^-32, so small errors are rounded
         assert float(errors[key]) == pytest.approx(error, abs=2e-5, nan_ok=True)
         assert [float(x) for x in limits[key]] == pytest.approx([low, high], abs=1e-6, nan_ok=True)
@@ -689,7 +689,7 @@ def test_a_dict_has_no_interval_in_a_collection() -> None:
     metrics.update(*tied_batch())
     assert same(metrics.compute_with_intervals(), metrics.compute())
     assert len(metrics.table(intervals=True).rows) == 4
-    assert not metric.averages_scores
+    assert not metric._averages_scores
 
 
 def test_a_subclass_with_another_value_has_no_interval() -> None:
@@ -701,7 +701,7 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
 
     for decile in (None, 1):
         metric = updated(Percent(PopularityBins([1]), 1, decile=decile), torch.ones(2, 1), [0, 0])
-        assert not metric.averages_scores
+        assert not metric._averages_scores
         for ask in (metric.interval, metric.standard_error):
             with pytest.raises(TypeError, match="not a mean of per-query scores"):
                 ask()
@@ -709,12 +709,12 @@ def test_a_subclass_with_another_value_has_no_interval() -> None:
         DecileKForRecall(PopularityBins([1]), 1.0, decile=1).interval()
 
 
-@pytest.mark.parametrize("confidence", [0, 1, 1.5, True])
-def test_confidence_is_a_fraction(confidence: float) -> None:
-    """The rule for `confidence` is that of every other metric."""
+@pytest.mark.parametrize("confidence_level", [0, 1, 1.5, True])
+def test_a_confidence_level_is_a_fraction(confidence_level: float) -> None:
+    """The rule for `confidence_level` is that of every other metric."""
     metric = DecileNDCG(PopularityBins([1]), 1)
-    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
-        metric.interval(confidence)
+    with pytest.raises(ValueError, match="`confidence_level` must be between 0 and 1"):
+        metric.interval(confidence_level)
 
 
 # Options are checked, inputs are checked, and errors change nothing ------------------------------

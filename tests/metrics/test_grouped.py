@@ -425,14 +425,14 @@ def test_groups_in_a_collection(kind: Any, others: bool) -> None:
 def test_sharing_scalars_are_updated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the second batch on, the scalars of all groups are one update."""
     calls = 0
-    sum_many = Grouped.sum_many
+    sum_many = Grouped._sum_many
 
     def counting(metrics: Any, *scores: Any) -> Any:
         nonlocal calls
         calls += len(metrics)
         return sum_many(metrics, *scores)
 
-    monkeypatch.setattr(Grouped, "sum_many", staticmethod(counting))
+    monkeypatch.setattr(Grouped, "_sum_many", staticmethod(counting))
     metrics = RankingCollection({str(g): Grouped(MRR(), GROUPS, group=g) for g in range(GROUPS)})
     for number in range(3):
         calls = 0
@@ -588,9 +588,9 @@ def test_names_that_do_not_fit(by: str | None, groups: Any, says: str) -> None:
 def test_the_name_of_a_kind_is_part_of_the_state_and_labels_are_not() -> None:
     """Groups of users and the same number of hours are never merged."""
     user, hour = Grouped(MRR(), 2, by="user"), Grouped(MRR(), 2, by="hour")
-    assert user.state_name != hour.state_name
+    assert user._state_name != hour._state_name
     labelled = Grouped(MRR(), by="user", labels=["alice", "bob"])
-    assert labelled.state_name == user.state_name
+    assert labelled._state_name == user._state_name
     assert labelled.num_groups == 2
     assert labelled.group_names == ["alice", "bob"]
     assert user.group_names == ["0", "1"]

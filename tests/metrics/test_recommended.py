@@ -238,7 +238,7 @@ def test_one_state_serves_all_in_a_collection() -> None:
     values = metrics.compute()
     assert len(metrics.compute_groups) == 3
     assert float(values["sample"]) == pytest.approx(1 - float(values["evenness"]))
-    assert metrics["popularity"].plot_label == "AveragePopularity@3"
+    assert metrics["popularity"].label == "AveragePopularity@3"
     assert "AveragePopularity" in repr(metrics["popularity"])
 
 

@@ -161,7 +161,7 @@ def test_a_metric_like_any_other() -> None:
         assert same(found["all"], metric.compute())
         assert found["one"] > found["all"]
     assert repr(SequenceAccuracy(2)) == "SequenceAccuracy(first=2)"
-    assert SequenceAccuracy(2).plot_label == "Sequence accuracy, first 2"
+    assert SequenceAccuracy(2).label == "Sequence accuracy, first 2"
 
 
 def test_it_is_drawn_and_listed() -> None:

@@ -119,7 +119,7 @@ WRONG: list[tuple[Any, str]] = [
         "`previous` must be below the 3 locations",
     ),
     (lambda: Grouped(MRR(), 2).gap(), "at least two groups, to have a gap, got 0"),
-    (lambda: Grouped(MRR(), 2).gap(95), "`confidence` must be between 0 and 1"),
+    (lambda: Grouped(MRR(), 2).gap(95), "`confidence_level` must be between 0 and 1"),
 ]
 
 

@@ -133,7 +133,7 @@ def test_joint_accuracy_is_accuracy_where_the_time_is_right() -> None:
     joint = JointAccuracy(k=1, minutes=10)
     joint.update(scores, target, **when)
     assert joint.compute() == 0.5 / 4
-    places = Locations.from_metres([0, 100, 9000], [0, 0, 0])
+    places = Locations.from_plane([0, 100, 9000], [0, 0, 0])
     near = JointAccuracy(k=1, minutes=1440, km=1.0, locations=places)
     near.update(scores[:3], target[:3], times=times[:3], target_times=[0, 0, 0])
     assert near.compute() == AccuracyWithin(places, 1.0, 1)(scores[:3], target[:3])

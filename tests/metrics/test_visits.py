@@ -91,7 +91,7 @@ def test_what_is_masked_is_not_looked_at() -> None:
 
 def test_histories_tell_states_apart() -> None:
     """Metrics of other check-ins are never merged."""
-    names = {NewDecision(Visits(*rows)).state_name for rows in (([0], [0]), ([0], [1]), ([], []))}
+    names = {NewDecision(Visits(*rows))._state_name for rows in (([0], [0]), ([0], [1]), ([], []))}
     assert len(names) == 3
     assert repr(NewDecision(Visits([0], [0]))).startswith("NewDecision(visits=")
 

@@ -40,7 +40,7 @@ def random_batch(n: int = 40, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 def test_the_ratio_and_its_standard_error(metric: Any) -> None:
     """The value, its error and the number of queries are those of loops."""
     preds, target, weights = random_batch()
-    scores, _ = metric.score_queries(metric.rank(preds, target))
+    scores, _ = metric._score_queries(metric.rank(preds, target))
     pairs = [(w, s) for w, s in zip(weights.tolist(), scores.tolist(), strict=True) if w > 0]
     total = sum(w for w, _ in pairs)
     mean = sum(w * s for w, s in pairs) / total
@@ -140,7 +140,7 @@ def test_groups_and_collections_and_any_split() -> None:
     assert whole["by"].num_queries.sum() == (weights > 0).sum()
     assert whole["by"].gap().value > 0
     # clustered: the sum over groups of (S_g - m W_g)^2 / (1 - W_g / W), by the sum of weights
-    scores, _ = MRR().score_queries(MRR().rank(preds, target))
+    scores, _ = MRR()._score_queries(MRR().rank(preds, target))
     total, mean = float(weights.sum()), float((weights * scores).sum() / weights.sum())
     squares = 0.0
     for group in range(3):

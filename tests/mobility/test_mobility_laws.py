@@ -19,9 +19,14 @@ from torchmetrics import MetricCollection
 import distributed_workers as work
 from mobility.mobility_workers import evaluate
 from mobility.test_measures import padded, rows_of_ids, rows_of_points
-from nextloc_metrics import mobility
+from nextloc_metrics import MRR, mobility
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.mobility import Measure, Trajectories, mobility_metrics
+from nextloc_metrics.mobility import (
+    Measure,
+    MobilityCollection,
+    Trajectories,
+    mobility_metrics,
+)
 from nextloc_metrics.mobility.floors import find_floor
 
 PLACES = Locations(np.linspace(40, 41, 8), np.linspace(-74, -73, 8) ** 1)
@@ -470,6 +475,28 @@ def test_the_preset_computes_floors_beside_values() -> None:
     ]  # fmt: skip
 
 
+def test_a_collection_counts_once() -> None:
+    """Comparisons of one quantity share a state, and `forward` has the batch's values."""
+    kinds = ("jsd", "ks", "wasserstein")
+    together = MobilityCollection({kind: mobility.JumpLength(comparison=kind) for kind in kinds})
+    alone = {kind: mobility.JumpLength(comparison=kind) for kind in kinds}
+    first, second = ([padded(rows_of_points(seed + x)) for x in (0, 5)] for seed in (1, 2))
+    together.update(*first)
+    values = together(*second)
+    for kind, metric in alone.items():
+        metric.update(metric.read(*first))
+        assert torch.equal(values[kind], metric(*second))
+        assert torch.equal(together.measures()[kind].state, metric.state)
+        assert torch.equal(together.compute()[kind], metric.compute())
+    assert list(together.compute_groups.values()) == [list(kinds)]
+    before = together.measures()["jsd"].state
+    with pytest.raises(ValueError, match="latitude must be degrees"):
+        together([[[91.0, 0.0]]])
+    assert torch.equal(together.measures()["jsd"].state, before)
+    with pytest.raises(TypeError, match=r"MobilityCollection holds `Measure`s .* only, got MRR"):
+        together.add_metrics({"mrr": MRR()})  # type: ignore[dict-item]
+
+
 def test_an_error_changes_no_member() -> None:
     """A batch that one member refuses updates none."""
     metrics = mobility_metrics("ids", times=True)
@@ -514,7 +541,13 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: mobility.HourOfDay(comparison="ks"), ValueError, "`comparison` must be one of"),
     (lambda: mobility.JumpLength(base=10), ValueError, "`base` must be 2"),
     (lambda: mobility.JumpLength(units="miles"), ValueError, "`units` must be one of"),
+    (lambda: mobility.JumpLength(units="cells"), ValueError, "pass ids of cells, with `locations="),
     (lambda: mobility.StayDuration(censored="no"), ValueError, "`censored` must be one of"),
+    (
+        lambda: mobility.Flows(ignore_index=3),
+        ValueError,
+        "`ignore_index` must be None",
+    ),
     (lambda: mobility.VisitFrequency(0), ValueError, "`ranks` must be a positive integer"),
     (lambda: mobility.DailyLocations().update(), ValueError, "`preds` or `target` must be given"),
     (lambda: mobility.DailyLocations().update([[1.5, 2.5]]), TypeError, "`preds` must be coord"),

@@ -41,7 +41,7 @@ NOT_RUN = {
     "git clone https://github.com/xlwang233/LLM-Mob": "needs the network",
     "python examples/llm_mob.py LLM-Mob": "is run on other files by tests/project/test_examples.py",
     "pip install -e '.[examples]'": "is part of the extra `test`",
-    "nextloc-metrics mobility real.parquet made.parquet --trajectory day --location place "
+    "nextloc-metrics mobility made.parquet real.parquet --trajectory day --location place "
     "--user user": "is run on other files by tests/report/test_mobility_evaluation.py",
 }
 
@@ -336,11 +336,9 @@ def test_code_of_docstrings_fits_beside_the_navigation(site: Path) -> None:
 # no part of what is promised.
 INNER = {
     "what collections do with their members": {
-        "add_state", "forward_with", "has_own_score", "has_own_update", "named_members", "numbers",
-        "of_all_processes", "one_pass", "plan", "results", "update_with",
+        "add_state", "forward_with", "named_members", "plan", "results", "update_with",
         "Grouped.record", "SummedCollection.members",
         "state_key", "summed_at_once", "sync_context", "tallies",
-        "will_all_reduce",
     },
     "how records are made, and what is kept beside them": {
         "cut", "Batch.read", "Needs.keeps_scores", "Needs.only_ranks", "Needs.to_find",
@@ -361,7 +359,7 @@ INNER = {
         "cut", "deciles", "key", "name", "tally_split", "values",
         "DecileScore.score", "DecileNDCG.score", "DecilePrecision.score",
     },
-    "what pictures call a metric": {"PerQueryScores.plot_label"},
+    "what pictures call a metric": {"PerQueryScores.label"},
     "what Lightning calls": {
         "on_exception", "on_test_batch_end", "on_test_batch_start", "on_test_start",
         "on_validation_batch_end", "on_validation_batch_start", "on_validation_start",
@@ -372,8 +370,8 @@ INNER = {
         "axis", "bucket", "cells", "comparisons", "count", "default_edges", "ends",
         "follows", "headline", "histograms", "hours", "jumps", "need_ids", "need_times",
         "num_cells", "places", "positions", "power", "quantity_unit", "sizes", "title",
-        "Measure.add", "Measure.tally", "MobilityCollection.add", "Trajectories.tied",
-        "DenseMeasure.tally", "SparseMeasure.tally",
+        "Measure.add", "Measure.check", "Measure.record", "Measure.tally",
+        "MobilityCollection.add", "Trajectories.tied",
         "Flows.compare", "Histogram.bounds", "Histogram.edges", "HourOfDay.compare",
         "Measure.compare", "VisitFrequency.compare",
     },

@@ -290,7 +290,7 @@ def test_intervals_of_the_page_on_uncertainty(data: Path) -> None:
     _, high = found["visited"].by_user["MRR"].interval()
     assert low < high
     compared = analysis.compare(
-        found["markov"].kept, found["visited"].kept, groups=found["markov"].users
+        found["visited"].kept, found["markov"].kept, groups=found["markov"].users
     )
     assert repr(compared).split(", p =")[0] in table
     assert compared.p_value < 0.001
@@ -319,6 +319,6 @@ def test_invented_ids_of_a_language_model_are_counted(
     assert invented > 0
     metrics = decile_metrics(bins, k=10)
     metrics.update(preds, targets)
-    (share,) = {m.state_name: m for m in metrics.values() if hasattr(m, "num_invented")}.values()
+    (share,) = {m._state_name: m for m in metrics.values() if hasattr(m, "num_invented")}.values()
     assert share.num_invented == invented
     assert 0 < metrics.compute()["precision_at_10_decile_10"] < 1

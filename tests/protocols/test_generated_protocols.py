@@ -58,7 +58,7 @@ def profile(name: str) -> Any:
 def test_the_files_print_these_values(name: str, seed: int) -> None:
     """The classes of the file, run as they stand, return the profile's values."""
     (real, coordinates), (generated, _) = days(seed, 40), days(seed + 50, 30)
-    found = profile(name).evaluate(real, generated, coordinates)
+    found = profile(name).evaluate(generated, real, coordinates)
     printed = run_original(name, real, generated, coordinates)
     assert found == pytest.approx(printed, rel=1e-9, abs=1e-12, nan_ok=True)
 
@@ -72,7 +72,7 @@ def test_movesim_on_its_own_sample() -> None:
     )
     coordinates = np.loadtxt(folder / "gps")
     for name in FILES:
-        found = profile(name).evaluate(real, generated, coordinates)
+        found = profile(name).evaluate(generated, real, coordinates)
         printed = run_original(name, real, generated, coordinates)
         assert found == pytest.approx(printed, rel=1e-9, abs=1e-12, nan_ok=True), name
 
@@ -141,7 +141,7 @@ def test_movesim_in_loops() -> None:
             shares.append(counts / counts.sum())
         middle = (shares[0] + shares[1]) / 2
         expected[name] = sum(scipy.stats.entropy(p, middle) for p in shares) / 2
-    found = protocols.movesim().evaluate(real, generated, coordinates)
+    found = protocols.movesim().evaluate(generated, real, coordinates)
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -150,19 +150,19 @@ def test_what_the_histograms_lose() -> None:
     _, coordinates = days(1, 1)
     everywhere = np.tile(np.arange(48), (5, 1))
     at_home = np.zeros((5, 48), dtype=np.int64)
-    found = protocols.movesim().evaluate(everywhere, at_home, coordinates)
+    found = protocols.movesim().evaluate(at_home, everywhere, coordinates)
     assert math.isnan(found["daily locations"])
     assert math.isnan(found["duration"])
-    last = protocols.pategail().evaluate(everywhere, at_home, coordinates)
+    last = protocols.pategail().evaluate(at_home, everywhere, coordinates)
     assert last["duration"] == pytest.approx(math.log(2), abs=1e-6)
 
 
 def test_one_pair_of_sets_has_many_numbers() -> None:
     """The audit has each protocol's values, and this library's with their floor, in nats."""
     (real, coordinates), (generated, _) = days(1, 60), days(2, 60)
-    audit = protocols.audit_generated(real, generated, coordinates, users=np.arange(60) // 2)
+    audit = protocols.audit_generated(generated, real, coordinates, users=np.arange(60) // 2)
     for name in FILES:
-        own = profile(name).evaluate(real, generated, coordinates)
+        own = profile(name).evaluate(generated, real, coordinates)
         assert audit.values[name] == pytest.approx(own, nan_ok=True)
     assert all(0 <= value <= math.log(2) for value, _ in audit.exact.values())
     assert all(floor > 0 for _, floor in audit.exact.values())
@@ -174,7 +174,7 @@ def test_one_pair_of_sets_has_many_numbers() -> None:
 def test_a_city_stops_the_code() -> None:
     """Where squared degrees stay below 1, the end of the bins rounds down to 0."""
     (real, coordinates), (generated, _) = days(1, 9, spread=0.2), days(2, 9)
-    found = protocols.sec_movesim().evaluate(real, generated, coordinates)
+    found = protocols.sec_movesim().evaluate(generated, real, coordinates)
     assert math.isnan(found["distance"])
     assert math.isnan(found["radius"])
     assert not math.isnan(found["duration"])

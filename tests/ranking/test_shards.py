@@ -136,7 +136,10 @@ ERRORS: dict[str, tuple[Callable[[], list[Any]], str]] = {
     ),
     "cluster": (lambda: [evaluate([0, 1]), evaluate([2], cluster=None)], "agree on `cluster`"),
     "km": (lambda: [lists(), lists(km=2.0)], r"agree on `km`, got 1.0 in evaluation 0 and 2.0"),
-    "confidence": (lambda: [lists(), lists(confidence=0.9)], "agree on `confidence`, got 0.95"),
+    "confidence_level": (
+        lambda: [lists(), lists(confidence_level=0.9)],
+        "agree on `confidence_level`, got 0.95",
+    ),
     "none": (list, "`shards` must hold at least one"),
 }
 

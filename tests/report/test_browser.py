@@ -21,8 +21,8 @@ import pandas as pd
 import pytest
 
 from nextloc_metrics import report
+from nextloc_metrics.display import page
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.report import page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
@@ -120,7 +120,7 @@ def pages() -> dict[str, str]:
             scores, target, train_counts=draw.integers(0, 99, 9), **options
         ).to_html("A_title_of_one_long_word_" * 4, source=source),
         "compare": report.compare(models, target, **options).to_html("Two models", source),
-        "mobility": report.evaluate_tables(points, made, location="place").to_html(source=source),
+        "mobility": report.evaluate_mobility(made, points, location="place").to_html(source=source),
         "trajectories": report.evaluate_trajectories(days.assign(x=days["x"] + 1), days).to_html(
             "Days", source
         ),

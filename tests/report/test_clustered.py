@@ -50,12 +50,12 @@ def evaluate(rows: Any = slice(None), **options: Any) -> Evaluation:
     )
 
 
-def clustered(hits: Any, users: Any, confidence: float) -> tuple[float, float]:
+def clustered(hits: Any, users: Any, confidence_level: float) -> tuple[float, float]:
     """The interval of these queries alone, clustered; tests of intervals have its definition."""
     number = np.unique(users, return_inverse=True)[1]
     metric = Grouped(AccuracyAtK(1), int(number.max()) + 1, average="queries")
     metric.update(torch.tensor(hits)[:, None].long(), torch.ones(len(hits)).long(), groups=number)
-    low, high = metric.interval(confidence)
+    low, high = metric.interval(confidence_level)
     return float(low), float(high)
 
 
@@ -108,16 +108,19 @@ def test_the_interval_of_a_decile_is_that_of_its_clusters(read: str) -> None:
     assert seen > 3
 
 
-@pytest.mark.parametrize("confidence", [0.95, 0.8])
-def test_the_interval_of_a_group_is_that_of_its_clusters(confidence: float) -> None:
+@pytest.mark.parametrize("confidence_level", [0.95, 0.8])
+def test_the_interval_of_a_group_is_that_of_its_clusters(confidence_level: float) -> None:
     """By the definition; the value and the number of queries do not depend on the clusters."""
     data = batch()
-    e, alone = evaluate(confidence=confidence), evaluate(confidence=confidence, cluster=None)
+    e, alone = (
+        evaluate(confidence_level=confidence_level),
+        evaluate(confidence_level=confidence_level, cluster=None),
+    )
     hits = (data["preds"][:, 0] == data["target"]).astype(float)
     for hour in (0, 1, 2):
         found, plain = rows_of(e, "hour")[str(hour)], rows_of(alone, "hour")[str(hour)]
         rows = data["mask"] & (data["groups"]["hour"] == hour)
-        expected = clustered(hits[rows], data["groups"]["user"][rows], confidence)
+        expected = clustered(hits[rows], data["groups"]["user"][rows], confidence_level)
         assert (found["low"], found["high"]) == pytest.approx(expected, abs=1e-6)
         assert found["value"] == plain["value"] == pytest.approx(hits[rows].mean())
         assert found["queries"] == plain["queries"] == rows.sum()
@@ -136,7 +139,7 @@ def test_one_group_has_the_interval_of_all() -> None:
         users % 9,
         groups={"user": users, "all": ["all"] * 300},
         cluster="user",
-        locations=Locations.from_metres(range(0, 9000, 1000), range(9)),
+        locations=Locations.from_plane(range(0, 9000, 1000), range(9)),
     )
     records = {record["metric"]: record for record in e.groups["all"].records}
     assert set(e.intervals) == {str(name).removesuffix(", all") for name in records}
@@ -162,9 +165,9 @@ def test_the_intervals_of_the_clusters_themselves_take_queries_as_independent() 
 
 
 def test_the_whiskers_are_the_intervals_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the confidence of the evaluation, of groups and deciles."""
+    """At the confidence level of the evaluation, of groups and deciles."""
     pytest.importorskip("matplotlib")
-    e = evaluate(confidence=0.8, train_counts=range(1, 10))
+    e = evaluate(confidence_level=0.8, train_counts=range(1, 10))
     drawn: dict[str, Any] = {}
 
     def draw(caption: str, draw: Any, *arguments: Any) -> str:

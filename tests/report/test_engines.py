@@ -426,10 +426,10 @@ def points_on(engine: str, frame: Any, request: pytest.FixtureRequest) -> Any:
 def test_generated_mobility(engine: str, user: str | None, request: pytest.FixtureRequest) -> None:
     """Rows of trajectories in any order, on any partitions, give the bits of sorted tables."""
     options = {**COLUMNS, "user": user}
-    expected = points_of_users.shown(report.evaluate_tables(points(1), points(2), **options))
+    expected = points_of_users.shown(report.evaluate_mobility(points(2), points(1), **options))
     real, made = (points_on(engine, mixed(seed), request) for seed in (1, 2))
     for tables in ((real, made), (points(1), made)):
-        found = report.evaluate_tables(*tables, **options)
+        found = report.evaluate_mobility(*tables[::-1], **options)
         assert points_of_users.shown(found) == expected
 
 
@@ -444,13 +444,13 @@ def test_generated_mobility_with_dates(engine: str, request: pytest.FixtureReque
         frame["day"] = frame["day"].str.slice(4).astype(int)
         frames.append(frame)
     ordered = [x.sort_values(["day", "time"], ignore_index=True) for x in frames]
-    expected = points_of_users.shown(report.evaluate_tables(*ordered, **options))
+    expected = points_of_users.shown(report.evaluate_mobility(*ordered[::-1], **options))
     tables = [points_on(engine, frame, request) for frame in frames]
-    assert points_of_users.shown(report.evaluate_tables(*tables, **options)) == expected
+    assert points_of_users.shown(report.evaluate_mobility(*tables[::-1], **options)) == expected
     if engine == "ray":  # a data set without rows has no columns there
         return
     none = points_on(engine, frames[0][:0], request)
-    found = report.evaluate_tables(none, frames[1][:0], **options)
+    found = report.evaluate_mobility(frames[1][:0], none, **options)
     assert np.isnan(list(found.values.values())).all()
 
 
@@ -467,6 +467,6 @@ def test_errors_of_generated_mobility(engine: str, request: pytest.FixtureReques
     ):
         made = points_on(engine, change(mixed(2)), request)
         with pytest.raises(ValueError, match=text):
-            report.evaluate_tables(points(1), made, **COLUMNS)
+            report.evaluate_mobility(made, points(1), **COLUMNS)
     with pytest.raises(ValueError, match="`time` must name a column if `real` is a table of a"):
-        report.evaluate_tables(made, points(2), **{**COLUMNS, "time": None, "location": "user"})
+        report.evaluate_mobility(points(2), made, **{**COLUMNS, "time": None, "location": "user"})

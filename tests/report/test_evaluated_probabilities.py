@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from click.testing import CliRunner
@@ -89,25 +92,79 @@ def test_the_page_shows_reliability_and_risk() -> None:
 def test_answers_with_a_confidence() -> None:
     """The share of answered queries and their accuracy are rows of the table."""
     preds, target = [[3, 1], [2, 0], [-1, -1], [5, 1]], [3, 1, 2, 5]
-    found = report.evaluate(preds, target, k=1, confidences=[0.9, 0.8, 0.1, 0.7])
+    found = report.evaluate(preds, target, k=1, confidence=[0.9, 0.8, 0.1, 0.7])
     assert found.values["answered"] == 0.75
     assert found.values["accuracy_of_answered"] == pytest.approx(2 / 3)
     assert {"ece", "aurc"} < found.values.keys()
     assert found.to_html().count("Accuracy by confidence") > 0
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_column_of_confidences(tmp_path: Path, suffix: str, workers: int) -> None:
+    """The values are those of arrays; a part without rows adds nothing, nor is a mask read."""
+    rows: dict[str, Any] = {
+        "preds": ["[3, 1]", "[2, 0]", "[0, 7]", "[5, 1]"],
+        "target": [3, 1, 2, 5],
+        "seen": [True, True, False, True],
+        "sure": [0.9, 0.8, None, 0.7],
+        "skip": ["[4]"] * 4,
+    }
+    frame = pandas.DataFrame(rows)
+    for number, part in enumerate((frame, frame[:0])):
+        path = tmp_path / f"{number}.{suffix}"
+        _ = part.to_csv(path, index=False) if suffix == "csv" else part.to_parquet(path)
+    options: Any = {"k": 1, "num_locations": 6}
+    of_arrays = report.evaluate(
+        [[3, 1], [2, 0], [0, 7], [5, 1]],
+        rows["target"],
+        mask=rows["seen"],
+        confidence=[0.9, 0.8, math.nan, 0.7],
+        exclude=[[4]] * 4,
+        **options,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a part has no rows
+        found = report.evaluate_table(
+            tmp_path, mask="seen", confidence="sure", exclude="skip", workers=workers, **options
+        )
+    assert found.values == of_arrays.values
+    assert found.intervals == of_arrays.intervals
+
+
+def test_the_command_reads_a_column_of_confidences(tmp_path: Path) -> None:
+    """`--confidence` names it, beside the level of the intervals; another number is refused."""
+    path = tmp_path / "answers.csv"
+    path.write_text('preds,target,sure\n"[3, 1]",3,0.75\n"[2, 0]",1,0.5\n', "utf-8")
+    options = ["--confidence", "sure", "--k", "1", "--confidence-level", "0.8"]
+    shown = CliRunner().invoke(main, ["score", str(path), *options])
+    assert "80 % interval" in shown.output
+    assert re.search(r"^ece +37\.50$", shown.output, re.MULTILINE)  # (1/4 + 1/2) / 2
+    path.write_text('preds,target,sure\n"[3, 1]",3,0.75\n"[2, 0]",1,75\n', "utf-8")
+    shown = CliRunner().invoke(main, ["score", str(path), *options])
+    assert re.search(
+        r"line 3 of .*answers.csv.* must hold a confidence from 0 to 1 in `sure`, got '?75",
+        shown.output,
+    )
+
+
 @pytest.mark.parametrize(
     ("preds", "target", "options"),
     [
         ([[3, 1]], [3], {"given": "logits"}),
-        ([[0.3, 1.0]], [1], {"confidences": [0.5]}),
+        ([[0.3, 1.0]], [1], {"confidence": [0.5]}),
         ([[0.3, 1.0]], [[1, 0]], {"given": "logits"}),
     ],
 )
 def test_what_has_no_probabilities(preds: Any, target: Any, options: Any) -> None:
-    """Lists without confidences, scores with them, and several relevant locations."""
-    with pytest.raises(ValueError, match="`target` must be one id per query for metrics of prob"):
+    """Lists without confidence, scores with them, and several relevant locations."""
+    message = "`target` must be one id per query for metrics of prob"
+    with pytest.raises(ValueError, match=message):
         report.evaluate(preds, target, k=1, **options)
+    columns = {"preds": preds, "target": target, **options}
+    names = {name: name if name == "confidence" else options[name] for name in options}
+    with pytest.raises(ValueError, match=message):
+        report.evaluate_table(pandas.DataFrame(columns), k=1, **names)
     with pytest.raises(ValueError, match="`given` must be one of"):
         report.evaluate([[0.3, 1.0]], [1], given="softmax")  # type: ignore[arg-type]
 

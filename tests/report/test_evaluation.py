@@ -26,7 +26,7 @@ from nextloc_metrics.arguments import rows as rows_of
 from nextloc_metrics.geography import Locations
 from strategies import float32
 
-PLACES = Locations.from_metres(range(9), range(9))
+PLACES = Locations.from_plane(range(9), range(9))
 
 
 def batch() -> tuple[Any, Any, Any, Any]:
@@ -120,7 +120,7 @@ def test_training_counts_give_a_baseline_skill_and_deciles() -> None:
 def test_distances_have_no_skill() -> None:
     """Skill is for fractions: of a perfect ranking these are 1, and a distance is 0."""
     scores, target, *_ = batch()
-    far = Locations.from_metres(range(0, 18_000, 2_000), [0] * 9)
+    far = Locations.from_plane(range(0, 18_000, 2_000), [0] * 9)
     e = report.evaluate(
         scores, target, k=1, train_counts=[5, 0, 3, 1, 1, 0, 9, 2, 4], locations=far
     )
@@ -264,7 +264,7 @@ def test_several_relevant_locations() -> None:
         ({"groups": {"user": [1]}}, ValueError, r"`groups\['user'\]` must have a value for each"),
         ({"groups": {"user": [0.5] * 40}}, TypeError, r"`groups\['user'\]` must be integers"),
         ({"cluster": "user"}, ValueError, "`cluster` must be one of `groups`.*'user'"),
-        ({"confidence": 95}, ValueError, "`confidence`"),
+        ({"confidence_level": 95}, ValueError, "`confidence_level`"),
         ({"locations": [0.5]}, TypeError, "`locations` must be `geography.Locations"),
         ({"target": [[1, 2]] * 40, "locations": PLACES}, ValueError, "`locations` must be None"),
         ({"k": 0}, ValueError, "`k`"),
@@ -289,15 +289,15 @@ def test_models_are_compared_on_the_same_queries() -> None:
     options: dict[str, Any] = {"k": 1, "mask": mask, "groups": {"user": users}}
     found = report.compare(models, target, **options, cluster="user")
     metric = AccuracyAtK(1)
-    a, b = (metric.score_queries(metric.rank(x, target))[0][mask] for x in (other, scores))
+    a, b = (metric._score_queries(metric.rank(x, target))[0][mask] for x in (other, scores))
     groups = torch.from_numpy(np.unique(users, return_inverse=True)[1])[mask]
-    assert found.comparisons["new"]["acc_at_1"] == analysis.compare(a, b, groups=groups)
+    assert found.comparisons["new"]["acc_at_1"] == analysis.compare(b, a, groups=groups)
     metric.update(third, target, mask)
     assert float32(found.values["mirrored"]["acc_at_1"]) == float(metric.compute())
     assert set(found.comparisons) == {"new", "mirrored"}
     assert "f1" not in found.comparisons["new"]
     alone = report.compare({"old": scores, "new": other}, target, **options)
-    assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(a, b)
+    assert alone.comparisons["new"]["acc_at_1"] == analysis.compare(b, a)
     assert str(alone) == str(alone.table)
     with pytest.raises(ValueError, match="`models` must hold at least two"):
         report.compare({"old": scores}, target)
@@ -372,16 +372,16 @@ def test_p_values_of_all_comparisons_are_corrected() -> None:
 
 
 def test_comparisons_have_the_given_confidence() -> None:
-    """A lower confidence gives the narrower interval of `analysis.compare`, and is in the title."""
+    """A lower level gives the narrower interval of `analysis.compare`, and is in the title."""
     scores, target, *_ = batch()
     metric = AccuracyAtK(1)
     models = {"old": scores, "new": scores[:, ::-1].copy()}
-    a, b = (metric.score_queries(metric.rank(x, target))[0] for x in models.values())
-    for confidence in (0.8, 0.95):
-        found = report.compare(models, target, k=1, confidence=confidence)
-        expected = analysis.compare(b, a, confidence=confidence)
+    a, b = (metric._score_queries(metric.rank(x, target))[0] for x in models.values())
+    for confidence_level in (0.8, 0.95):
+        found = report.compare(models, target, k=1, confidence_level=confidence_level)
+        expected = analysis.compare(a, b, confidence_level=confidence_level)
         assert found.comparisons["new"]["acc_at_1"] == expected
-        assert f"{100 * confidence:g} % interval" in found.table.header
+        assert f"{100 * confidence_level:g} % interval" in found.table.header
 
 
 def test_a_single_cluster_is_not_tested() -> None:

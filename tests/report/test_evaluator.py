@@ -25,7 +25,7 @@ WORDS = [f"user {number}" for number in range(14)]
 OPTIONS: dict[str, Any] = {"k": (1, 3), "cluster": "user"}
 MORE: dict[str, Any] = {
     "train_counts": np.arange(9),
-    "locations": Locations.from_metres(range(0, 9000, 1000), range(9)),
+    "locations": Locations.from_plane(range(0, 9000, 1000), range(9)),
 }
 
 
@@ -179,8 +179,6 @@ def test_batches_of_any_kind_in_any_order(parts: list[dict[str, Any]], data: Any
         if "groups" in parts[0]:
             of = parts[0]["groups"]
             whole["groups"] = {x: np.concatenate([p["groups"][x] for p in parts]) for x in of}
-        if "confidence" in whole:
-            whole["confidences"] = whole.pop("confidence")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # no list is as long as k
             expected = report.evaluate(**whole, k=(1, 3), num_locations=9).to_markdown()
@@ -205,7 +203,7 @@ def test_an_empty_evaluator_adds_nothing(form: str) -> None:
 
 def test_bytes_keep_the_options() -> None:
     """Of an evaluator with and without batches: what is added next counts as before."""
-    options: dict[str, Any] = {"cluster": "user", "confidence": 0.5, **MORE}
+    options: dict[str, Any] = {"cluster": "user", "confidence_level": 0.5, **MORE}
     more = {**rows_of("lists", range(30, 60)), "exclude": np.full((30, 1), 8)}
     for number in (9, None):  # None for several targets
         if number is None:

@@ -35,7 +35,7 @@ KINDS: dict[str, Any] = {
 @cache
 def expected_of(kind: str = "ids") -> dict[str, Any]:
     """All numbers of two frames."""
-    return shown(report.evaluate_tables(points(1), points(2), **KINDS[kind]))
+    return shown(report.evaluate_mobility(points(2), points(1), **KINDS[kind]))
 
 
 def cut(frame: pd.DataFrame, folder: Path, suffix: str, seed: int) -> Path:
@@ -78,9 +78,9 @@ def test_files_and_workers_do_not_change_a_bit(
     real = cut(points(1), tmp_path / "real", suffix, 5)
     made = cut(points(2), tmp_path / "made", suffix, 6)
     for workers in (1, 3):
-        found = report.evaluate_tables(real, made, workers=workers, **KINDS[kind])
+        found = report.evaluate_mobility(made, real, workers=workers, **KINDS[kind])
         assert shown(found) == expected, workers
-    assert shown(report.evaluate_tables(real, points(2), workers=2, **KINDS[kind])) == expected
+    assert shown(report.evaluate_mobility(points(2), real, workers=2, **KINDS[kind])) == expected
 
 
 def test_tables_are_counted_as_records() -> None:
@@ -95,7 +95,7 @@ def test_tables_are_counted_as_records() -> None:
         records.append(Trajectories.from_columns(day, where, time, own, time_unit="s"))
     expected = mobility_metrics("coordinates", times=True)
     expected.update(*records)
-    found = report.evaluate_tables(points(1), points(2), **KINDS["coordinates"])
+    found = report.evaluate_mobility(points(2), points(1), **KINDS["coordinates"])
     for name, state in expected.tallies().items():
         assert torch.equal(found.metrics.tallies()[name], state), name
 
@@ -129,11 +129,11 @@ def test_processes_share_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     real = cut(points(1), tmp_path / "real", "csv", 5)
     made = cut(points(2), tmp_path / "made", "csv", 6)
     expected = expected_of()
-    assert shown(report.evaluate_tables(real, made, workers=2, **COLUMNS)) == expected
+    assert shown(report.evaluate_mobility(made, real, workers=2, **COLUMNS)) == expected
     again = tmp_path / "again.csv"
     again.write_bytes((real / "6.csv").read_bytes())
     with pytest.raises(ValueError, match=r"must stand together in .*again\.csv"):
-        report.evaluate_tables([real, again], made, workers=2, **COLUMNS)
+        report.evaluate_mobility(made, [real, again], workers=2, **COLUMNS)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -156,7 +156,7 @@ def test_a_trajectory_in_two_files(files: str, again: str, workers: int, tmp_pat
         rows.to_csv(tmp_path / f"{number}.csv", index=False)
     text = rf"must stand together in .*\.csv, got trajectory '{again}' again after others"
     with pytest.raises(ValueError, match=text):
-        report.evaluate_tables(tmp_path, tmp_path, location="place", workers=workers)
+        report.evaluate_mobility(tmp_path, tmp_path, location="place", workers=workers)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -165,7 +165,7 @@ def test_a_trajectory_goes_on_in_the_next_file(workers: int, tmp_path: Path) -> 
     for number, places in enumerate(["home,work", "gym", "", "work"]):
         rows = "".join(f"7,{place}\n" for place in places.split(",") if place)
         (tmp_path / f"{number}.csv").write_text(f"trajectory,place\n{rows}", encoding="utf-8")
-    found = report.evaluate_tables(tmp_path, tmp_path, location="place", workers=workers)
+    found = report.evaluate_mobility(tmp_path, tmp_path, location="place", workers=workers)
     flows = found.metrics.tallies()["flows"]
     assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
     assert len(flows[flows[:, 1] >= 0]) == 2 * 3
@@ -174,12 +174,12 @@ def test_a_trajectory_goes_on_in_the_next_file(workers: int, tmp_path: Path) -> 
 def test_locations_do_not_depend_on_the_order_of_rows() -> None:
     """Trajectories in another order, and so other first locations, give the same bits."""
     options = {"trajectory": "day", "location": "place"}
-    expected = shown(report.evaluate_tables(points(1), points(2), **options))
+    expected = shown(report.evaluate_mobility(points(2), points(1), **options))
     frames = []
     for seed in (1, 2):
         days = [rows for _, rows in points(seed).groupby("day")]
         frames.append(pd.concat(days[::-1]))
-    assert shown(report.evaluate_tables(*frames, **options)) == expected
+    assert shown(report.evaluate_mobility(*frames[::-1], **options)) == expected
 
 
 def test_integers_are_the_same_names_as_text(tmp_path: Path) -> None:
@@ -188,14 +188,14 @@ def test_integers_are_the_same_names_as_text(tmp_path: Path) -> None:
     for seed, frame in enumerate(frames):
         frame["place"] = 9_100_000_000_000_000_000 + frame["time"] % 7
         frame.to_csv(tmp_path / f"{seed}.csv", index=False)
-    expected = shown(report.evaluate_tables(*frames, **COLUMNS))
+    expected = shown(report.evaluate_mobility(*frames[::-1], **COLUMNS))
     files = [tmp_path / "0.csv", tmp_path / "1.csv"]
-    assert shown(report.evaluate_tables(*files, **COLUMNS)) == expected
+    assert shown(report.evaluate_mobility(*files[::-1], **COLUMNS)) == expected
     for seed, frame in enumerate(frames):  # above 64 bits with a sign
         frame["place"] = frame["place"].astype("uint64") + np.uint64(10**18)
         frame.to_csv(tmp_path / f"{seed}.csv", index=False)
-    expected = shown(report.evaluate_tables(*frames, **COLUMNS))
-    assert shown(report.evaluate_tables(*files, **COLUMNS)) == expected
+    expected = shown(report.evaluate_mobility(*frames[::-1], **COLUMNS))
+    assert shown(report.evaluate_mobility(*files[::-1], **COLUMNS)) == expected
 
 
 def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
@@ -203,13 +203,13 @@ def test_numbers_and_text_in_json_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     lines = ['{"trajectory": 7, "place": "home"}', '{"trajectory": "7", "place": 3}']
     path.write_text("\n".join(lines), encoding="utf-8")
-    found = report.evaluate_tables(path, path, location="place")
+    found = report.evaluate_mobility(path, path, location="place")
     assert int(found.metrics.measures()["flows"].sizes().sum()) == 2
     path.write_text(
         "\n".join([*lines, '{"trajectory": "b", "place": "x"}', lines[0]]), encoding="utf-8"
     )
     with pytest.raises(ValueError, match=r"must stand together in .*'7'"):
-        report.evaluate_tables(path, path, location="place")
+        report.evaluate_mobility(path, path, location="place")
 
 
 @pytest.mark.parametrize(
@@ -231,19 +231,22 @@ def test_cells_that_cannot_be_read(rows: str, text: str, workers: int, tmp_path:
         (tmp_path / f"{name}.csv").write_text(f"day,place,time\n{written}", encoding="utf-8")
     options = {**COLUMNS, "user": None, "workers": workers}
     with pytest.raises(ValueError, match=rf"(?s){text}.*b\.csv|b\.csv {text}"):
-        report.evaluate_tables(tmp_path, points(2), **options)
+        report.evaluate_mobility(points(2), tmp_path, **options)
 
 
 def test_missing_coordinates_and_ids() -> None:
-    """NaN, which is padding of arrays, and ids below 0 are errors in a table."""
+    """NaN, which is padding of arrays, dates, and ids below 0 are errors in a table."""
     pa = pytest.importorskip("pyarrow")
     rows = {"trajectory": [1, 1], "latitude": [1.0, np.nan], "longitude": [1.0, np.nan]}
     with pytest.raises(ValueError, match=r"column `latitude` must have no missing .* row 1 of"):
-        report.evaluate_tables(pa.table(rows), pa.table(rows))
+        report.evaluate_mobility(pa.table(rows), pa.table(rows))
+    rows["latitude"] = pd.to_datetime(["2020-01-01", "2020-01-02"])
+    with pytest.raises(ValueError, match=r"column `latitude` must be numbers, got dates in Table"):
+        report.evaluate_mobility(pa.table(rows), pa.table(rows))
     below = pa.table({"trajectory": [1, 1], "place": [0, -1]})
     options: Any = {"location": "place", "locations": Locations([1.0], [2.0])}
     with pytest.raises(ValueError, match=r"`place` must be integers from 0 on .*, got -1 in row 1"):
-        report.evaluate_tables(below, below, **options)
+        report.evaluate_mobility(below, below, **options)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -254,7 +257,7 @@ def test_times_of_two_kinds(workers: int, tmp_path: Path) -> None:
         frame.to_parquet(tmp_path / f"{name}.parquet")
     options: Any = {"location": "place", "time": "time", "time_unit": "s", "workers": workers}
     with pytest.raises(ValueError, match=r"`time` must be numbers .* or dates .*, got both in .*b"):
-        report.evaluate_tables(tmp_path, tmp_path, **options)
+        report.evaluate_mobility(tmp_path, tmp_path, **options)
 
 
 def test_seen_names_are_those_of_a_set() -> None:
@@ -275,14 +278,14 @@ def test_the_command_line_shares_files(tmp_path: Path) -> None:
     """`--workers` does not change what is printed, and fewer than one are refused."""
     real = cut(points(1), tmp_path / "real", "csv", 5)
     made = cut(points(2), tmp_path / "made", "csv", 6)
-    command = ["mobility", str(real), str(made), "--trajectory", "day", "--location", "place"]
+    command = ["mobility", str(made), str(real), "--trajectory", "day", "--location", "place"]
     printed = CliRunner().invoke(main, [*command, "--workers", "2"])
     assert printed.exit_code == 0, printed.output
-    expected = report.evaluate_tables(points(1), points(2), trajectory="day", location="place")
+    expected = report.evaluate_mobility(points(2), points(1), trajectory="day", location="place")
     assert printed.output.strip() == str(expected)
     assert CliRunner().invoke(main, [*command, "--workers", "0"]).exit_code == 2
     with pytest.raises(ValueError, match="`workers` must be a positive integer, got 0"):
-        report.evaluate_tables(real, made, workers=0)
+        report.evaluate_mobility(made, real, workers=0)
 
 
 def on_dask(frame: pd.DataFrame, partitions: int) -> Any:
@@ -309,7 +312,7 @@ def test_dask(kind: str) -> None:
         (on_dask(mixed(1), 4), on_dask(mixed(2), 1)),
         (points(1), on_dask(mixed(2), 3)),
     ):
-        assert shown(report.evaluate_tables(real, made, **KINDS[kind])) == expected
+        assert shown(report.evaluate_mobility(made, real, **KINDS[kind])) == expected
 
 
 @pytest.mark.usefixtures("synchronous")
@@ -319,8 +322,8 @@ def test_dask_without_rows() -> None:
     frame = on_dask(mixed(1), 4)
     with_empty = dd.concat([frame, frame[frame["time"] < 0]], interleave_partitions=True)
     expected = expected_of()
-    assert shown(report.evaluate_tables(with_empty, points(2), **COLUMNS)) == expected
-    found = report.evaluate_tables(frame[frame["time"] < 0], points(2), **COLUMNS)
+    assert shown(report.evaluate_mobility(points(2), with_empty, **COLUMNS)) == expected
+    found = report.evaluate_mobility(points(2), frame[frame["time"] < 0], **COLUMNS)
     assert np.isnan(list(found.values.values())).all()
     assert "there is no real value" in str(found)
 
@@ -341,7 +344,7 @@ def test_numbers_and_text_on_dask() -> None:
     for day in range(4):
         rows = pd.DataFrame({"day": [day, str(day)], "place": "a", "time": [1, 2]})
         with pytest.raises(TypeError, match="Expected bytes, got a 'int' object"):
-            report.evaluate_tables(on_dask(rows, 2), points(2), **{**COLUMNS, "user": None})
+            report.evaluate_mobility(points(2), on_dask(rows, 2), **{**COLUMNS, "user": None})
 
 
 @pytest.mark.usefixtures("synchronous")
@@ -359,14 +362,14 @@ def test_numbers_and_text_on_dask() -> None:
 def test_errors_of_dask(change: Any, text: str) -> None:
     """A cell that cannot be read, and an order that no time tells, are errors."""
     with pytest.raises(ValueError, match=text):
-        report.evaluate_tables(on_dask(change(mixed(1)), 4), points(2), **COLUMNS)
+        report.evaluate_mobility(points(2), on_dask(change(mixed(1)), 4), **COLUMNS)
 
 
 @pytest.mark.usefixtures("synchronous")
 def test_dask_needs_times() -> None:
     """Without times the order of rows would be lost, so it is an error before any work."""
     with pytest.raises(ValueError, match="`time` must name a column if `generated` is a table of"):
-        report.evaluate_tables(points(1), on_dask(mixed(2), 2), **KINDS["without times"])
+        report.evaluate_mobility(on_dask(mixed(2), 2), points(1), **KINDS["without times"])
 
 
 @pytest.mark.usefixtures("synchronous")
@@ -374,6 +377,6 @@ def test_a_point_twice_is_no_tie() -> None:
     """Rows that are equal have one order, so they are counted."""
     frames = [pd.concat([points(seed), points(seed)[::5]]) for seed in (1, 2)]
     frames = [x.sort_values(["day", "time"], ignore_index=True) for x in frames]
-    expected = shown(report.evaluate_tables(*frames, **COLUMNS))
+    expected = shown(report.evaluate_mobility(*frames[::-1], **COLUMNS))
     frame = on_dask(frames[0].sample(frac=1, random_state=1, ignore_index=True), 4)
-    assert shown(report.evaluate_tables(frame, frames[1], **COLUMNS)) == expected
+    assert shown(report.evaluate_mobility(frames[1], frame, **COLUMNS)) == expected

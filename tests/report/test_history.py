@@ -77,7 +77,7 @@ def test_rows_are_means_over_the_same_users() -> None:
 
 def test_intervals_are_those_of_users() -> None:
     """As wide as Student's, and the confidence level is that of the evaluation."""
-    found = evaluate(confidence=0.5)
+    found = evaluate(confidence_level=0.5)
     shuffled = analysis.predictability(VISITS, OWNERS).shuffled[:3]
     half = scipy.stats.t.ppf(0.75, 2) * float(shuffled.std()) / 3**0.5
     bounds = found.rows["limit of shuffled visits"].bounds

@@ -76,7 +76,9 @@ def test_tables_give_the_values_of_records(
             frame.to_json(path, orient="records", lines=True, double_precision=15)
         given.append(frame if suffix == "frame" else path)
     options = {"location": "place", "locations": Locations(LATITUDE, LONGITUDE)} if by_id else {}
-    result = report.evaluate_tables(*given, time="time", user="user", time_unit="s", **options)
+    result = report.evaluate_mobility(
+        *given[::-1], time="time", user="user", time_unit="s", **options
+    )
     expected = mobility_metrics(
         "ids" if by_id else "coordinates", times=True, locations=options.get("locations")
     )
@@ -92,7 +94,7 @@ def test_tables_give_the_values_of_records(
 def test_text_and_dates_are_read() -> None:
     """Locations that are text, and times that are dates, give the same values as numbers."""
     options: dict[str, Any] = {"location": "place", "time": "time", "user": "user"}
-    plain = report.evaluate_tables(table(1), table(2), time_unit="s", **options)
+    plain = report.evaluate_mobility(table(2), table(1), time_unit="s", **options)
     written = []
     for seed in (1, 2):
         frame = table(seed)
@@ -100,7 +102,7 @@ def test_text_and_dates_are_read() -> None:
         for name in ("place", "trajectory"):
             frame[name] = "x" + frame[name].astype(str)
         written.append(frame)
-    other = report.evaluate_tables(*written, **options)
+    other = report.evaluate_mobility(*written[::-1], **options)
     assert other.values == pytest.approx(plain.values, abs=1e-12)
 
 
@@ -117,14 +119,14 @@ def test_text_and_dates_are_read() -> None:
 def test_errors_name_the_column(change: Any, text: str) -> None:
     """A column that is missing or unreadable, and rows out of order, are errors."""
     with pytest.raises(ValueError, match=text):
-        report.evaluate_tables(change(table(1)), table(2), time="time", time_unit="s")
+        report.evaluate_mobility(table(2), change(table(1)), time="time", time_unit="s")
 
 
 def test_the_command_line(tmp_path: Path) -> None:
     """`nextloc-metrics mobility` prints the table, writes JSON, and a page with every floor."""
     for seed, name in ((1, "real"), (2, "made")):
         table(seed).to_csv(tmp_path / f"{name}.csv", index=False)
-    files = [str(tmp_path / "real.csv"), str(tmp_path / "made.csv")]
+    files = [str(tmp_path / "made.csv"), str(tmp_path / "real.csv")]
     options = ["--time", "time", "--user", "user"]
     refused = CliRunner().invoke(main, ["mobility", *files, *options])
     assert refused.exit_code == 1
@@ -133,7 +135,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     )
     printed = CliRunner().invoke(main, ["mobility", *files, *options, "--time-unit", "min"])
     assert printed.exit_code == 0, printed.output
-    expected = report.evaluate_tables(*files, time="time", user="user", time_unit="min")
+    expected = report.evaluate_mobility(*files, time="time", user="user", time_unit="min")
     assert printed.output.strip() == str(expected)
     written = CliRunner().invoke(main, ["mobility", *files, "--format", "json"])
     found = json.loads(written.output)

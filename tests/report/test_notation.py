@@ -203,3 +203,6 @@ def test_tables_have_weights_and_runs_have_grades(tmp_path: Path) -> None:
          "nDCG@2", "--format", "json"],
     )  # fmt: skip
     assert json.loads(shown.output)["nDCG@2"]["value"] == e.values["nDCG@2"]
+    for option in ("mask", "exclude", "weights", "confidence"):
+        shown = CliRunner().invoke(main, ["score", str(tmp_path / "a.run"), f"--{option}", "w"])
+        assert f"`--{option}` must be a column of a table, and a run has none" in shown.output

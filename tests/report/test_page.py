@@ -16,7 +16,7 @@ import pytest
 
 from nextloc_metrics import report
 from nextloc_metrics.display.lines import draw_differences
-from nextloc_metrics.report.page_style import SCRIPT
+from nextloc_metrics.display.page_style import SCRIPT
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -169,7 +169,7 @@ def test_the_command_writes_the_page(tmp_path: Path) -> None:
     told = "".join(text)
     assert shlex.join(["nextloc-metrics", *command]) in told
     assert {"2", "preds, target, user", f"nextloc-metrics {version('nextloc-metrics')}"} <= {*text}
-    assert "k 2; padding -1; on-error raise; confidence 0.95; km 1.0" in text
+    assert "k 2; padding -1; on-error raise; confidence-level 0.95; km 1.0" in text
     refused = runner.invoke(main, command)
     assert refused.exit_code == 1
     assert "--force" in refused.output
@@ -280,7 +280,7 @@ def test_the_command_writes_the_page_of_a_comparison(tmp_path: Path) -> None:
     assert card["files"] == ", ".join(files)
     assert card["rows"] == "3 of each file"
     assert card["columns"] == "preds, target, user"
-    assert card["options"] == "k 1,2; padding -1; on-error raise; confidence 0.95"
+    assert card["options"] == "k 1,2; padding -1; on-error raise; confidence-level 0.95"
     runner = pytest.importorskip("click.testing").CliRunner()
     from nextloc_metrics.report.command import main
 
@@ -313,10 +313,10 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     (tmp_path / "real.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
     (tmp_path / "made.csv").write_text(f"day,place,who\n{points}", encoding="utf-8")
     options = ["--trajectory", "day", "--location", "place", "--user", "who"]
-    files = [str(tmp_path / name) for name in ("real.csv", "made.csv")]
+    files = [str(tmp_path / name) for name in ("made.csv", "real.csv")]
     html, card = written(tmp_path, "mobility", *files, *options)
     assert card["files"] == ", ".join(files)
-    assert card["rows"] == "90 real, 90 generated"
+    assert card["rows"] == "90 generated, 90 real"
     assert card["columns"] == "day, place, who"
     assert card["options"] == "units degrees; comparison jsd"
     text = Reader(html).text
@@ -332,7 +332,7 @@ def test_the_pages_of_trajectories_have_the_card_and_say_what_metrics_are(tmp_pa
     html, card = written(tmp_path, "trajectories", *files, "--year", "2023")
     assert card["rows"] == "12 predicted, 12 true"
     assert card["columns"] == "uid, d, t, x, y"
-    assert card["options"] == "year 2023; units plane; on-missing raise"
+    assert card["options"] == "year 2023; units cells; on-missing raise"
     assert any(x.startswith("GEO-BLEU") for x in Reader(html).text)
 
 

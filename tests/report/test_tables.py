@@ -78,10 +78,10 @@ def test_fractions_with_intervals_and_a_prefix() -> None:
 
 
 def test_the_dashes_of_intervals_stand_below_each_other() -> None:
-    """Also where bounds have different lengths, at another confidence."""
+    """Also where bounds have different lengths, at another confidence level."""
     metrics = hits(100)
     low, high = (100 * float(bound) for bound in metrics["acc_at_1"].interval(0.9))
-    assert lines(metrics.table(intervals=True, confidence=0.9)) == [
+    assert lines(metrics.table(intervals=True, confidence_level=0.9)) == [
         "percent             value    90 % interval",
         f"acc_at_1           100.00   {low:.2f} - {high:.2f}",
         f"mrr                100.00   {low:.2f} - {high:.2f}",
@@ -346,7 +346,7 @@ def test_differences_that_chance_makes_rarely_are_marked() -> None:
         target = torch.tensor([1] * number + [0] * (40 - number))
         kept.update(scores, target, query_ids=ids)
         models[model].update(scores, target)
-    comparison = analysis.compare(second, first)
+    comparison = analysis.compare(first, second)
     assert comparison.p_value < 0.001
     table = tables.side_by_side(models, comparisons={"mrr": comparison})
     assert table.rows[0][1:] == ("56.25", "93.75***")
@@ -414,7 +414,7 @@ def test_notebooks_get_html_that_is_escaped() -> None:
 
 def test_a_wrong_confidence_is_an_error() -> None:
     """It raises as `interval` does; without intervals the argument is not read."""
-    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
-        hits(30).table(intervals=True, confidence=95)
-    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
-        tables.side_by_side({"A": hits(30)}, intervals=True, confidence=0)
+    with pytest.raises(ValueError, match="`confidence_level` must be between 0 and 1"):
+        hits(30).table(intervals=True, confidence_level=95)
+    with pytest.raises(ValueError, match="`confidence_level` must be between 0 and 1"):
+        tables.side_by_side({"A": hits(30)}, intervals=True, confidence_level=0)

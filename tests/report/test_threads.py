@@ -63,7 +63,7 @@ def test_generated_mobility_is_counted_on_one_thread(monkeypatch: pytest.MonkeyP
         generated, "count_tables", lambda *x: (found.append(threads(None)), count(*x))[1]
     )
     with threads_allowed(3):
-        report.evaluate_tables(pa.table(POINTS), pa.table(POINTS), location="place")
+        report.evaluate_mobility(pa.table(POINTS), pa.table(POINTS), location="place")
         assert (found, torch.get_num_threads()) == ([1], 3)
 
 

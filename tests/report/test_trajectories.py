@@ -93,8 +93,30 @@ def test_files_are_read_with_and_without_a_header(tmp_path: Path) -> None:
         report.evaluate_trajectories(tmp_path / "short.csv", target)
 
 
+def test_files_of_users_as_numbers_and_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers in one file and text in the next are text; CSV of numbers is numbers.
+
+    No file needs pandas.
+    """
+    day = {"d": [1], "t": [2], "x": [3.0], "y": [4.0]}
+    (tmp_path / "days").mkdir()
+    for name, user in (("a", 7), ("b", "ann"), ("c", "07")):
+        pd.DataFrame({"uid": [user], **day}).to_parquet(tmp_path / "days" / f"{name}.parquet")
+    (tmp_path / "text.csv").write_text("uid,d,t,x,y\n7,1,2,3,4\nann,1,2,3,4\n07,1,2,3,4\n", "utf-8")
+    (tmp_path / "numbers.csv").write_text("8,1,2,3,4\n7,1,2,3,4\n", "utf-8")
+    for name in ("Series", "DataFrame", "concat"):
+        monkeypatch.delattr(pd, name)
+    for name in ("days", "text.csv"):
+        found = report.evaluate_trajectories(tmp_path / name, tmp_path / "text.csv")
+        assert found.rows.users == ["07", "7", "ann"]
+    numbers = report.evaluate_trajectories(tmp_path / "numbers.csv", tmp_path / "numbers.csv")
+    assert numbers.rows.users == [7, 8]
+
+
 def test_degrees_and_metrics_of_ones_own() -> None:
-    """Latitude and longitude give km, and other metrics replace the usual ones."""
+    """Latitude and longitude give km, as do metres; other metrics replace the usual ones."""
     preds, target = (frame.assign(x=frame["x"] / 100 + 40) for frame in make(3))
     found = report.evaluate_trajectories(preds, target, units="degrees")
     assert "dtw (km)" in str(found.table)
@@ -106,6 +128,10 @@ def test_degrees_and_metrics_of_ones_own() -> None:
         slot: pytest.approx(np.mean(km), rel=1e-9) for slot, km in errors.items()
     }
     assert found.card["challenge"] is None
+    in_metres = report.evaluate_trajectories(preds, target, units="m")
+    in_cells = report.evaluate_trajectories(preds, target)
+    assert in_metres.values["frechet"] == pytest.approx(in_cells.values["frechet"] / 1000)
+    assert "dtw (km)" in str(in_metres.table)
     own = {"edr": EDR(1.0), "geo_bleu": GeoBLEU()}
     found = report.evaluate_trajectories(preds, target, metrics=own)
     assert list(found.values) == ["edr", "geo_bleu"]

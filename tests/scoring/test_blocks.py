@@ -62,7 +62,7 @@ def check_queries(preds: Tensor, target: Tensor) -> None:
     """Every score of every query equals the mean over all orders, and the same queries count."""
     for case in OPTIONS:
         metric: Any = case.make()
-        scores, counted = metric.score_queries(metric.rank(preds, target))
+        scores, counted = metric._score_queries(metric.rank(preds, target))
         for query, score, counts in zip(
             oracle.queries(preds, target), scores.tolist(), counted.tolist(), strict=True
         ):
@@ -154,7 +154,7 @@ def test_laws_of_auc_and_ranks(batch: tuple[Tensor, Tensor]) -> None:
 @given(several_relevant(DIRTY), st.integers(0, 5), st.floats(0.01, 0.99))
 def test_the_quantile_of_ranks(batch: tuple[Tensor, Tensor], seed: int, q: float) -> None:
     """The smallest rank that a share q does not exceed, from a histogram."""
-    scores, counted = MeanRank().score_queries(MeanRank().rank(*batch))
+    scores, counted = MeanRank()._score_queries(MeanRank().rank(*batch))
     ranks = sorted((2 * scores[counted]).round().div(2).tolist())
     got = float(RankQuantile(q)(*batch))
     if not ranks:

@@ -140,14 +140,14 @@ def test_tables_inside_of_options_tell_metrics_apart(wrap: Callable[[Tensor], An
     """A `repr` would leave out what differs."""
     one, other = torch.zeros(5000), torch.zeros(5000)
     other[2500] = 1
-    assert Tables(wrap(one)).state_name != Tables(wrap(other)).state_name
-    assert Tables(wrap(one)).state_name == Tables(wrap(one.clone())).state_name
+    assert Tables(wrap(one))._state_name != Tables(wrap(other))._state_name
+    assert Tables(wrap(one))._state_name == Tables(wrap(one.clone()))._state_name
 
 
 def test_a_function_as_an_option_is_known_by_its_name() -> None:
     """An address would differ in every process, and a lambda has no name."""
-    assert "module_level" in Tables(module_level).state_name
-    assert " at 0x" not in Tables(module_level).state_name
+    assert "module_level" in Tables(module_level)._state_name
+    assert " at 0x" not in Tables(module_level)._state_name
     with pytest.raises(ValueError, match="must be defined at module level"):
         Tables(lambda value: value)
 
@@ -214,8 +214,8 @@ def _zeros(at: float = 0.0) -> Tensor:
 def test_options_of_different_content_tell_metrics_apart(make: Callable[[float], Any]) -> None:
     """A plain MetricCollection merges metrics whose states have equal names."""
     one, other = Tables(make(0.0)), Tables(make(3.0))
-    assert one.state_name != other.state_name
-    assert one.state_name == Tables(make(0.0)).state_name
+    assert one._state_name != other._state_name
+    assert one._state_name == Tables(make(0.0))._state_name
     metrics = MetricCollection({"one": one, "other": other})
     metrics.update(SCORES, TARGET)
     assert len(metrics.compute_groups) == 2
@@ -608,7 +608,7 @@ class MyCompute(LocationF1):
 )
 def test_an_empty_subclass_keeps_the_fused_update(metric: Any) -> None:
     """A class of a user's module that does not change how a batch is tallied."""
-    assert metric.one_pass is not None
+    assert metric._one_pass is not None
 
 
 def changed(kind: Any, name: str) -> Any:
@@ -624,10 +624,10 @@ def changed(kind: Any, name: str) -> Any:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        *itertools.product([AccuracyAtK, F1AtK], ["score", "score_queries", "tally", "compute"]),
+        *itertools.product([AccuracyAtK, F1AtK], ["score", "_score_queries", "tally", "compute"]),
         *itertools.product([AccuracyAtK, F1AtK, LocationF1], ["check", "tally"]),
     ],
 )
 def test_a_subclass_that_changes_the_tally_is_not_fused(kind: Any, name: str) -> None:
     """Whichever method it overrides."""
-    assert changed(kind, name)(3).one_pass is None
+    assert changed(kind, name)(3)._one_pass is None

@@ -132,7 +132,7 @@ def test_the_preset_reads_each_batch_once(monkeypatch: Any) -> None:
     for metric, name in ((GeoBLEU(), "geo_bleu"), (DTW(), "dtw"), (LCSS(1.0), "lcss")):
         assert values[f"val/{name}"] == updated(metric, PREDS, TARGET).compute()
     rows = {row[0]: row[1] for row in metrics.table().rows}
-    assert rows.keys() >= {"val/dtw (units)", "val/edr (edits)", "val/geo_bleu"}
+    assert rows.keys() >= {"val/dtw (cells)", "val/edr (edits)", "val/geo_bleu"}
     with pytest.raises(ValueError, match="`steps` must be empty unless `aligned` is True"):
         trajectory_metrics(aligned=False, steps=[1])
     assert "last_point_error" not in trajectory_metrics(aligned=False)
@@ -291,10 +291,14 @@ def test_ids_have_the_distances_of_their_locations() -> None:
     )
     assert float(error.compute()) == pytest.approx(float(wanted) / 2, rel=1e-6)
     assert error.unit == "km"
-    assert DTW(scale=2.0).unit == "units / 2"
-    assert DTW(locations=places).plot_label == "DTW (km)"
-    plane = Locations.from_metres([0, 3000, 0], [0, 4000, 1000])
+    assert DTW(scale=2.0).unit == "cells / 2"
+    assert DTW(locations=places).label == "DTW (km)"
+    plane = Locations.from_plane([0, 3000, 0], [0, 4000, 1000])
     assert updated(DTW(locations=plane), tensor([[0, 1]]), tensor([[2, 0]])).compute() == 1 + 5
+    metres = [1000 * plane.points[None, x] for x in ([0, 1], [2, 0])]
+    for units, per_km in (("m", 1), ("km", 1000)):
+        by_plane = updated(DTW(units=units), *(x / per_km for x in metres))
+        assert (by_plane.compute(), by_plane.unit) == (1 + 5, "km")
     east = coordinates(target) + tensor([0.0, 360.0])  # longitudes from 181 to 360
     by_degree = updated(DTW(units="degrees"), coordinates(preds), east)
     assert float(by_degree.compute()) == pytest.approx(
@@ -314,7 +318,7 @@ def test_locations_without_coordinates_are_named() -> None:
             metric.update(preds, tensor([[0, 1], [0, 1]]))
         metric.update(preds, tensor([[0, 1], [0, 1]]), tensor([True, False]))
         assert metric.compute() == 0
-        unchecked = Locations.from_metres([0.0, 1.0, 0.0, nan], [0.0, 0.0, 1.0, nan])
+        unchecked = Locations.from_plane([0.0, 1.0, 0.0, nan], [0.0, 0.0, 1.0, nan])
         far = updated(DTW(locations=unchecked, validate_args=False), preds, preds * 0)
         assert far.compute() == math.inf
 

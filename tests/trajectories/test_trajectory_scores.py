@@ -36,8 +36,8 @@ Oracle = Callable[[Points, Points], float]
 def scores(metric: PairMetric, pairs: list[tuple[Points, Points]], extra: int = 0) -> Tensor:
     """The score of each pair."""
     record = metric.read(padded([p for p, _ in pairs], extra), padded([t for _, t in pairs], extra))
-    metric.check(record)
-    return metric.score_queries(record)[0]
+    metric._check(record)
+    return metric._score_queries(record)[0]
 
 
 CASES: list[tuple[PairMetric, Oracle]] = [

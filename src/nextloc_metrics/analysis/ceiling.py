@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -17,9 +17,12 @@ from nextloc_metrics.analysis.entropy import (
     entropy_rates,
     fano_limit,
 )
-from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.arrays import Array, begins
 from nextloc_metrics.arguments.checks import as_number, check_bool, check_positive
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.means import exact, intervals
 from nextloc_metrics.metrics.visits import read_check_ins
 
@@ -32,8 +35,8 @@ class MeanLimit(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
-class Predictability:
+@dataclass(frozen=True, repr=False)
+class Predictability(Result):
     """The limits of predictability of users; see `predictability`.
 
     Attributes:
@@ -50,6 +53,8 @@ class Predictability:
         few_visits: whether the user has fewer than `min_visits` visits, bool `[U]`.
     """
 
+    title: ClassVar[str] = "Predictability"
+
     limit: Tensor
     entropy: Tensor
     shuffled: Tensor
@@ -60,30 +65,32 @@ class Predictability:
     users: list[Any]
     few_visits: Tensor
 
-    def means(self, confidence: float = 0.95) -> dict[str, MeanLimit]:
+    def means(self, confidence_level: float = 0.95) -> dict[str, MeanLimit]:
         """Return the mean of each limit over the users who are not flagged, with its interval.
 
         The interval is that of a metric that is averaged over users; NaN if all are flagged.
         """
-        intervals.check_confidence(confidence)
+        intervals.check_confidence_level(confidence_level)
         found = {}
         for name in ("limit", "shuffled", "random", "uncorrelated"):
             values = getattr(self, name)[~self.few_visits]
             mean = intervals.of_queries(
                 exact.tally(values[None], torch.ones_like(values).bool())[0]
             )
-            low, high = mean.interval(confidence)
+            low, high = mean.interval(confidence_level)
             found[name] = MeanLimit(float(mean.mean), float(low), float(high))
         return found
 
-    def __repr__(self) -> str:
+    @property
+    def table(self) -> Table:
+        """The means over users as fractions, with their 95 % intervals."""
         left_out = int(self.few_visits.sum())
-        lines = [f"Predictability of {len(self.users) - left_out} users, {left_out} left out"]
-        lines += [
-            f"{name:12}  {mean.value:.4f}  ({mean.low:.4f} to {mean.high:.4f})"
+        note = f"mean over {len(self.users) - left_out:,} users, {left_out:,} left out"
+        readings = {
+            name: Reading(mean.value, (mean.low, mean.high), True)
             for name, mean in self.means().items()
-        ]
-        return "\n".join(lines)
+        }
+        return of_readings({"value": readings}, 0.95, [note], percent=False)
 
 
 def predictability(
@@ -136,11 +143,12 @@ def predictability(
     Example:
         >>> ann, bob = [0, 1, 2] * 40, [0, 1] * 5  # ann's next visit is known, bob has 10 visits
         >>> predictability(ann + bob, ["ann"] * 120 + ["bob"] * 10)
-        Predictability of 1 users, 1 left out
-        limit         0.9697  (0.0000 to 1.0000)
-        shuffled      0.3614  (0.0000 to 1.0000)
-        random        0.3333  (0.0000 to 1.0000)
-        uncorrelated  0.3333  (0.0000 to 1.0000)
+        fraction       value    95 % interval
+        limit         0.9697  0.0000 - 1.0000
+        shuffled      0.3614  0.0000 - 1.0000
+        random        0.3333  0.0000 - 1.0000
+        uncorrelated  0.3333  0.0000 - 1.0000
+        mean over 1 users, 1 left out
 
     One user has no interval. The visits of ann in a random order have a limit of 36 % instead of
     33 %: this is the error of the estimate for 120 visits of 3 locations.
@@ -164,7 +172,7 @@ def predictability(
     order = np.argsort(inverse, kind="stable")
     histories = np.split(locations[order], np.cumsum(np.bincount(inverse))[:-1])
     if not stays:
-        histories = [one[np.append(True, one[1:] != one[:-1])] for one in histories]
+        histories = [one[begins(one)] for one in histories]
     counts = [np.unique(one, return_counts=True)[1] for one in histories]
     rates = []
     for history in histories:

@@ -148,9 +148,9 @@ def _mean_chance(tally: RecordMetric, sizes: Mapping[int, float], num_relevant: 
 def _scored_metric(metric: RecordMetric) -> RankingMetric | None:
     """Return the metric of ranks whose scores the value averages, or None."""
     # if all queries have equally many relevant locations, the pooled F1 is the mean F1
-    found = metric if isinstance(metric, F1AtK) else metric.scored
+    found = metric if isinstance(metric, F1AtK) else metric._scored
     found = found.metric if isinstance(found, Weighted) else found
-    is_mean = metric.averages_scores or isinstance(metric, F1AtK)
+    is_mean = metric._averages_scores or isinstance(metric, F1AtK)
     return found if isinstance(found, RankingMetric) and is_mean else None
 
 
@@ -163,9 +163,9 @@ def _chance_of(tally: RecordMetric, num_candidates: int, num_relevant: int) -> f
             f"{short(tally)} has no chance level: it is not a mean of per-query scores; leave it "
             "out."
         )
-    if not metric.has_own_score or _scores_blocks(metric):
+    if not metric._has_own_score or _scores_blocks(metric):
         block = _tied_ranking(torch.zeros(1), num_candidates, num_candidates, num_relevant)
-        block.has_ids = not metric.has_own_score
+        block.has_ids = not metric._has_own_score
         with _only_ranks(metric):
             return float(metric.score(block))
     if num_relevant > 1 and metric.needs.only_ranks:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, got, short
-from nextloc_metrics.means.intervals import check_confidence, cluster_variance, t_quantile
+from nextloc_metrics.means.intervals import check_confidence_level, cluster_variance, t_quantile
 from nextloc_metrics.metrics.per_query import PerQueryScores, QueryScores
 
 Test = Literal["permutation", "bootstrap"]
@@ -33,13 +33,13 @@ class Comparison:
     """The difference of two models on the same queries; see `compare`.
 
     Attributes:
-        difference: the mean score of the first model minus that of the second.
+        difference: the mean score of the second model minus that of the first.
         low: the lower bound of the interval; `high` is the upper.
         p_value: the probability of a difference at least as large between equal models, not
             corrected for several tests.
         effect_size: Cohen's d_z, the mean of the differences over their standard deviation.
         num_queries: the number of queries that both models scored.
-        confidence: the confidence level.
+        confidence_level: the confidence level.
         test: the method of the interval and the p-value.
     """
 
@@ -49,12 +49,13 @@ class Comparison:
     p_value: float
     effect_size: float
     num_queries: int
-    confidence: float
+    confidence_level: float
     test: Test
 
     def __repr__(self) -> str:
         return (
-            f"Comparison(difference {self.difference:+.4f}, {100 * self.confidence:g} % interval "
+            f"Comparison(difference {self.difference:+.4f}, "
+            f"{100 * self.confidence_level:g} % interval "
             f"{self.low:+.4f} to {self.high:+.4f}, p = {self.p_value:.4g}, "
             f"d_z = {self.effect_size:+.3f}, {self.num_queries} queries, {self.test})"
         )
@@ -69,11 +70,11 @@ def compare(
     *,
     test: Test = "permutation",
     groups: Tensor | None = None,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     num_resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    r"""Compare two models by their scores of the same queries.
+    r"""Compare two models by their scores of the same queries: the second minus the first.
 
     `"permutation"`: if the models are equal, the sign of each query's difference is random. The
     p-value is the share of sign assignments whose mean is at least as far from 0 as the observed
@@ -94,7 +95,7 @@ def compare(
         groups: integer `[N]`, the group of every query, such as its user, in the order of the
             scores (by ascending id for `PerQueryScores`). All differences of a group then get one
             sign, or are resampled together.
-        confidence: the confidence level of the interval.
+        confidence_level: the confidence level of the interval.
         num_resamples: the number of random sign assignments or resamples.
         seed: the seed of the random numbers.
 
@@ -105,7 +106,7 @@ def compare(
 
     Example:
         >>> from torch import tensor
-        >>> compare(tensor([1.0, 1.0, 0.5, 1.0, 0.5]), tensor([0.5, 0.5, 0.0, 0.5, 0.25]))
+        >>> compare(tensor([0.5, 0.5, 0.0, 0.5, 0.25]), tensor([1.0, 1.0, 0.5, 1.0, 0.5]))
         Comparison(difference +0.4500, 95 % interval +0.3112 to +0.5888, p = 0.0625,
                    d_z = +4.025, 5 queries, permutation)
 
@@ -114,7 +115,7 @@ def compare(
     evaluation", CIKM 2007.
     """
     check_choice("test", test, Test)
-    check_confidence(confidence)
+    check_confidence_level(confidence_level)
     num_resamples, seed = check_positive("num_resamples", num_resamples), as_number(seed)
     if type(seed) is not int or not 0 <= seed < 2**63:
         raise ValueError(f"`seed` must be an integer from 0 to 2^63 - 1, got {short(seed)}.")
@@ -128,7 +129,7 @@ def compare(
     if test == "permutation":
         p_value = _permutation_p_value(sums, rounding, num_resamples, generator)
         variance, freedom = cluster_variance(sums - mean * sizes, sizes)
-        half = float(t_quantile(confidence, freedom) * variance.sqrt())
+        half = float(t_quantile(confidence_level, freedom) * variance.sqrt())
         low, high = mean - half, mean + half
     else:
         if len(sums) < _FEWEST_FOR_BOOTSTRAP:
@@ -138,12 +139,14 @@ def compare(
                 '`test="permutation"`.'
             )
         means = torch.cat(list(_bootstrap_means(sums, sizes, num_resamples, generator)))
-        tails = torch.tensor([(1 - confidence) / 2, (1 + confidence) / 2], dtype=torch.float64)
+        tails = torch.tensor(
+            [(1 - confidence_level) / 2, (1 + confidence_level) / 2], dtype=torch.float64
+        )
         low, high = torch.quantile(means, tails).tolist()
         behind = 1 + min(int((means <= 0).sum()), int((means >= 0).sum()))
         p_value = min(1.0, 2 * behind / (num_resamples + 1))
     effect_size = float(difference.mean() / difference.std()) if num_queries > 1 else math.nan
-    return Comparison(mean, low, high, p_value, effect_size, num_queries, confidence, test)
+    return Comparison(mean, low, high, p_value, effect_size, num_queries, confidence_level, test)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -178,7 +181,7 @@ def _paired_differences(a: Scores, b: Scores) -> tuple[Tensor, float]:
         )
     if not len(first):
         raise ValueError("`a` and `b` must hold at least one query, got none.")
-    difference = first - second
+    difference = second - first
     if not bool(difference.isfinite().all()):
         raise ValueError(
             "`a` and `b` must be finite, got NaN or infinity for query "

@@ -4,42 +4,60 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from nextloc_metrics.arguments.messages import extra, short
+from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.table import Table
 
 
-@dataclass(frozen=True)
-class Runs:
+@dataclass(frozen=True, repr=False)
+class Runs(Result):
     """The `mean` and `std` (n - 1; NaN for a single run) of `num_runs` runs of one model."""
+
+    title: ClassVar[str] = "Runs"
 
     mean: float
     std: float
     num_runs: int
 
+    @property
+    def table(self) -> Table:
+        """The three numbers."""
+        return _tabulate({"runs": self}, ())
 
-@dataclass(frozen=True)
-class Summary:
+
+@dataclass(frozen=True, repr=False)
+class Summary(Result):
     """Several runs of several models; see `summarize`.
 
     `models` has the runs by name, and `p_values` those of Welch's t-test by pair of names.
     """
 
+    title: ClassVar[str] = "Runs of several models"
+
     models: dict[str, Runs]
     p_values: dict[tuple[str, str], float]
 
-    def __repr__(self) -> str:
-        width = max(len(str(name)) for name in self.models)
-        lines = [
-            f"{name!s:{width}}  {runs.mean:.4g} +- {runs.std:.2g} ({runs.num_runs} runs)"
-            for name, runs in self.models.items()
-        ]
+    @property
+    def table(self) -> Table:
+        """The runs of each model, and below them the difference of each pair."""
+        notes = []
         for (first, second), p_value in self.p_values.items():
-            difference = self.models[first].mean - self.models[second].mean
-            lines.append(f"{first} - {second}: {difference:+.4g}, p = {p_value:.3f}")
-        return "\n".join(lines)
+            difference = self.models[second].mean - self.models[first].mean
+            notes.append(f"{second} - {first}: {difference:+.4g}, p = {p_value:.3f}")
+        return _tabulate(self.models, notes)
+
+
+def _tabulate(models: Mapping[str, Runs], notes: Sequence[str]) -> Table:
+    rows = [
+        [str(name), f"{x.mean:.4g}", f"{x.std:.2g}", str(x.num_runs)] for name, x in models.items()
+    ]
+    records = [{"model": name, **asdict(x)} for name, x in models.items()]
+    return Table(["model", "mean", "std", "runs"], rows, notes, records)
 
 
 def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
@@ -53,9 +71,10 @@ def summarize(runs: Mapping[str, Sequence[float] | Tensor]) -> Summary:
 
     Example:
         >>> summarize({"GRU": [29.4, 30.2, 31.0], "Transformer": [30.9, 31.5, 32.1]})
-        GRU          30.2 +- 0.8 (3 runs)
-        Transformer  31.5 +- 0.6 (3 runs)
-        GRU - Transformer: -1.3, p = 0.093
+        model        mean  std  runs
+        GRU          30.2  0.8     3
+        Transformer  31.5  0.6     3
+        Transformer - GRU: +1.3, p = 0.093
 
     Source: B. L. Welch, "The generalization of 'Student's' problem when several different
     population variances are involved", Biometrika 34, 1947.

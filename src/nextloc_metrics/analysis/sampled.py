@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from nextloc_metrics.arguments.arrays import Array, as_tensor
 from nextloc_metrics.arguments.checks import as_number, check_choice, check_positive, is_integer
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
+from nextloc_metrics.display.result import Result
+from nextloc_metrics.display.table import Table
 from nextloc_metrics.metrics.sampled import SampledRanks
 from nextloc_metrics.scoring.sampled import (
     STEPS,
@@ -38,8 +40,8 @@ class Estimated(NamedTuple):
     standard_error: float
 
 
-@dataclass(frozen=True)
-class Corrected:
+@dataclass(frozen=True, repr=False)
+class Corrected(Result):
     """A metric of all candidates, estimated from sampled ones; see `correct_sampled`.
 
     Attributes:
@@ -49,17 +51,22 @@ class Corrected:
         methods: the estimates of all methods.
     """
 
+    title: ClassVar[str] = "Corrected for sampled candidates"
+
     value: float
     standard_error: float
     naive: float
     methods: dict[str, Estimated]
 
-    def __repr__(self) -> str:
-        methods = ", ".join(
-            f"{name} {one.value:.4f} +- {one.standard_error:.4f}"
-            for name, one in self.methods.items()
-        )
-        return f"Corrected({self.value:.4f}, naive {self.naive:.4f}; {methods})"
+    @property
+    def table(self) -> Table:
+        """The estimate, those of all methods, and the naive value, as fractions."""
+        header = ["fraction", "value", "standard error"]
+        of = {"corrected": Estimated(self.value, self.standard_error), **self.methods}
+        rows = [[name, f"{x.value:.4f}", f"{x.standard_error:.4f}"] for name, x in of.items()]
+        records = [{"estimate": name, **x._asdict()} for name, x in of.items()]
+        naive = {"estimate": "naive", "value": self.naive, "standard_error": math.nan}
+        return Table(header, [*rows, ["naive", f"{self.naive:.4f}", "-"]], (), [*records, naive])
 
 
 def correct_sampled(

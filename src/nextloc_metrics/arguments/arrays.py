@@ -150,6 +150,29 @@ def _array(name: str, value: Any) -> Any:
     return array if array.size else array.astype(np.int64)  # empty lists are lists of ids
 
 
+def pad_rows(values: Any, lengths: Any, fill: float, least: int = 0) -> Any:
+    """Return rows of the next values, so many each, padded to the longest, or to `least`."""
+    is_value = np.arange(lengths.max(initial=least)) < lengths[:, None]
+    padded = np.full((*is_value.shape, *values.shape[1:]), fill, values.dtype)
+    padded[is_value] = values
+    return padded
+
+
+def begins(*columns: Any) -> Any:
+    """Return which rows differ from the row before in a column, as does the first, bool `[N]`."""
+    found = np.arange(len(columns[0])) == 0
+    for column in columns:
+        found[1:] |= column[1:] != column[:-1]
+    return found
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Concatenate arrays; numbers beside text, an array of objects, become text."""
+    if len({part.dtype.kind == "O" for part in parts}) > 1:
+        parts = [part.astype(str).astype(object) for part in parts]
+    return np.concatenate(parts)
+
+
 def _are_scores_and_ids(value: Sequence[Any]) -> bool:
     """Whether a sequence is the pair that `topk` and `sort` return, of PyTorch or NumPy users."""
     if len(value) != 2 or not all(hasattr(one, "dtype") and hasattr(one, "shape") for one in value):
@@ -205,10 +228,7 @@ def _of_rows(name: str, value: Any, rows: list[Any]) -> Any:
     if (lengths == lengths[0]).all():
         return flat.reshape(len(rows), lengths[0], *flat.shape[1:])
     if flat.dtype.kind in "iu" and flat.ndim == 1:
-        slots = np.arange(lengths.max()) < lengths[:, None]
-        padded = np.full(slots.shape, -1, np.int64)
-        padded[slots] = flat
-        return padded
+        return pad_rows(flat.astype(np.int64), lengths, -1)
     other = int(np.flatnonzero(lengths != lengths[0])[0])
     raise ValueError(
         f"`{name}` must have rows of one length unless they are lists of ids, got row {other} of "

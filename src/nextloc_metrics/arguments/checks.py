@@ -24,10 +24,11 @@ def as_number(value: Any) -> Any:
     return value.item() if is_number else value
 
 
-def check_choice(name: str, value: object, choices: Any) -> None:
-    """Raise unless an option is one of the strings of a `Literal`."""
+def check_choice(name: str, value: object, choices: Any) -> Any:
+    """Return the value, or raise if it is not one of the strings of a `Literal`."""
     if not isinstance(value, str) or value not in get_args(choices):
         raise ValueError(f"`{name}` must be one of {get_args(choices)}, got {short(value)}.")
+    return value
 
 
 def check_bool(name: str, value: object) -> bool:
@@ -45,14 +46,13 @@ def check_named(name: str, value: object, example: str) -> None:
         )
 
 
-def check_ignored(ignore_index: object) -> None:
-    """Raise unless `ignore_index` is None or an integer of 64 bits."""
-    number = as_number(ignore_index)
+def check_ignored(name: str, value: object) -> int | None:
+    """Return the value as an int, or raise unless it is None or an integer of 64 bits."""
+    number: int | None = as_number(value)
     is_id = isinstance(number, int) and not isinstance(number, bool)
     if number is not None and not (is_id and -(2**63) <= number < 2**63):
-        raise ValueError(
-            f"`ignore_index` must be None or an integer of 64 bits, got {short(ignore_index)}."
-        )
+        raise ValueError(f"`{name}` must be None or an integer of 64 bits, got {short(value)}.")
+    return number
 
 
 def check_positive(name: str, value: object, most: int | None = None) -> int:

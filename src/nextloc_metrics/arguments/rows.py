@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -88,8 +88,8 @@ class ArrayRows:
 
     def chunks(self) -> Iterator[Batch]:
         """Yield the rows in chunks that fit into any memory; one empty chunk without rows."""
-        for start in _track(range(0, max(1, len(self.target)), self.step)):
-            yield self.chunk(slice(start, start + self.step))
+        starts = range(0, max(1, len(self.target)), self.step)
+        return track((self.chunk(slice(x, x + self.step)) for x in starts), len(self.target))
 
     @property
     def step(self) -> int:
@@ -108,13 +108,17 @@ class ArrayRows:
         )
 
 
-def _track(starts: range) -> Iterable[int]:
-    """Show a progress bar after 2 seconds, on a terminal and with tqdm installed."""
+def track(chunks: Iterable[Batch], number: int | None) -> Iterator[Batch]:
+    """Yield the chunks; show rows per second, on a terminal and with tqdm installed."""
     try:
         from tqdm import tqdm
     except ModuleNotFoundError:
-        return starts
-    return cast(Iterable[int], tqdm(starts, delay=2, disable=None, leave=False, unit="chunk"))
+        yield from chunks
+        return
+    with tqdm(total=number, delay=2, disable=None, leave=False, unit="row") as bar:
+        for batch in chunks:
+            yield batch
+            bar.update(len(batch.target))
 
 
 def read_rows(

@@ -97,13 +97,11 @@ class Cpu(Reference):
         self._parallel = None
 
     def unable(self, values: Tensor) -> str | None:
-        """Return a reason for tensors of other devices and of compiled graphs."""
         return "C code reads CPU memory only" if must_not_sync(values) else None
 
     def survey(
         self, scores: Tensor, own: Tensor, find_best: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Count the candidates around each relevant location, and find the best candidate."""
         if not _can_read(scores) or own.shape[1] > _MOST_RELEVANT:
             return super().survey(scores, own, find_best)
         scores = _in_rows(scores)
@@ -114,7 +112,6 @@ class Cpu(Reference):
         return above, tied, best
 
     def first(self, scores: Tensor, number: int) -> tuple[Tensor, Tensor]:
-        """Return the scores and ids of the first candidates, NaN first."""
         number = min(number, scores.shape[1])
         if not _can_read(scores) or number > _MOST_FIRST:
             return super().first(scores, number)
@@ -124,7 +121,6 @@ class Cpu(Reference):
         return scores.gather(1, ids), ids
 
     def find(self, lists: Tensor, ids: Tensor) -> Tensor:
-        """Find the first position of ids in lists, UNRETRIEVED if absent."""
         lists, ids = lists.contiguous(), ids.contiguous()
         found = torch.empty_like(ids)
         (rows, length), width = lists.shape, ids.shape[1]
@@ -135,7 +131,6 @@ class Cpu(Reference):
         return found
 
     def weigh(self, scores: Tensor, target: Tensor, weights: Weights) -> tuple[Tensor, Tensor]:
-        """Sum the weights of all candidates, of their squares, and of those above the target."""
         if not _can_read(scores):
             return super().weigh(scores, target, weights)
         scores = _in_rows(scores)
@@ -148,7 +143,6 @@ class Cpu(Reference):
     def gather(
         self, scores: Tensor, sums: Tensor, masses: Sequence[float], weights: Weights
     ) -> Tensor:
-        """Count the highest scores whose share of all weights reaches each mass."""
         if not _can_read(scores):
             return super().gather(scores, sums, masses, weights)
         scores = _in_rows(scores)
@@ -159,7 +153,6 @@ class Cpu(Reference):
         return sizes
 
     def spread(self, scores: Tensor, sums: Tensor, weights: Weights) -> Tensor:
-        """Return the shares of all candidates in the sum of weights."""
         if not _can_read(scores):
             return super().spread(scores, sums, weights)
         scores = _in_rows(scores)
@@ -175,7 +168,6 @@ class Cpu(Reference):
         formulas: tuple[Any, Any, Any, Any],
         num_locations: int | None,
     ) -> tuple[Tensor, Tensor | None] | None:
-        """Tally queries with one relevant location each in one pass."""
         table, last, start, divisor = formulas
         if not _can_read(scores) or len(last) > _MOST_FORMULAS:
             return None
@@ -203,7 +195,6 @@ class Cpu(Reference):
         return (sums, decisions) if done else None
 
     def find_true(self, values: Tensor) -> Tensor:
-        """Return the flat indices of the true elements of a bool tensor."""
         # true may be any nonzero byte; few are true: test words of 8 bytes first
         flat = values.contiguous().numpy().reshape(-1).view(np.uint8)
         words = flat[: len(flat) // _WORD * _WORD].view(np.int64)
@@ -214,24 +205,20 @@ class Cpu(Reference):
         return torch.from_numpy(np.concatenate([found, rest]))
 
     def sort(self, values: Tensor) -> Tensor:
-        """Sort integers within their rows."""
         return torch.from_numpy(np.sort(values.numpy(), axis=-1))
 
     def argsort(self, values: Tensor) -> Tensor:
-        """Return the stable order of the columns by value, from 0 to 2^40."""
         bits = values.shape[1].bit_length()
         keys = (values.numpy() << bits) | np.arange(values.shape[1])
         keys.sort(axis=1)
         return torch.from_numpy(keys & ((1 << bits) - 1))
 
     def histogram(self, values: Tensor, number: int) -> Tensor:
-        """Count the occurrences of each integer below `number`."""
         return values.bincount(minlength=number)
 
     def match_ngrams(
         self, pairs: Sequences, most: int, beta: float, scale: float, optimal: bool
     ) -> Tensor:
-        """Sum the proximities of n-grams that are matched one to one."""
         sums = torch.empty(len(pairs.first), most, dtype=torch.float64, device="cpu")
         self._run_pairs("match", pairs, _Ngrams, most, optimal, sums, beta, scale)
         return sums
@@ -244,7 +231,6 @@ class Cpu(Reference):
         free_start: bool = False,
         within: float = 0.0,
     ) -> Tensor:
-        """Align the sequences."""
         found = torch.empty(len(pairs.first), dtype=torch.float64, device="cpu")
         limits = -1 if window is None else window, free_start
         self._run_pairs("align", pairs, _Align, KINDS.index(kind), *limits, found, within)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from nextloc_metrics.base.plots import plot_collection
 from nextloc_metrics.base.readings import Results, count_notes, read_results
 from nextloc_metrics.base.summed import all_reduce
 from nextloc_metrics.display.table import Table, of_readings
-from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.ranking.ranking import Ranking
 
 # Larger states, in bytes, get a collective of their own instead of a copy in the shared buffer.
@@ -39,6 +39,7 @@ class SummedCollection(MetricCollection):
     """
 
     _plan: Plan | None = None
+    _holds: ClassVar[Any] = RecordMetric
 
     def __init__(
         self,
@@ -60,9 +61,10 @@ class SummedCollection(MetricCollection):
         """Add all members, or none if one is refused."""
         members = _members(metrics) + _members(additional_metrics)
         for member in members:
-            if not isinstance(member, RecordMetric):
+            if not isinstance(member, self._holds):
+                kind = "metrics" if self._holds is RecordMetric else f"`{self._holds.__name__}`s"
                 raise TypeError(
-                    f"a {type(self).__name__} holds metrics of nextloc_metrics only, got "
+                    f"a {type(self).__name__} holds {kind} of nextloc_metrics only, got "
                     f"{short(member)}; put it into a torchmetrics.MetricCollection."
                 )
         ignored = {member.ignore_index for member in (*self._modules.values(), *members)}
@@ -90,7 +92,7 @@ class SummedCollection(MetricCollection):
     def update_with(self, batch: Batch) -> None:
         """Add a batch to every member, or raise and change none."""
         self._check_groups(batch)
-        own = [member for member in self.members() if member.has_own_update]
+        own = [member for member in self.members() if member._has_own_update]
         self._form_groups()
         if not own:
             self.plan.update(batch, count=True)
@@ -100,7 +102,7 @@ class SummedCollection(MetricCollection):
             records = self.plan.read(batch)
             for member in own:
                 member.update(records[member.record])
-            others = [member for member in self.members() if not member.has_own_update]
+            others = [member for member in self.members() if not member._has_own_update]
             Plan(others).update(Batch(records, None), count=True)
 
     def forward_with(self, batch: Batch) -> dict[str, Any]:
@@ -112,18 +114,17 @@ class SummedCollection(MetricCollection):
 
     def _check_groups(self, batch: Batch) -> None:
         """Raise if no member reads `groups`; one in a plain `MetricCollection` cannot know."""
-        if batch.groups is not None and not any(member.reads_groups for member in self.members()):
+        if batch.groups is not None and not any(member._reads_groups for member in self.members()):
             raise ValueError(
                 "`groups` must be None without a metric that reads them; pass them to "
                 "`Grouped(metric)`."
             )
 
     def compute(self) -> dict[str, Any]:
-        """Return every member's value; all states are summed over the processes together."""
         with self.summed_at_once():
             return super().compute()
 
-    def compute_with_intervals(self, confidence: float = 0.95) -> dict[str, Any]:
+    def compute_with_intervals(self, confidence_level: float = 0.95) -> dict[str, Any]:
         """Return every member's value and, for means of scores, its confidence interval.
 
         The bounds are those of `RankingMetric.interval`, under the member's name with `_low` and
@@ -138,7 +139,7 @@ class SummedCollection(MetricCollection):
             {'val/hit': tensor(0.3000), 'val/hit_low': tensor(0.2189),
              'val/hit_high': tensor(0.3958)}
         """
-        values, intervals, *_ = self._results(confidence, count=False)
+        values, intervals, *_ = self._results(confidence_level, count=False)
         bounds = {
             self._set_name(name): {
                 self._set_name(f"{name}_{end}"): bound
@@ -157,26 +158,26 @@ class SummedCollection(MetricCollection):
             for key, found in {name: value, **bounds.get(name, {})}.items()
         }
 
-    def results(self, confidence: float | None, count: bool = True) -> Results:
+    def results(self, confidence_level: float | None, count: bool = True) -> Results:
         """Return float64 values, intervals, and the numbers of queries, if `count`.
 
-        Without `confidence` there are no intervals; to count queries may need more collectives.
+        Without `confidence_level` there are no intervals; to count may need more collectives.
         """
         with unrounded():
-            return self._results(confidence, count)
+            return self._results(confidence_level, count)
 
-    def _results(self, confidence: float | None, count: bool) -> Results:
-        if confidence is not None:
-            check_confidence(confidence)
+    def _results(self, confidence_level: float | None, count: bool) -> Results:
+        if confidence_level is not None:
+            check_confidence_level(confidence_level)
         with self.summed_at_once(cached=False):
             values = super().compute()
             intervals = {
-                name: member.interval(confidence)
+                name: member.interval(confidence_level)
                 for name, member in self.named_members()
-                if member.has_interval and confidence is not None
+                if member._has_interval and confidence_level is not None
             }
             counting = self.named_members() if count else []
-            numbers = {name: member.numbers() for name, member in counting}
+            numbers = {name: member._numbers() for name, member in counting}
         known = {name: queries for name, (queries, _) in numbers.items() if queries is not None}
         undecided = max((number for _, number in numbers.values()), default=0)
         return Results(values, intervals, known, undecided)
@@ -185,7 +186,7 @@ class SummedCollection(MetricCollection):
         self,
         percent: bool = True,
         intervals: bool = False,
-        confidence: float = 0.95,
+        confidence_level: float = 0.95,
         notes: Sequence[str] = (),
     ) -> Table:
         """Return the values as a table for the terminal or a notebook.
@@ -197,7 +198,7 @@ class SummedCollection(MetricCollection):
         Args:
             percent: write fractions as percent.
             intervals: write the confidence interval next to every mean of scores.
-            confidence: the confidence level; a `ValueError` unless between 0 and 1.
+            confidence_level: the confidence level; a `ValueError` unless between 0 and 1.
             notes: further lines below the table.
 
         Example:
@@ -213,7 +214,7 @@ class SummedCollection(MetricCollection):
             f1          13.85
             100 queries counted
         """
-        known = confidence if intervals else None
+        known = confidence_level if intervals else None
         results = self.results(known)
         readings = read_results(self, results, keep_base=False, by_group=True)
         below = [*count_notes({"": results}), *notes]
@@ -253,7 +254,7 @@ class SummedCollection(MetricCollection):
         """
         members: dict[Any, list[RecordMetric]] = {}
         for member in self.members():
-            if member.will_all_reduce:
+            if member._will_all_reduce:
                 members.setdefault(member.process_group, []).append(member)
         lent = [
             member
@@ -390,12 +391,12 @@ class RankingCollection(SummedCollection):
 
 
 def _share(one: Any, other: RecordMetric) -> bool:
-    return one.state_name == other.state_name and torch.equal(one.state, other.state)
+    return one._state_name == other._state_name and torch.equal(one.state, other.state)
 
 
 def _check_group(members: list[Any]) -> None:
     for member in members[1:]:
-        if member.state_name != members[0].state_name:
+        if member._state_name != members[0]._state_name:
             raise ValueError(
                 "the members of a compute group must need the same state, got "
                 f"{short(members[0])} and {short(member)}; omit `compute_groups`."
@@ -406,8 +407,8 @@ def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMe
     """Sum the members' states over the processes, and return the members that got their sums."""
     # Members with one state name are summed once. All processes must agree on whether their states
     # are equal and whether cached values are outdated, so both flags are summed too.
-    states = {member.state_name: member.state for member in reversed(members)}
-    differs = [not torch.equal(member.state, states[member.state_name]) for member in members]
+    states = {member._state_name: member.state for member in reversed(members)}
+    differs = [not torch.equal(member.state, states[member._state_name]) for member in members]
     outdated = [member._computed is None for member in members]
     copied = {name: x for name, x in states.items() if x.nbytes <= _LARGEST_COPIED_STATE}
     flags = torch.tensor([differs, outdated], device=members[0].state.device).long()
@@ -423,7 +424,7 @@ def _lend_sums(members: list[RecordMetric], process_group: Any) -> list[RecordMe
         if is_outdated:
             member._computed = None
         if not differ:
-            summed_state = sums[member.state_name].view_as(member.state)
+            summed_state = sums[member._state_name].view_as(member.state)
             member.dist_sync_fn = partial(_lent_sum, summed_state)
             lent.append(member)
     return lent

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Any
+from dataclasses import KW_ONLY
 
-from torch import Tensor
-
-from nextloc_metrics.arguments.checks import check_choice, check_number
+from nextloc_metrics.base.declared import PositiveNumber
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric
 from nextloc_metrics.distribution.distribution import Distribution
 from nextloc_metrics.distribution.needs import DistributionNeeds, Given
@@ -26,36 +23,22 @@ class DistributionMetric(RecordMetric):
 
     record = Distribution
 
-    given: Given | None
-    temperature: float
+    _: KW_ONLY
+    given: Given | None = None
+    temperature: PositiveNumber = 1.0
 
-    def __init__(
-        self, *, given: Given | None = None, temperature: float = 1.0, **options: Any
-    ) -> None:
-        if given is not None:
-            check_choice("given", given, Given)
-        temperature = check_number("temperature", temperature)
-        if given == "probabilities" and temperature != 1:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.given == "probabilities" and self.temperature != 1:
             raise ValueError(
                 "`temperature` must be 1 with `given='probabilities'`, as it divides logits, got "
-                f"{temperature}."
+                f"{self.temperature}."
             )
-        super().__init__(given=given, temperature=temperature, **options)
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """What scores are, and that the probabilities of all candidates are read."""
         return DistributionNeeds(self.given, self.temperature)
 
 
 class DistributionMean(DistributionMetric, MeanMetric):
     """The mean of a number of each query, which a subclass defines in `score`."""
-
-    def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
-        counted = record.counted.to(record.confidence.device)
-        return self.score(record).masked_fill(~counted, 0), counted
-
-    @abstractmethod
-    def score(self, record: Distribution) -> Tensor:
-        """Return float64 `[N]`, the score of every query."""

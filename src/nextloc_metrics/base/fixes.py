@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from typing_extensions import dataclass_transform
 
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
@@ -56,6 +57,7 @@ class _Unsqueezed:
         self.value = value
 
 
+@dataclass_transform()
 class BaseMetric(Metric):
     """TorchMetrics' `Metric`, with four fixes.
 

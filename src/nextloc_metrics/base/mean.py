@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.batch import Batch
-from nextloc_metrics.arguments.checks import check_bool, check_ignored
+from nextloc_metrics.arguments.checks import check_ignored
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.record import Record, Records
 from nextloc_metrics.base.fixes import rounded
@@ -38,24 +39,18 @@ class RecordMetric(SummedMetric):
     """
 
     is_differentiable = False
+    record: ClassVar[type[Record]] = Record
+
+    _: KW_ONLY
     higher_is_better: bool | None = True
     plot_lower_bound: float | None = 0.0
     plot_upper_bound: float | None = 1.0
+    ignore_index: Annotated[int | None, check_ignored] = None
+    validate_args: bool = True
 
-    record: ClassVar[type[Record]] = Record
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
 
-    ignore_index: int | None
-    validate_args: bool
-
-    _plan: Plan | None
-
-    def __init__(
-        self, *, ignore_index: int | None = None, validate_args: bool = True, **options: Any
-    ) -> None:
-        check_bool("validate_args", validate_args)
-        check_ignored(ignore_index)
-        super().__init__(ignore_index=ignore_index, validate_args=validate_args, **options)
-        self._plan = None
+        def __init__(self, **options: Any) -> None: ...
 
     @property
     def needs(self) -> Needs:
@@ -63,7 +58,7 @@ class RecordMetric(SummedMetric):
         return Needs()
 
     @property
-    def one_pass(self) -> scoring.Formula | int | None:
+    def _one_pass(self) -> scoring.Formula | int | None:
         """What the fused update computes where every query has one relevant location.
 
         A formula, whose scores are averaged, or the number of locations, whose decisions are
@@ -82,7 +77,7 @@ class RecordMetric(SummedMetric):
         return 1.0
 
     @property
-    def factor(self) -> float:
+    def _factor(self) -> float:
         """What a score is multiplied by: `scale`, unless a subclass has an option of that name."""
         return self.scale
 
@@ -91,12 +86,12 @@ class RecordMetric(SummedMetric):
         """Return the batch's summand of the state: int64, in the shape of the state."""
 
     @property
-    def scored(self) -> MeanMetric | None:
+    def _scored(self) -> MeanMetric | None:
         """The metric whose scores this one sums; None if it sums something else, by `tally`."""
         return None
 
     @staticmethod
-    def sum_many(
+    def _sum_many(
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from the scores of their `scored`.
@@ -104,13 +99,13 @@ class RecordMetric(SummedMetric):
         These have one `is_bounded`, and weights or none. For each metric there are float64 `[N]`
         scores, 0 where not `counted`, bool `[N]`.
         """
-        scored = metrics[0].scored
-        weights = record.queries.weights if scored.is_weighted else None
+        scored = metrics[0]._scored
+        weights = record.queries.weights if scored._is_weighted else None
         found = exact.tally(torch.stack(list(scores)), counted, scored.is_bounded, weights)
         return found.to(record.device).unbind()
 
     @staticmethod
-    def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
+    def _tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
         """Return the batch's summands for several metrics that share this method."""
         return [metric.tally(record) for metric in metrics]
 
@@ -150,7 +145,7 @@ class RecordMetric(SummedMetric):
             weights: 0 or from 2^-32 to 2^31, in the shape of the queries, for `Weighted` metrics.
         """
         batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
-        self.plan.update(batch, count=False)
+        self._plan.update(batch, count=False)
 
     def read(
         self,
@@ -166,17 +161,17 @@ class RecordMetric(SummedMetric):
     ) -> Any:
         """Return the record of a batch; the arguments are those of `update`."""
         batch = Batch(preds, target, mask, groups, exclude, exempt_target, confidence, weights)
-        return self.plan.read(batch)[self.record]
+        return self._plan.read(batch)[self.record]
 
     @property
-    def plan(self) -> Plan:
+    def _plan(self) -> Plan:
         """The plan of an update: what this metric needs from a batch."""
         own = vars(self)
-        if own["_plan"] is None:
-            own["_plan"] = Plan([self])
-        return own["_plan"]  # type: ignore[no-any-return]
+        if own.get("_made_plan") is None:
+            own["_made_plan"] = Plan([self])
+        return own["_made_plan"]  # type: ignore[no-any-return]
 
-    def check(self, record: Any) -> None:
+    def _check(self, record: Any) -> None:
         """Raise if this metric cannot be updated with the record."""
         if record.device != self.state.device:
             raise ValueError(
@@ -187,16 +182,16 @@ class RecordMetric(SummedMetric):
         record.require(self.needs, self)
 
     @property
-    def averages_scores(self) -> bool:
+    def _averages_scores(self) -> bool:
         """Whether the value is a mean of scores and so has a confidence interval."""
         return False
 
     @property
-    def has_interval(self) -> bool:
+    def _has_interval(self) -> bool:
         """Whether `interval` returns one: of a mean of scores, or of a function of it."""
-        return self.averages_scores
+        return self._averages_scores
 
-    def estimate(self) -> intervals.Estimate:
+    def _estimate(self) -> intervals.Estimate:
         """Return the mean of the scores in the state, with its standard error."""
         raise TypeError(
             f"{short(self)} has no standard error: it is not a mean of per-query scores; "
@@ -208,10 +203,10 @@ class RecordMetric(SummedMetric):
 
         A value that is not a mean of scores raises a `TypeError`.
         """
-        error: Tensor = rounded(self._estimate().standard_error * self.factor, self.device)
+        error: Tensor = rounded(self._estimate_of_all().standard_error * self._factor, self.device)
         return error
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         """Return the bounds of the confidence interval for the mean over all possible queries.
 
         The bounds are computed from the sums of all processes, bit for bit equal on every process.
@@ -226,7 +221,7 @@ class RecordMetric(SummedMetric):
 
         Raises:
             TypeError: the value is not a mean of scores.
-            ValueError: `confidence` is not between 0 and 1.
+            ValueError: `confidence_level` is not between 0 and 1.
 
         Example:
             >>> from torch import tensor
@@ -239,46 +234,46 @@ class RecordMetric(SummedMetric):
         Source: E. B. Wilson, "Probable inference, the law of succession, and statistical
         inference", JASA 22, 1927.
         """
-        intervals.check_confidence(confidence)
-        low, high = self._estimate().interval(confidence)
-        return rounded(low * self.factor, self.device), rounded(high * self.factor, self.device)
+        intervals.check_confidence_level(confidence_level)
+        low, high = self._estimate_of_all().interval(confidence_level)
+        return rounded(low * self._factor, self.device), rounded(high * self._factor, self.device)
 
-    def _estimate(self) -> intervals.Estimate:
-        if not self.averages_scores:
-            return self.estimate()  # raises before the processes wait for each other
-        return self.of_all_processes(self.estimate)
+    def _estimate_of_all(self) -> intervals.Estimate:
+        if not self._averages_scores:
+            return self._estimate()  # raises before the processes wait for each other
+        return self._of_all_processes(self._estimate)
 
-    def numbers(self) -> tuple[Any, int]:
+    def _numbers(self) -> tuple[Any, int]:
         """Return the number of counted and of undecided queries, over all processes.
 
         The first is an int64 tensor for groups, and None if a subclass does not count queries.
         """
-        return self.of_all_processes(
+        return self._of_all_processes(
             lambda: (getattr(self, "num_queries", None), getattr(self, "num_undecided", 0))
         )
 
     @property
-    def reads_groups(self) -> bool:
+    def _reads_groups(self) -> bool:
         """Whether `update` may read `groups`, as a user's own metric may."""
         return not type(self).__module__.startswith("nextloc_metrics.")
 
     @property
-    def has_own_update(self) -> bool:
+    def _has_own_update(self) -> bool:
         """Whether a user's subclass overrides `update`."""
         return not type(self).update.__module__.startswith("nextloc_metrics.")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a copy, without the plan, which the copy makes anew."""
-        return {**super().__getstate__(), "_plan": None}
+        return {**super().__getstate__(), "_made_plan": None}
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         """The label of the value in plots, such as `NDCG@10`."""
         k = self._options.get("k")
         return type(self).__name__.removesuffix("AtK") + ("" if k is None else f"@{k}")
 
     @property
-    def plot_labels(self) -> dict[str, str]:
+    def _labels(self) -> dict[str, str]:
         """The plot labels of a dict of values, by key; empty if the value is not a dict."""
         return {}
 
@@ -304,7 +299,7 @@ class RecordMetric(SummedMetric):
 class MeanMetric(RecordMetric):
     """The exact mean of a score over queries, with its interval.
 
-    A subclass says in `record` what it reads and defines `score_queries`. The value is the mean
+    A subclass says in `record` what it reads and defines `score`. The value is the mean
     times `scale`, in `unit`.
 
     Attributes:
@@ -315,46 +310,52 @@ class MeanMetric(RecordMetric):
     """
 
     is_bounded: ClassVar[bool] = True
-    is_weighted: ClassVar[bool] = False
+    _is_weighted: ClassVar[bool] = False
+
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
 
     @abstractmethod
-    def score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
+    def score(self, record: Any) -> Tensor | tuple[Tensor, Tensor]:
+        """Return float64 `[N]`, the score of every query, or with it bool `[N]`, which count."""
+
+    def _score_queries(self, record: Any) -> tuple[Tensor, Tensor]:
         """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
+        found = self.score(record)
+        scores, counted = found if isinstance(found, tuple) else (found, record.counted)
+        counted = counted.to(scores.device)
+        return scores.masked_fill(~counted, 0), counted
 
     def empty_tally(self) -> Tensor:
         """Return the zero state; see `means.exact`."""
-        return torch.zeros(exact.width(self.is_bounded, self.is_weighted), dtype=torch.int64)
+        return torch.zeros(exact.width(self.is_bounded, self._is_weighted), dtype=torch.int64)
 
     @property
-    def scored(self) -> MeanMetric | None:
-        """This metric, unless a subclass overrides `tally`."""
+    def _scored(self) -> MeanMetric | None:
         return self if type(self).tally is MeanMetric.tally else None
 
     @staticmethod
-    def score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
-        """Return `score_queries` of several metrics that share this method."""
-        scored = [metric.score_queries(record) for metric in metrics]
+    def _score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
+        """Return `_score_queries` of several metrics that share this method."""
+        scored = [metric._score_queries(record) for metric in metrics]
         for metric, (scores, counted) in zip(metrics, scored, strict=True):
             check_scores([metric], scores.masked_fill(~counted, 0)[None])
         return scored
 
     def tally(self, record: Any) -> Tensor:
-        """Return the exact sums of a batch's scores."""
-        ((scores, counted),) = self.score_many([self], record)
-        return self.sum_many([self], [scores], counted, record)[0]
+        ((scores, counted),) = self._score_many([self], record)
+        return self._sum_many([self], [scores], counted, record)[0]
 
     def compute(self) -> Tensor:
-        """Return the mean score, NaN without a query."""
-        return exact.mean(self.state) * self.factor
+        return exact.mean(self.state) * self._factor
 
     @property
-    def averages_scores(self) -> bool:
-        """True unless a subclass overrides `tally` or `compute`."""
-        return self.scored is self and type(self).compute is MeanMetric.compute
+    def _averages_scores(self) -> bool:
+        return self._scored is self and type(self).compute is MeanMetric.compute
 
-    def estimate(self) -> intervals.Estimate:
-        """Return the mean and its standard error, with queries taken as independent."""
-        return intervals.of_queries(self.state) if self.averages_scores else super().estimate()
+    def _estimate(self) -> intervals.Estimate:
+        return intervals.of_queries(self.state) if self._averages_scores else super()._estimate()
 
     @property
     def num_queries(self) -> int:
@@ -386,12 +387,12 @@ def check_scores(metrics: Sequence[MeanMetric], scores: Tensor) -> None:
 
 def of_metric(name: str) -> Any:
     """Return a property that reads the attribute of this name of `self.metric`."""
-    return property(lambda wrapper: getattr(wrapper.metric, name))
+    return property(lambda wrapper: getattr(wrapper.metric, name), doc=f"`{name}` of `metric`.")
 
 
 def check_mean(metric: object) -> None:
     """Raise unless a metric, an argument `metric`, is the mean of a score over queries."""
     if not isinstance(metric, MeanMetric):
         raise TypeError(f"`metric` must be a MeanMetric, such as MRR, got {short(metric)}.")
-    if not metric.averages_scores:
+    if not metric._averages_scores:
         raise TypeError(f"`metric` must be the mean of a score, and {short(metric)} is not.")

@@ -27,7 +27,7 @@ _PLAIN = Tensor, torch.nn.Parameter
 class Member(Protocol):
     """What a plan asks of a metric."""
 
-    state_name: str
+    _state_name: str
     ignore_index: int | None
     validate_args: bool
 
@@ -40,7 +40,7 @@ class Member(Protocol):
         """What it reads of the record."""
 
     @property
-    def one_pass(self) -> Formula | int | None:
+    def _one_pass(self) -> Formula | int | None:
         """What the fused update computes for it; None if it cannot."""
 
     @property
@@ -48,20 +48,20 @@ class Member(Protocol):
         """The state."""
 
     @property
-    def scored(self) -> Any:
+    def _scored(self) -> Any:
         """The metric whose scores it sums, by `sum_many`; None if it has a `tally`."""
 
     @staticmethod
-    def sum_many(
+    def _sum_many(
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Tensor]:
         """Return the batch's summands for several metrics, from their scores."""
 
-    def check(self, record: Any) -> None:
+    def _check(self, record: Any) -> None:
         """Raise if the metric cannot be updated with the record."""
 
     @staticmethod
-    def tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
+    def _tallies(metrics: Sequence[Any], record: Any) -> list[Tensor]:
         """Return the batch's summands for several metrics that share this method."""
 
 
@@ -74,18 +74,18 @@ class Plan:
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.members = tuple(members)
-        kinds = {member.state_name: member for member in members}
+        kinds = {member._state_name: member for member in members}
         self.kinds = tuple(kinds.values())
         numbers = {name: number for number, name in enumerate(kinds)}
-        self._kind_of = [numbers[member.state_name] for member in members]
+        self._kind_of = [numbers[member._state_name] for member in members]
         self.ignore_index = next((member.ignore_index for member in members), None)
         self.validate_args = any(member.validate_args for member in members)
         self.needs = {
             kind: merge_needs(member.needs for member in members if member.record is kind)
             for kind in {member.record: None for member in members}
         }
-        scored = [member.scored for member in members]
-        self._is_weighted = any(one is not None and one.is_weighted for one in scored)
+        scored = [member._scored for member in members]
+        self._is_weighted = any(one is not None and one._is_weighted for one in scored)
         self._grouped: list[Any] = [member for member in members if hasattr(member, "num_groups")]
         self._kinds_of_groups = {(member.by, member.num_groups) for member in self._grouped}
         self._of_ranks = [n for n, kind in enumerate(self.kinds) if kind.record is Ranking]
@@ -196,21 +196,21 @@ class Plan:
         """Return the summands, by number, of the kinds that read these records."""
         kinds = [(n, kind) for n, kind in enumerate(self.kinds) if kind.record in records]
         for _, kind in kinds:
-            kind.check(records[kind.record])
+            kind._check(records[kind.record])
         scored = self._score([kind for _, kind in kinds], records)
         families: dict[Any, list[int]] = {}
         for number, kind in kinds:
-            family: Any = kind.record, type(kind).tallies
-            if kind.scored is not None:
-                counted = scored[kind.scored.state_name][1]
-                family = kind.record, type(kind).sum_many, id(counted), kind.scored.is_bounded
+            family: Any = kind.record, type(kind)._tallies
+            if kind._scored is not None:
+                counted = scored[kind._scored._state_name][1]
+                family = kind.record, type(kind)._sum_many, id(counted), kind._scored.is_bounded
             families.setdefault(family, []).append(number)
         found: dict[int, Tensor] = {}
         for (record, sums, *_), numbers in families.items():
             same = [self.kinds[number] for number in numbers]
             arguments = [records[record]]
-            if same[0].scored is not None:
-                of_same = [scored[kind.scored.state_name] for kind in same]
+            if same[0]._scored is not None:
+                of_same = [scored[kind._scored._state_name] for kind in same]
                 arguments = [[scores for scores, _ in of_same], of_same[0][1], *arguments]
             summed = sums(same, *arguments)
             found.update(zip(numbers, summed, strict=True))
@@ -221,9 +221,9 @@ class Plan:
         """Score the queries once with each metric whose scores are summed, by its state's name."""
         families: dict[Any, dict[str, Any]] = {}
         for kind in kinds:
-            if kind.scored is not None:
-                family = kind.record, type(kind.scored).score_many
-                families.setdefault(family, {})[kind.scored.state_name] = kind.scored
+            if kind._scored is not None:
+                family = kind.record, type(kind._scored)._score_many
+                families.setdefault(family, {})[kind._scored._state_name] = kind._scored
         return {
             name: scored
             for (record, score_many), metrics in families.items()
@@ -276,10 +276,10 @@ class Plan:
         made: dict[tuple[int, int], Tensor] = {}  # keeps shared states shared
         for member, kind in zip(self.members, self._kind_of, strict=True):
             own = vars(member)
-            held = own[member.state_name]
+            held = own[member._state_name]
             if (id(held), kind) not in made:
                 made[id(held), kind] = held + tallies[kind]
-            change: dict[str, Any] = {member.state_name: made[id(held), kind]}
+            change: dict[str, Any] = {member._state_name: made[id(held), kind]}
             if count:
                 change |= {"_update_count": own["_update_count"] + 1, "_computed": None}
             changes.append(change)
@@ -292,7 +292,7 @@ def _read_one_pass(kinds: Sequence[Member]) -> tuple[Formula | int, ...]:
 
     Empty if a kind has none, if two count decisions, or if no kind has a formula.
     """
-    formulas = [member.one_pass for member in kinds]
+    formulas = [member._one_pass for member in kinds]
     known = tuple(formula for formula in formulas if formula is not None)
     decisions = sum(isinstance(formula, int) for formula in known)
     return known if len(known) == len(kinds) > decisions <= 1 else ()

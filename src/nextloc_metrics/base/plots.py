@@ -22,20 +22,20 @@ from nextloc_metrics.display.lines import (
     draw_steps,
 )
 from nextloc_metrics.display.style import Scale, import_pyplot
-from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.means.intervals import check_confidence_level
 
 
-def plot_groups(models: Mapping[str, Any] | Any, confidence: float, ax: Any) -> Any:
+def plot_groups(models: Mapping[str, Any] | Any, confidence_level: float, ax: Any) -> Any:
     """Draw a metric of every group; see `plotting.by_group`."""
     import_pyplot()
-    check_confidence(confidence)
+    check_confidence_level(confidence_level)
     named = models if isinstance(models, Mapping) else {"": models}
     if not named:
         raise ValueError("`models` must hold a metric, got none.")
     labels: list[str] = []
     found: dict[str, Groups] = {}
     for name, metric in named.items():
-        own, found[name] = _read_groups(name, metric, confidence)
+        own, found[name] = _read_groups(name, metric, confidence_level)
         labels = labels or own
         if own != labels:
             raise ValueError(
@@ -43,20 +43,20 @@ def plot_groups(models: Mapping[str, Any] | Any, confidence: float, ax: Any) -> 
                 f"{name}."
             )
     metric = next(iter(named.values()))
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     if len(labels) > MOST_BARS:
         values = {name: one.values for name, one in found.items()}
         return draw_histogram(values, scale, _noun(metric), ax)
-    return draw_groups(found, labels, scale, _noun(metric), ax, confidence)
+    return draw_groups(found, labels, scale, _noun(metric), ax, confidence_level)
 
 
-def _read_groups(name: str, metric: Any, confidence: float) -> tuple[list[str], Groups]:
+def _read_groups(name: str, metric: Any, confidence_level: float) -> tuple[list[str], Groups]:
     """Return the labels of a metric's groups, with values, intervals and numbers of queries."""
     if hasattr(metric, "named_members"):
         raise TypeError(f"`models` must hold metrics, got a collection for {name}; pass a member.")
     value = metric.compute()
-    keys: dict[str, str] = getattr(metric, "plot_labels", {})
-    bounds = _read_bounds(metric, confidence)
+    keys: dict[str, str] = getattr(metric, "_labels", {})
+    bounds = _read_bounds(metric, confidence_level)
     counted = _read_numbers(metric)
     numbers = counted if isinstance(counted, Tensor) else None
     if isinstance(value, Mapping) and keys:
@@ -78,21 +78,21 @@ def _read_groups(name: str, metric: Any, confidence: float) -> tuple[list[str], 
     return list(names), Groups(values.flatten(), limits, numbers)
 
 
-def _read_bounds(metric: Any, confidence: float = 0.95) -> Any:
+def _read_bounds(metric: Any, confidence_level: float = 0.95) -> Any:
     """Return the intervals of a metric, in the form of its values; None if it has none."""
     if not hasattr(metric, "interval"):
         return None
     try:
-        return metric.interval(confidence)
+        return metric.interval(confidence_level)
     except TypeError:  # the value is not a mean of scores
         return None
 
 
 def _read_numbers(metric: Any) -> Any:
     """Return the number of queries on all processes, of every group if they are counted so."""
-    if not hasattr(metric, "num_queries") or not hasattr(metric, "of_all_processes"):
+    if not hasattr(metric, "num_queries") or not hasattr(metric, "_of_all_processes"):
         return None
-    numbers = metric.of_all_processes(lambda: metric.num_queries)
+    numbers = metric._of_all_processes(lambda: metric.num_queries)
     return numbers.cpu() if isinstance(numbers, Tensor) else numbers
 
 
@@ -104,11 +104,11 @@ def plot_metric(metric: Any, val: Any = None, ax: Any = None) -> Any:
     """Draw what a metric computed; see `RankingMetric.plot`."""
     import_pyplot()
     scale = Scale(
-        getattr(metric, "plot_label", type(metric).__name__),
+        getattr(metric, "label", type(metric).__name__),
         metric.plot_lower_bound,
         metric.plot_upper_bound,
     )
-    labels: dict[str, str] = getattr(metric, "plot_labels", {})
+    labels: dict[str, str] = getattr(metric, "_labels", {})
     bounds, queries = None, None
     if val is None:
         val = metric.compute()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
 from nextloc_metrics.arguments.arrays import Array
-from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.base.mean import MeanMetric, RecordMetric, check_scores
+from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking, Ties
 
 EmptyTargetAction = Literal["skip", "neg", "pos", "error"]
@@ -25,6 +26,10 @@ class RankingTally(RecordMetric):
     """A metric that reads the ranks of the relevant locations, a `Ranking`."""
 
     record = Ranking
+
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
 
     def rank(
         self,
@@ -49,9 +54,8 @@ class RankingTally(RecordMetric):
         )
         return ranking
 
-    def check(self, record: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(record)
+    def _check(self, record: Ranking) -> None:
+        super()._check(record)
         if self.ignore_index is not None and record.ignore_index != self.ignore_index:
             raise ValueError(
                 f"`ignore_index` must be equal for a metric and its Ranking, got "
@@ -81,8 +85,7 @@ class RankingMetric(MeanMetric, RankingTally):
         >>> from torch import tensor
         >>> from nextloc_metrics import RankingMetric, scoring
         >>> class RankBiasedPrecision(RankingMetric):
-        ...     def __init__(self, persistence=0.8, **kwargs):
-        ...         super().__init__(persistence=persistence, **kwargs)
+        ...     persistence: float = 0.8
         ...
         ...     def score(self, ranking):
         ...         ranks = ranking.break_ties("optimistic").above.double()
@@ -93,27 +96,24 @@ class RankingMetric(MeanMetric, RankingTally):
         (RankBiasedPrecision(persistence=0.5), tensor(0.7500))
     """
 
-    of_decision: ClassVar[bool] = False
+    _of_decision: ClassVar[bool] = False
 
-    ties: Ties
-    empty_target_action: EmptyTargetAction
+    _: KW_ONLY
+    ties: Ties = "expected"
+    empty_target_action: EmptyTargetAction = "skip"
 
-    def __init__(
-        self,
-        *,
-        ties: Ties = "expected",
-        empty_target_action: EmptyTargetAction = "skip",
-        **options: Any,
-    ) -> None:
-        check_choice("ties", ties, Ties)
-        check_choice("empty_target_action", empty_target_action, EmptyTargetAction)
-        if self.of_decision and ties != "expected":
+    if TYPE_CHECKING:  # an `__init__` of a subclass passes its options on
+
+        def __init__(self, **options: Any) -> None: ...
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self._of_decision and self.ties != "expected":
             raise ValueError(
-                f"`ties` must be 'expected', got {short(ties)}: the decision is always the lowest "
-                "id of tied candidates."
+                f"`ties` must be 'expected', got {short(self.ties)}: the decision is always the "
+                "lowest id of tied candidates."
             )
-        super().__init__(ties=ties, empty_target_action=empty_target_action, **options)
-        if self.formula is None and not self.has_own_score:
+        if self.formula is None and not self._has_own_score:
             raise TypeError(f"{short(self)} must define `score`, or a `formula`.")
 
     def score(self, ranking: Ranking) -> Tensor:
@@ -127,32 +127,34 @@ class RankingMetric(MeanMetric, RankingTally):
         return scoring.evaluate(ranking, [self.formula])[0]
 
     @property
-    def has_own_score(self) -> bool:
+    def _has_own_score(self) -> bool:
         """Whether a subclass, or an attribute of this object, overrides `score`."""
         return getattr(self.score, "__func__", None) is not RankingMetric.score
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The formula of the score; None where `score` is overridden instead."""
+        """The formula of the score, which `print` says in one line; None for a `score` alone."""
         return None
 
     @property
-    def one_pass(self) -> scoring.Formula | None:
-        """The formula, if it alone determines the value: a subclass overrides nothing else."""
-        known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
-        own = self.overrides(known, "tally", "score_many", "sum_many", "compute") or self.overrides(
-            RankingMetric, "score_queries", "check"
-        )
-        plain = self.averages_scores and self.ties == "expected"
-        return self.formula if plain and not own and not self.has_own_score else None
+    def needs(self) -> Needs:
+        formula = None if self._has_own_score else self.formula
+        return Needs() if formula is None else formula.needs
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Return float64 `[N]`, the scores (0 where skipped), and bool `[N]`, which count."""
-        return self.score_many([self], record)[0]
+    @property
+    def _one_pass(self) -> scoring.Formula | None:
+        known = next(kind for kind in type(self).__mro__ if "formula" in vars(kind))
+        own = self._overrides(
+            known, "tally", "_score_many", "_sum_many", "compute"
+        ) or self._overrides(RankingMetric, "_score_queries", "_check")
+        plain = self._averages_scores and self.ties == "expected"
+        return self.formula if plain and not own and not self._has_own_score else None
+
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+        return self._score_many([self], record)[0]
 
     @staticmethod
-    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        """Score the queries with several metrics; those with equal options together."""
+    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
         together: dict[Any, list[Any]] = {}
         for metric in metrics:
             together.setdefault((metric.ties, metric.empty_target_action), []).append(metric)
@@ -162,9 +164,8 @@ class RankingMetric(MeanMetric, RankingTally):
             found |= {id(one): (row, counted) for one, row in zip(same, scores, strict=True)}
         return [found[id(metric)] for metric in metrics]
 
-    def check(self, record: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(record)
+    def _check(self, record: Ranking) -> None:
+        super()._check(record)
         if self.empty_target_action == "error":
             empty = (record.counted & (record.num_relevant == 0)).nonzero()
             if empty.numel():
@@ -182,7 +183,7 @@ def score_together(metrics: Sequence[RankingMetric], ranking: Ranking) -> tuple[
     if ranking.device.type == "mps":  # has no float64
         ranking = ranking.to("cpu")
     ranking = ranking.break_ties(metrics[0].ties)
-    formulas = [None if metric.has_own_score else metric.formula for metric in metrics]
+    formulas = [None if metric._has_own_score else metric.formula for metric in metrics]
     known = [formula for formula in formulas if formula is not None]
     together = iter(scoring.evaluate(ranking, known)) if known else iter(())
     scores = torch.stack(

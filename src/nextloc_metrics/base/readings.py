@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ class Readable(Protocol):
     prefix: str | None
     postfix: str | None
 
-    def results(self, confidence: float | None, count: bool = True) -> Results:
+    def results(self, confidence_level: float | None, count: bool = True) -> Results:
         """Return values, intervals and numbers of queries, over all processes."""
 
     def named_members(self) -> Sequence[tuple[str, Any]]:
@@ -28,6 +28,10 @@ class Readable(Protocol):
 
     def _set_name(self, base: str) -> str:
         """Return the key of a member in the values."""
+
+
+Model = TypeVar("Model", bound=Readable)
+Member = TypeVar("Member")
 
 
 class Results(NamedTuple):
@@ -39,23 +43,43 @@ class Results(NamedTuple):
     undecided: int  #: the number of queries without a decision
 
 
+def named(models: Mapping[str, Model] | Model) -> Mapping[str, Model]:
+    """Return collections by the names of models; one collection has the name ""."""
+    return models if isinstance(models, Mapping) else {"": models}
+
+
+def members_of(
+    model: str, members: Iterable[tuple[str, Any]], kind: type[Member], remedy: str, which: str = ""
+) -> dict[str, Member]:
+    """Return those members of a model that are of a class, by name; raise if there is none.
+
+    `which` says what else the members were chosen by, and `remedy` how to make one.
+    """
+    found = {key: member for key, member in members if isinstance(member, kind)}
+    if not found:
+        raise ValueError(
+            f"`models` must have members {kind.__name__}{which}, and {model or 'the collection'} "
+            f"has none; {remedy}."
+        )
+    return found
+
+
 def read(
-    collection: Readable, confidence: float | None = None, keep_base: bool = False
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> dict[str, Reading]:
     """Compute a collection's values, under the keys of its `compute`.
 
-    The intervals have the level `confidence`. With `keep_base` the collection's own prefix and
-    postfix are left out of the keys.
+    With `keep_base` the collection's own prefix and postfix are left out of the keys.
     """
-    results = collection.results(confidence, count=False)
+    results = collection.results(confidence_level, count=False)
     return read_results(collection, results, keep_base, by_group=False)
 
 
 def read_counted(
-    collection: Readable, confidence: float | None = None, keep_base: bool = False
+    collection: Readable, confidence_level: float | None = None, keep_base: bool = False
 ) -> tuple[dict[str, Reading], str]:
     """Do what `read` does, and write how many queries were counted."""
-    results = collection.results(confidence)
+    results = collection.results(confidence_level)
     readings = read_results(collection, results, keep_base, by_group=False)
     return readings, _write_number(results)
 
@@ -130,17 +154,17 @@ def keys_of(
 ) -> dict[str, str]:
     """Return the key in `values` of each value of a member, by its own key, or "" for one value."""
     set_name = collection._set_name
-    if not member.plot_labels:
+    if not member._labels:
         return {"": set_name(name)}
     nested = hasattr(member, "_from_collection")
     ends = [getattr(member, end, None) or "" for end in ("prefix", "postfix")] * nested
     prefix, postfix = ends or ("", "")
-    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member.plot_labels}
+    alone = {key: set_name(f"{prefix}{key}{postfix}") for key in member._labels}
     if all(key in values for key in alone.values()):
         return alone
     # MetricCollection puts the member's name in front of keys that two members share
     own = name.replace(prefix, "").replace(postfix, "")
-    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member.plot_labels}
+    return {key: set_name(f"{prefix}{own}_{key}{postfix}") for key in member._labels}
 
 
 def count_notes(found: Mapping[str, Results]) -> list[str]:

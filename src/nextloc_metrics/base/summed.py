@@ -1,11 +1,11 @@
 """A metric whose state is one integer tensor, named after the options that `update` reads."""
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from functools import cache, wraps
+from dataclasses import KW_ONLY
+from functools import wraps
 from types import FunctionType
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import torch
 import torch.distributed
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.checks import as_number
 from nextloc_metrics.arguments.messages import clip, describe, short
+from nextloc_metrics.base.declared import REQUIRED, Option, all_options, constructor, own_options
 from nextloc_metrics.base.fixes import BaseMetric
 from nextloc_metrics.base.options import describe_option, is_default
 
@@ -49,34 +50,51 @@ def _named(method: FunctionType) -> Any:
 class SummedMetric(BaseMetric, ABC):
     """A metric whose state is one integer tensor, summed over batches and processes.
 
-    A subclass declares its options as parameters of `__init__` and passes them on by name. They
-    become attributes, and part of the `repr` and of the state's name. TorchMetrics'
-    `MetricCollection` shares states with equal names and values, so the name must hold every
-    option that `update` reads. Options in `computed_options` are read by `compute` only and are
-    not in the name: metrics that differ only in them share one state. Classes that differ only in
-    `compute` share one state if they set the same `counted_as`, which is not inherited.
+    A subclass declares its options as annotations, `k: Positive`, or as parameters of an `__init__`
+    that passes them on by name. They become attributes, and part of the `repr` and of the state's
+    name. TorchMetrics' `MetricCollection` shares states with equal names and values, so the name
+    must hold every option that `update` reads. An option that only `compute` reads is `Computed`:
+    metrics that differ only in such options share one state. Rules between options are checked in
+    `__post_init__`, which runs when all of them are set. Classes that differ only in `compute`
+    share one state if they set the same `_counted_as`, which is not inherited.
     """
 
     full_state_update = False
     computed_options: ClassVar[frozenset[str]] = frozenset()
-    counted_as: ClassVar[str | None] = None
+    _counted_as: ClassVar[str | None] = None
 
+    if TYPE_CHECKING:  # `torchmetrics.Metric` reads these
+        _: KW_ONLY
+        compute_on_cpu: bool = False
+        dist_sync_on_step: bool = False
+        process_group: Any = None
+        dist_sync_fn: Callable[..., Any] | None = None
+        distributed_available_fn: Callable[[], bool] = torch.distributed.is_available
+        sync_on_compute: bool = True
+        compute_with_cache: bool = True
+
+    _own_options: ClassVar[dict[str, Option]] = {}
+    _all_options: ClassVar[dict[str, Option]] = {}
     _names: ClassVar[dict[str, int]] = {}
     _namesake: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Number classes with equal names, and let errors of Python name the class that is used."""
+        """Read the options, number classes with equal names, and let errors name the class."""
         super().__init_subclass__(**kwargs)
+        cls._own_options = own_options(cls)
+        cls._all_options = all_options(cls)
         for method in ("__init__", "update", "read", "rank"):
             if isinstance(own := vars(cls).get(method), FunctionType):
                 setattr(cls, method, _named(own))
+        if any(option.is_annotated for option in cls._own_options.values()):
+            cls.__init__ = constructor(cls, cls._all_options)  # type: ignore[method-assign]
         name = f"{cls.__module__}.{cls.__qualname__}"
         number = SummedMetric._names[name] = SummedMetric._names.get(name, 0) + 1
         cls._namesake = f"#{number}" if number > 1 else ""
 
     def __init__(self, **options: Any) -> None:
-        declared = self._declared_options()
-        own = {name: as_number(options.pop(name)) for name in declared if name in options}
+        declared = self._all_options
+        own = self._read_options(options)
         try:
             super().__init__(**{"dist_sync_fn": all_reduce, **options})
         except ValueError as error:
@@ -89,18 +107,37 @@ class SummedMetric(BaseMetric, ABC):
             ) from None
         for name, value in own.items():
             setattr(self, name, value)
-        self._options = {name: own[name] for name in declared if name in own}
+        self._options = own
         self._declared = frozenset(declared)
         for name in self._declared & self.__dict__.keys() - self._options.keys():
             self._refuse(name)
+        self.__post_init__()
         # sorted: classes that share a state may declare the same options in another order
-        read_by_update = sorted(self._options.keys() - self.computed_options)
+        computed = {name for name, option in declared.items() if option.is_computed}
+        read_by_update = sorted(own.keys() - self.computed_options - computed)
         module = type(self).__module__
         owner = "" if module.startswith("nextloc_metrics.") else f"{module}."
-        name = owner + self._describe(read_by_update, self._counted_as()) + self._namesake
+        kind = vars(type(self)).get("_counted_as")
+        name = owner + self._describe(read_by_update, kind) + self._namesake
         # PyTorch splits names at dots
-        self.state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
-        self.add_state(self.state_name, self.empty_tally(), dist_reduce_fx="sum")
+        self._state_name = name.replace("%", "%25").replace("/", "%2F").replace(".", "/")
+        self.add_state(self._state_name, self.empty_tally(), dist_reduce_fx="sum")
+
+    def _read_options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Take the options out of `given`; check those of annotations, or take their defaults."""
+        found = {}
+        for name, option in self._all_options.items():
+            if name in given:
+                value = as_number(given.pop(name))
+                found[name] = option.check(name, value) if option.check else value
+            elif option.default is not REQUIRED and option.is_annotated:
+                found[name] = option.default
+            elif option.is_annotated:
+                raise TypeError(f"{type(self).__name__}.__init__() needs the option `{name}`.")
+        return found
+
+    def __post_init__(self) -> None:
+        """Check rules between options; they are set, and the state is not."""
 
     def add_state(
         self,
@@ -118,9 +155,9 @@ class SummedMetric(BaseMetric, ABC):
     @property
     def state(self) -> Tensor:
         """The integer tensor that this process has summed; every update makes a new tensor."""
-        return vars(self)[self.state_name]  # type: ignore[no-any-return]
+        return vars(self)[self._state_name]  # type: ignore[no-any-return]
 
-    def overrides(self, base: type, *methods: str) -> bool:
+    def _overrides(self, base: type, *methods: str) -> bool:
         """Return whether this class overrides one of these methods of a base class."""
         return any(getattr(type(self), name) is not getattr(base, name) for name in methods)
 
@@ -128,8 +165,12 @@ class SummedMetric(BaseMetric, ABC):
     def empty_tally(self) -> Tensor:
         """Return the initial state, int64 zeros."""
 
+    @abstractmethod
+    def compute(self) -> Any:
+        """Return the value over all processes; NaN without a query."""
+
     @property
-    def will_all_reduce(self) -> bool:
+    def _will_all_reduce(self) -> bool:
         """Whether `compute` without a cached value all-reduces one state."""
         return bool(
             len(self._defaults) == 1
@@ -139,7 +180,7 @@ class SummedMetric(BaseMetric, ABC):
             and self.distributed_available_fn()
         )
 
-    def of_all_processes(self, read: Callable[[], Read]) -> Read:
+    def _of_all_processes(self, read: Callable[[], Read]) -> Read:
         """Return `read()`, called while the state is summed over all processes."""
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn,
@@ -168,17 +209,17 @@ class SummedMetric(BaseMetric, ABC):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        key = prefix + self.state_name
+        key = prefix + self._state_name
         found = state_dict.pop(key, None)
         if found is None:
-            if self._persistent[self.state_name]:
+            if self._persistent[self._state_name]:
                 missing_keys.append(key)
         elif not self._fits(found):
             error_msgs.append(
                 f"the state `{clip(key)}` must be {self._state_form()}, got {describe(found)}."
             )
         else:
-            setattr(self, self.state_name, self._copy_of(found))
+            setattr(self, self._state_name, self._copy_of(found))
             self._computed = None
             self._update_count = max(1, self._update_count)  # or `compute` warns of no update
         super()._load_from_state_dict(
@@ -212,29 +253,10 @@ class SummedMetric(BaseMetric, ABC):
             f"pass it on: `super().__init__({name}={name}, **kwargs)`."
         )
 
-    @classmethod
-    @cache
-    def _declared_options(cls) -> dict[str, Any]:
-        """Return the parameters of all constructors with their defaults, the subclass' first."""
-        declared: dict[str, Any] = {}
-        for kind in cls.__mro__:
-            if issubclass(kind, SummedMetric) and "__init__" in vars(kind):
-                _self, *parameters = inspect.signature(kind.__init__).parameters.values()
-                for parameter in parameters:
-                    if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                        declared.setdefault(parameter.name, parameter.default)
-        return declared
-
-    @classmethod
-    def _counted_as(cls) -> str:
-        """Return `counted_as` of this class, or its name: a subclass may count differently."""
-        return str(vars(cls).get("counted_as") or cls.__qualname__)
-
     def _describe(self, options: Iterable[str], kind: str | None = None) -> str:
-        declared = self._declared_options()
         shown = (
             f"{name}={describe_option(self._options[name])}"
             for name in options
-            if not is_default(self._options[name], declared[name])
+            if not is_default(self._options[name], self._all_options[name].default)
         )
         return f"{kind or type(self).__qualname__}({', '.join(shown)})"

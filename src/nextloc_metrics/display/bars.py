@@ -49,7 +49,7 @@ def draw_groups(
     scale: Scale,
     group: str,
     ax: Any,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
 ) -> Any:
     """Draw every group in the order of the labels: bars for one model, dots for several.
 
@@ -72,7 +72,7 @@ def draw_groups(
     _mark_absent(axes, places, models)
     axes.set_xlim(places[0] - 0.7, places[-1] + 0.7)
     has_intervals = any(one.bounds is not None for one in models.values())
-    whiskers = f"whiskers: {100 * confidence:g} % intervals" if has_intervals else ""
+    whiskers = f"whiskers: {100 * confidence_level:g} % intervals" if has_intervals else ""
     scale.finish(axes, "y", whiskers, from_lowest=not several)
     axes.set_xlabel(group)
     _name_groups(axes, places, labels, apart)

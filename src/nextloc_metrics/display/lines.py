@@ -107,10 +107,10 @@ def _draw_shades(series: Mapping[str, Tensor], scale: Scale, ax: Any) -> Any:
 
 
 @style()
-def draw_readings(models: Models, confidence: float | None, ax: Any, queries: str = "") -> Any:
+def draw_readings(models: Models, level: float | None, ax: Any, queries: str = "") -> Any:
     """Draw dots and their intervals, a row for every name.
 
-    `confidence` is None if there are no intervals; `queries` is the number of them, for the note.
+    `level` is that of the intervals, None for none; `queries` is their number, for the note.
     """
     names = list(dict.fromkeys(chain.from_iterable(models.values())))
     titles = [
@@ -131,8 +131,8 @@ def draw_readings(models: Models, confidence: float | None, ax: Any, queries: st
                 text = f"{model}: {text}" if model else text
                 at = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 7}
                 axes.annotate(text, (0.01, y), color="0.2", **at)
-    interval = "value" if confidence is None else f"value and {100 * confidence:g} % interval"
-    absent = "" if confidence is None else _explain_absent(models, names)
+    interval = "value" if level is None else f"value and {100 * level:g} % interval"
+    absent = "" if level is None else _explain_absent(models, names)
     Scale(interval, 0, 1 if fractions else None).finish(axes, "x", queries, absent)
     add_legend(axes, where="beside")
     return figure, axes
@@ -169,7 +169,7 @@ def _explain_absent(models: Models, names: Sequence[str]) -> str:
 
 
 @style()
-def draw_differences(models: Models, confidence: float, ax: Any = None) -> Any:
+def draw_differences(models: Models, level: float, ax: Any = None) -> Any:
     """Draw differences of fractions and their intervals beside a line at 0, a row for every name.
 
     Looks are those of `draw_readings` with one more model before these.
@@ -182,7 +182,7 @@ def draw_differences(models: Models, confidence: float, ax: Any = None) -> Any:
         found = {row + _APART * look.shift: models[model].get(n) for row, n in enumerate(names)}
         drawn = {y: one for y, one in found.items() if one and one.value == one.value}
         _draw_intervals(axes, drawn, others[str(number)], model)
-    Scale(f"difference and {100 * confidence:g} % interval, percentage points", None, 1).finish(
+    Scale(f"difference and {100 * level:g} % interval, percentage points", None, 1).finish(
         axes, "x", _explain_absent(models, names)
     )
     axes.xaxis.set_major_formatter(lambda value, _place: f"{100 * value:+.6g}" if value else "0")
@@ -210,7 +210,7 @@ def draw_audit(models: Models, exact: Mapping[str, float], k: int, ax: Any) -> A
 def draw_bands(
     curves: Mapping[str, Mapping[Any, Reading]],
     scale: Scale,
-    confidence: float,
+    level: float,
     ax: Any,
     *notes: str,
     **options: Any,
@@ -231,7 +231,7 @@ def draw_bands(
         name: (list(curve), [one.value for one in curve.values()]) for name, curve in curves.items()
     }
     order = draw_lines(values, axes)
-    scale.finish(axes, "y", f"bands: {100 * confidence:g} % intervals", *notes, **options)
+    scale.finish(axes, "y", f"bands: {100 * level:g} % intervals", *notes, **options)
     add_legend(axes, order=order)
     return figure, axes
 

@@ -100,14 +100,14 @@ class Table:
 
 def of_readings(
     models: Models,
-    confidence: float | None,
+    confidence_level: float | None,
     notes: Sequence[str] = (),
     marks: Mapping[str, Mapping[str, str]] | None = None,
     percent: bool = True,
 ) -> Table:
     """Make a table of values, one row per name and one column per model.
 
-    `confidence` is the level of the intervals, None for none; `marks` are texts after values;
+    `confidence_level` is the level of the intervals, None for none; `marks` are texts after values;
     `percent` writes fractions as percent.
     """
     marks = marks or {}
@@ -129,8 +129,8 @@ def of_readings(
         )
         best = [i for i, name in enumerate(names) if _is_best(model, name, models)]
         bold += [(i, len(columns) - 1) for i in best]
-        if confidence is not None and any(x and x.bounds for x in found):
-            title = f"{100 * confidence:g} % interval"
+        if confidence_level is not None and any(x and x.bounds for x in found):
+            title = f"{100 * confidence_level:g} % interval"
             columns.append([title, *_intervals(found, percent)])
     sizes = [_sizes(name, models) for name in names]
     if any(sizes):

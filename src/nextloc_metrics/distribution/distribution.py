@@ -73,7 +73,6 @@ class Distribution(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: DistributionNeeds) -> Distribution:
-        """Read scores, or lists of ids with the confidence of each answer."""
         if is_integer(batch.preds):
             check_candidates(batch.preds, batch.target)
             return cls._of_lists(batch)
@@ -144,7 +143,7 @@ class Distribution(Record):
                 f"got {describe(confidence)}."
             )
         confidence = confidence.detach().reshape(-1).double()
-        first = batch.preds.reshape(len(confidence), -1)[:, 0]
+        first = batch.preds[..., 0].reshape(-1)
         counted = relevant.counted & (relevant.ids[:, 0] >= 0)
         wrong = (counted & ~((confidence >= 0) & (confidence <= 1))).nonzero()
         if batch.validate_args and len(wrong):
@@ -163,7 +162,6 @@ class Distribution(Record):
         )
 
     def require(self, needs: DistributionNeeds, reader: object) -> None:
-        """Raise if the record lacks something that a metric, `reader`, reads."""
         if needs.likelihood and self.log_target is None:
             raise ValueError(
                 f"{short(reader)} needs the scores of all candidates, and lists of ids hold only "

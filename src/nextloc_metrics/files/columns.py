@@ -1,4 +1,4 @@
-"""Columns beside predictions and targets: groups and masks."""
+"""Columns beside predictions and targets: groups, masks, weights and confidences."""
 
 from __future__ import annotations
 
@@ -109,6 +109,24 @@ def read_weights(file: str, name: str, rows: Sequence[int], column: Any) -> Tens
                 f"got {short(cells[row])}."
             )
     return torch.tensor(weights, dtype=torch.float64)
+
+
+def read_confidence(
+    file: str, name: str, rows: Sequence[int], column: Any, mask: Tensor | None
+) -> Tensor:
+    """Read numbers from 0 to 1, float64 `[N]`; raise for another value that is not masked."""
+    cells = column if isinstance(column, list) else column.tolist()
+    found = torch.tensor([_number(cell) for cell in cells], dtype=torch.float64)
+    wrong = ~((found >= 0) & (found <= 1))
+    if mask is not None:
+        wrong &= mask
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"{place(file, rows[row])} must hold a confidence from 0 to 1 in `{name}`, got "
+            f"{short(cells[row])}."
+        )
+    return found
 
 
 def _number(cell: Any) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import as_tensor
+from nextloc_metrics.arguments.arrays import as_tensor, pad_rows
 from nextloc_metrics.files.ids import Cells, Reading, is_list, is_text, plain, split
 from nextloc_metrics.files.opening import need_arrow
 
@@ -23,13 +23,10 @@ _PADDED = 4
 
 def pad(cells: Cells) -> Tensor:
     """Return lists of ids, padded with -1 to the longest."""
-    lengths = cells.lengths
-    width = max(1, int(lengths.max(initial=0)))
-    if (lengths == width).all():
+    width = max(1, int(cells.lengths.max(initial=0)))
+    if (cells.lengths == width).all():
         return as_tensor("preds", cells.values.reshape(-1, width))
-    padded = np.full((len(lengths), width), -1, np.int64)
-    padded[np.arange(width) < lengths[:, None]] = cells.values
-    return torch.from_numpy(padded)
+    return torch.from_numpy(pad_rows(cells.values.astype(np.int64), cells.lengths, -1, width))
 
 
 def cut(columns: Sequence[Any], values: int) -> list[slice]:

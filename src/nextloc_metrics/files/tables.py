@@ -18,7 +18,13 @@ from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.rows import Kind
-from nextloc_metrics.files.columns import names_of_groups, read_group, read_mask, read_weights
+from nextloc_metrics.files.columns import (
+    names_of_groups,
+    read_confidence,
+    read_group,
+    read_mask,
+    read_weights,
+)
 from nextloc_metrics.files.ids import (
     MISSING,
     Cells,
@@ -59,11 +65,12 @@ class Names(NamedTuple):
     exclude: str | None = None
     others: tuple[str, ...] = ()
     weights: str | None = None
+    confidence: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column once."""
-        options = self.mask, self.exclude, self.weights
+        options = self.mask, self.exclude, self.weights, self.confidence
         named = [self.preds, self.target, *self.groups, *options, *self.others]
         return list(dict.fromkeys(name for name in named if name is not None))
 
@@ -258,8 +265,14 @@ class TableRows:
             preds = torch.zeros(0, self.num_candidates)
         target = torch.zeros((0, 1) if self.has_several else 0, dtype=torch.int64)
         labels = {name: read_group("", name, (), []) for name in self.groups}
-        weights = None if self.names.weights is None else torch.zeros(0, dtype=torch.float64)
-        return Batch(preds, target, None, labels, weights=weights)
+        # it has what other chunks have, as their counts are added
+        given: dict[str, Any] = {
+            "exclude": torch.zeros(0, 1, dtype=torch.int64),
+            "weights": torch.zeros(0, dtype=torch.float64),
+            "confidence": torch.zeros(0, dtype=torch.float64),
+        }
+        given = {name: x for name, x in given.items() if getattr(self.names, name) is not None}
+        return Batch(preds, target, None, labels, **given)
 
     def _batch(self, piece: Part) -> Batch:
         file, rows, columns = piece.file, piece.rows, piece.columns
@@ -274,17 +287,16 @@ class TableRows:
         else:
             preds = self._scores(piece, cells)
         groups: dict[str, Kind] = {x: read_group(file, x, rows, columns[x]) for x in self.groups}
-        mask, exclude, weights = self.names.mask, self.names.exclude, self.names.weights
-        return Batch(
-            preds,
-            target,
-            None if mask is None else read_mask(file, mask, rows, columns[mask]),
-            groups,
-            None if exclude is None else self._exclude(piece, exclude),
-            weights=None
-            if weights is None
-            else read_weights(file, weights, rows, columns[weights]),
-        )
+        batch, names = Batch(preds, target, groups=groups), self.names
+        if (name := names.mask) is not None:
+            batch.mask = read_mask(file, name, rows, columns[name])
+        if (name := names.exclude) is not None:
+            batch.exclude = self._exclude(piece, name)
+        if (name := names.weights) is not None:
+            batch.weights = read_weights(file, name, rows, columns[name])
+        if (name := names.confidence) is not None:
+            batch.confidence = read_confidence(file, name, rows, columns[name], batch.mask)
+        return batch
 
     def _read(self, file: str, name: str, column: Any, how: Reading) -> Cells:
         try:
@@ -369,6 +381,7 @@ def open_rows(
     mask: str | None = None,
     exclude: str | None = None,
     weights: str | None = None,
+    confidence: str | None = None,
     padding: int | Sequence[int] = -1,
     vocabulary: Sequence[str | int] | None = None,
     separator: str | None = None,
@@ -395,6 +408,7 @@ def open_rows(
         target: the column of relevant ids; for `.npy`, the file of them.
         groups: as for `report.read`, as are `mask`, `exclude` and the options.
         weights: the column of weights of queries.
+        confidence: the column of the confidence of each answer, from 0 to 1.
         widths: the number of lists by their number of scores, if that is known without reading the
             predictions; `on_error="miss"` reads them twice otherwise.
 
@@ -415,7 +429,7 @@ def open_rows(
         [([[2, 0], [0, -1]], [0, 1])]
     """
     check_choice("on_error", on_error, OnError)
-    names = Names(preds, target, names_of_groups(groups), mask, exclude, weights=weights)
+    names = Names(preds, target, names_of_groups(groups), mask, exclude, (), weights, confidence)
     rows = source_of(source, names, on_error)
     return TableRows(rows, names, padding, vocabulary, separator, on_error, widths)
 

@@ -18,9 +18,10 @@ from nextloc_metrics.arguments.checks import (
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED, choose
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries, finish_scores
 from nextloc_metrics.geography.locations import Locations, check_locations
-from nextloc_metrics.means import exact, intervals
+from nextloc_metrics.means import exact, histogram, intervals
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.scoring.formulas import any_of_block
@@ -48,9 +49,8 @@ class _Block(NamedTuple):
 class _NearTarget(RankingMetric):
     locations: Locations
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if a target, or a candidate whose distance is computed, has no coordinates."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         known = len(self.locations)
         self.locations.check_size(ranking.num_candidates)
         if self.validate_args and ranking.relevant.numel():
@@ -96,7 +96,7 @@ class AccuracyWithin(_NearTarget):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 300, 5000], [0, 400, 0])
+        >>> locations = Locations.from_plane([0, 300, 5000], [0, 400, 0])
         >>> accuracy = AccuracyWithin(locations, km=0.5, k=1)
         >>> scores = tensor([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
         >>> accuracy.update(scores, tensor([0, 0]))  # 0.5 km and 5 km off
@@ -120,17 +120,14 @@ class AccuracyWithin(_NearTarget):
 
     @property
     def needs(self) -> Needs:
-        """The first k candidates, and at least 2; the near ones of a block that crosses rank k."""
         return Needs(max(2, self.k), crossing=True)
 
     @property
-    def plot_label(self) -> str:
-        """The cut-off and the distance."""
+    def label(self) -> str:
         return f"Accuracy@{self.k} within {self.km:g} km"
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if a tied block crosses rank k and the ranking holds no scores."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.scores is None and self._crossing(ranking).numel():
             raise ValueError(
                 f"a block of tied candidates crosses rank {self.k}, and this Ranking does not hold "
@@ -138,7 +135,6 @@ class AccuracyWithin(_NearTarget):
             )
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
-        """Check the first k candidates, and all of a tied block that crosses rank k."""
         first = ranking.first
         assert first is not None  # `rank` keeps the first candidates
         ids = first.ids.masked_fill(~first.known | (first.above >= self.k), -1)
@@ -151,12 +147,10 @@ class AccuracyWithin(_NearTarget):
             self.locations.check_known("preds", ids, _LEAVE_OUT, part)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the probability that one of the first k is near."""
         return self._score_block(self._first_near(ranking))
 
     @staticmethod
-    def score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
-        """Score the queries with several metrics; those that differ only in k share the search."""
+    def _score_many(metrics: Sequence[Any], record: Ranking) -> list[tuple[Tensor, Tensor]]:
         largest: dict[Any, Any] = {}
         for metric in sorted(metrics, key=lambda metric: metric.k):
             largest[id(metric.locations), metric.km] = metric
@@ -218,7 +212,7 @@ class AccuracyWithin(_NearTarget):
                 yield part, scores, above, first.gather(1, above[:, None])
 
 
-class DistanceError(_NearTarget):
+class DistanceError(QuantileMetric, _NearTarget):
     r"""Distance between decision and target in km: mean, median or another quantile.
 
     The decision is the best candidate (if tied, the lowest id), as for
@@ -240,7 +234,7 @@ class DistanceError(_NearTarget):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 300, 3000], [0, 400, 4000])
+        >>> locations = Locations.from_plane([0, 300, 3000], [0, 400, 4000])
         >>> error = DistanceError(locations)
         >>> error.update(tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1]]), tensor([2, 0]))
         >>> error.compute()  # km: (5 + 0.5) / 2
@@ -249,16 +243,16 @@ class DistanceError(_NearTarget):
 
     higher_is_better = False
     plot_upper_bound = None
-    of_decision = True
+    _of_decision = True
     unit = "km"
     needs = Needs(top=1)  # the decision, and whether it is tied
     computed_options = frozenset({"statistic"})
-    score_many = staticmethod(MeanMetric.score_many)
+    _score_many = staticmethod(MeanMetric._score_many)
 
     def __init__(
         self,
         locations: Locations,
-        statistic: Literal["mean", "median"] | float = "mean",
+        statistic: Statistic = "mean",
         undecided: Undecided = "largest",
         **kwargs: Any,
     ) -> None:
@@ -273,30 +267,25 @@ class DistanceError(_NearTarget):
             locations=check_locations(locations), statistic=statistic, undecided=undecided, **kwargs
         )
 
-    statistic: Literal["mean", "median"] | float
+    statistic: Statistic
     undecided: Undecided
 
     @property
     def scale(self) -> float:
-        """The largest distance in km, which has the score 1."""
         return self.locations.largest
 
     @property
-    def plot_label(self) -> str:
-        """The statistic and the unit."""
-        name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
-        return f"distance error, {name} (km)"
+    def label(self) -> str:
+        return f"distance error, {self._statistic_name} (km)"
 
     def _check_candidates(self, ranking: Ranking, rows: Tensor) -> None:
         self.locations.check_known("preds", ranking.best[rows, None], _LEAVE_OUT, rows)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the distance as a fraction of the largest distance; 1 without a decision."""
         distance = self._distances(ranking.best[:, None], ranking.relevant)[:, 0]
         return (distance / self.scale).clamp(max=1)
 
-    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Return scores, float64 `[N]`, 0 if left out, and which queries count, bool `[N]`."""
+    def _score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         scores, counted = finish_scores([self], self.score(ranking)[None], ranking)
         if self.undecided == "skip":
             counted = counted & self._decided(ranking)
@@ -307,8 +296,7 @@ class DistanceError(_NearTarget):
         return torch.zeros(5 + self._num_bins, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum the distances of a batch and count them in bins."""
-        scores, counted = self.score_queries(ranking)
+        scores, counted = self._score_queries(ranking)
         decided = self._decided(ranking)
         answerable = counted_queries(ranking, self.empty_target_action)
         tied = decided & counted & (ranking.top_candidates(1).ids[:, 0] < 0)
@@ -316,39 +304,34 @@ class DistanceError(_NearTarget):
         bins = 1 + ((km / _SMALLEST_KM).clamp(min=1).log() / math.log(_GROWTH)).long()
         bins = torch.where(km < _SMALLEST_KM, (km > 0).long(), bins)
         numbers = torch.stack([(answerable & ~decided).sum(), tied.sum()])
-        empty = torch.zeros(self._num_bins, dtype=torch.int64, device=bins.device)
-        histogram = empty.index_add_(0, bins.clamp(max=self._num_bins - 1), counted.long())
-        found = [exact.tally(scores, counted), numbers, histogram]
+        found = [exact.tally(scores, counted), numbers]
+        found.append(histogram.count(bins, counted, self._num_bins))
         return torch.cat([x.to(ranking.device) for x in found])
 
     def compute(self) -> Tensor:
-        """Return the statistic in km; NaN without a query."""
-        if self.statistic == "mean":
+        if self._share is None:
             return exact.mean(self.state[:3]) * self.scale
-        share = 0.5 if self.statistic == "median" else float(self.statistic)
-        counts = self.state[5:].cumsum(0)
-        if not int(counts[-1]):
+        number = histogram.bin_of(self.state[5:], self._share)
+        if number is None:
             return torch.tensor(torch.nan, device=self.state.device)
-        wanted = max(1, math.ceil(share * int(counts[-1])))
-        bin_number = int(torch.searchsorted(counts, wanted))
-        km = 0.0 if bin_number == 0 else _SMALLEST_KM * _GROWTH ** (bin_number - 0.5)
+        km = _SMALLEST_KM * _GROWTH ** (number - 0.5) if number else 0.0
         return torch.tensor(km, dtype=torch.float64)
 
     def cumulative(self) -> tuple[Tensor, Tensor]:
         """Return ends of bins in km, and the share of all processes' queries up to each of them."""
-        counts = self.of_all_processes(lambda: self.state[5:].cpu().clone())
+        counts = self._of_all_processes(lambda: self.state[5:].cpu().clone())
         last = int(counts.nonzero()[-1]) if counts.any() else 0
         bins = torch.arange(last + 1, dtype=torch.float64)
         return _SMALLEST_KM * _GROWTH**bins, counts[: last + 1].cumsum(0) / counts.sum()
 
-    @property
-    def averages_scores(self) -> bool:
-        """Whether the statistic is the mean; a quantile is not a mean of scores."""
-        return self.statistic == "mean"
+    def _estimate(self) -> intervals.Estimate:
+        return (
+            intervals.of_queries(self.state[:3]) if self._averages_scores else super()._estimate()
+        )
 
-    def estimate(self) -> intervals.Estimate:
-        """Return the mean as a fraction of the largest distance, and its standard error."""
-        return intervals.of_queries(self.state[:3]) if self.averages_scores else super().estimate()
+    @property
+    def num_queries(self) -> int:
+        return int(self.state[2])
 
     @property
     def num_undecided(self) -> int:

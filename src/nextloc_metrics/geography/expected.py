@@ -26,7 +26,7 @@ class ExpectedDistance(DistributionMean):
 
     Example:
         >>> from torch import tensor
-        >>> locations = Locations.from_metres([0, 3000], [0, 4000])
+        >>> locations = Locations.from_plane([0, 3000], [0, 4000])
         >>> distance = ExpectedDistance(locations, given="probabilities")
         >>> distance.update(tensor([[0.75, 0.25]]), tensor([0]))
         >>> distance.compute()  # 0.25 of 5 km
@@ -39,7 +39,7 @@ class ExpectedDistance(DistributionMean):
     is_bounded = False
     higher_is_better = False
     plot_upper_bound = None
-    plot_label = "expected distance"
+    label = "expected distance"
     unit = "km"
 
     locations: Locations
@@ -49,19 +49,16 @@ class ExpectedDistance(DistributionMean):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """The probabilities of all candidates."""
         return DistributionNeeds(self.given, self.temperature, scores=True)
 
-    def check(self, record: Distribution) -> None:
-        """Raise if a target or a candidate has no coordinates."""
-        super().check(record)
+    def _check(self, record: Distribution) -> None:
+        super()._check(record)
         self.locations.check_size(record.num_candidates)
         rows = record.counted.nonzero()[:, 0]
         remedy = "leave it out with `mask`"
         self.locations.check_known("target", record.target[rows, None], remedy, rows)
 
     def score(self, record: Distribution) -> Tensor:
-        """Return the expected distance."""
         device = self.locations.points.device
         found, begin, largest = [], 0, self.locations.largest
         for part in record.all_probabilities():

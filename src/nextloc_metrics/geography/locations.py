@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array, as_tensor
-from nextloc_metrics.arguments.checks import check_number
+from nextloc_metrics.arguments.checks import check_choice, check_number
 from nextloc_metrics.arguments.messages import describe, extra, short
 from nextloc_metrics.base.options import describe_option
+
+#: What coordinates are: latitude and longitude in degrees, or km, metres or cells on a plane.
+Units = Literal["degrees", "km", "m", "cells"]
 
 #: mean radius of the Earth in km
 EARTH_RADIUS = 6371.0088
@@ -82,10 +85,29 @@ class Locations(torch.nn.Module):
         self._near: dict[float, tuple[Tensor, Tensor]] = {}
 
     @classmethod
-    def from_metres(cls, x: Array, y: Array) -> Locations:
-        """Make locations from coordinates on a plane in metres, such as UTM, or NaN."""
+    def from_plane(
+        cls, x: Array, y: Array, units: Units = "m", *, size: float | None = None
+    ) -> Locations:
+        """Make locations from coordinates on a plane, such as UTM, or NaN.
+
+        `units` is `"m"`, `"km"`, or `"cells"` for columns and rows of a grid, whose cells are
+        `size` metres wide.
+        """
+        check_choice("units", units, Units)
+        if units == "degrees":
+            raise ValueError(
+                "`units` must not be 'degrees' on a plane; use `Locations(latitude, longitude)`."
+            )
+        if (size is None) == (units == "cells"):
+            raise ValueError(
+                f"`size`, metres, must be given with `units='cells'` only, got {short(size)} with "
+                f"{units!r}."
+            )
+        points = _read_columns(x=x, y=y)
+        if units != "km":
+            points = points * (1 if size is None else check_number("size", size)) / 1000
         made = cls([0.0], [0.0])
-        made._set(_read_columns(x=x, y=y) / 1000, is_plane=True)
+        made._set(points, is_plane=True)
         return made
 
     @classmethod
@@ -94,13 +116,6 @@ class Locations(torch.nn.Module):
         made = cls([0.0], [0.0])
         made._set(points.double(), is_plane=points.shape[1] == 2)
         return made
-
-    @classmethod
-    def from_cells(cls, column: Array, row: Array, size: float) -> Locations:
-        """Make locations from the cells of a grid, each of them `size` metres wide."""
-        size = check_number("size", size)
-        cells = _read_columns(column=column, row=row) * size
-        return cls.from_metres(cells[:, 0], cells[:, 1])
 
     def missing(self) -> Tensor:
         """Return which ids have NaN as coordinates, bool `[C]`."""
@@ -294,5 +309,5 @@ def _check_range(name: str, degrees: Tensor, lowest: float, highest: float) -> N
         raise ValueError(
             f"`{name}` must be degrees from {lowest} to {highest}, got "
             f"{short(low if low < lowest else high)}; for coordinates in metres use "
-            "`Locations.from_metres`."
+            "`Locations.from_plane`."
         )

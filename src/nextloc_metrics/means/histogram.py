@@ -32,8 +32,21 @@ def tally(values: Tensor, counted: Tensor) -> Tensor:
     octave = exponent.long() - 1 - _EXACT
     wide = _FIRST_WIDE + octave * _PER_OCTAVE + ((2 * mantissa - 1) * _PER_OCTAVE).long()
     bins = torch.where(values <= 1 << _EXACT, values.long(), wide).masked_fill(beyond, _LAST)
-    found = torch.zeros(_LAST + 1, dtype=torch.int64, device=bins.device)
-    return found.index_add_(0, bins, counted.long())
+    return count(bins, counted, _LAST + 1)
+
+
+def count(bins: Tensor, counted: Tensor, size: int) -> Tensor:
+    """Count numbers of bins `[N]`, those that are `counted`; the last bin has all beyond."""
+    found = torch.zeros(size, dtype=torch.int64, device=bins.device)
+    return found.index_add_(0, bins.clamp(max=size - 1), counted.long())
+
+
+def bin_of(state: Tensor, share: float) -> int | None:
+    """Return the first bin up to which at least a share of the values lie; None without any."""
+    counts = state.cumsum(0)
+    total = int(counts[-1])
+    wanted = max(1, math.ceil(part_of(total, share)))
+    return int(torch.searchsorted(counts, wanted)) if total else None
 
 
 def quantile(state: Tensor, share: float) -> float:
@@ -41,11 +54,9 @@ def quantile(state: Tensor, share: float) -> float:
 
     It is the middle of its bin; NaN for an empty histogram, infinite for the last bin.
     """
-    counts = state.cumsum(0)
-    total = int(counts[-1])
-    if not total:
+    number = bin_of(state, share)
+    if number is None:
         return math.nan
-    number = int(torch.searchsorted(counts, max(1, math.ceil(part_of(total, share)))))
     if number == _LAST:
         return math.inf
     if number < _FIRST_WIDE:

@@ -32,7 +32,7 @@ _SMALLEST_VARIANCE = 2.0**-30
 # Above this, the series expansion of Student's t is as exact as the integral.
 _MANY_DEGREES_OF_FREEDOM = 1000
 
-# Enough for a confidence of 0.999999.
+# Enough for a confidence level of 0.999999.
 _NEWTON_STEPS = 40
 
 
@@ -45,9 +45,9 @@ class Estimate(NamedTuple):
     degrees_of_freedom: Tensor  #: of Student's t; infinite for the normal distribution
     is_bounded: bool = True  #: whether the scores are at most 1
 
-    def interval(self, confidence: float) -> tuple[Tensor, Tensor]:
+    def interval(self, confidence_level: float) -> tuple[Tensor, Tensor]:
         """Return the lower and the upper bound, float64, NaN without data."""
-        t = t_quantile(confidence, self.degrees_of_freedom)
+        t = t_quantile(confidence_level, self.degrees_of_freedom)
         if not self.is_bounded:
             half = (t * self.standard_error).nan_to_num(nan=math.inf, posinf=math.inf)
             low, high = (self.mean - half).clamp(min=0), self.mean + half
@@ -144,8 +144,8 @@ def _of_independent(
     return Estimate(mean, error, effective, freedom, is_bounded)
 
 
-def t_quantile(confidence: float, degrees_of_freedom: Tensor) -> Tensor:
-    """Return the two-sided quantile t of Student's distribution: P(|T| <= t) = confidence.
+def t_quantile(confidence_level: float, degrees_of_freedom: Tensor) -> Tensor:
+    """Return the two-sided quantile of Student's t: P(|T| <= t) = `confidence_level`.
 
     The degrees of freedom are 0, for which it is infinite, or at least 1, integers or not.
 
@@ -153,14 +153,14 @@ def t_quantile(confidence: float, degrees_of_freedom: Tensor) -> Tensor:
     """
     distinct, places = torch.unique(degrees_of_freedom.cpu(), return_inverse=True)
     is_few = (distinct > 0) & (distinct <= _MANY_DEGREES_OF_FREEDOM)
-    t = _t_of_many(confidence, distinct).masked_fill(distinct <= 0, math.inf)
-    t[is_few] = _t_of_few(confidence, distinct[is_few])
+    t = _t_of_many(confidence_level, distinct).masked_fill(distinct <= 0, math.inf)
+    t[is_few] = _t_of_few(confidence_level, distinct[is_few])
     return t[places].to(degrees_of_freedom.device)
 
 
-def _t_of_many(confidence: float, n: Tensor) -> Tensor:
+def _t_of_many(level: float, n: Tensor) -> Tensor:
     """Return the quantile from its expansion in powers of 1 / n (26.7.5)."""
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = NormalDist().inv_cdf((1 + level) / 2)
     terms = (
         z,
         (z**3 + z) / 4,
@@ -174,8 +174,8 @@ def _t_of_many(confidence: float, n: Tensor) -> Tensor:
     return t
 
 
-def _t_of_few(confidence: float, n: Tensor) -> Tensor:
-    """Return sqrt(n) tan(a), where c times the integral of cos^(n - 1) from 0 to a is `confidence`.
+def _t_of_few(level: float, n: Tensor) -> Tensor:
+    """Return sqrt(n) tan(a), where c times the integral of cos^(n - 1) from 0 to a is `level`.
 
     Newton's method from 0 approaches a from below, as the integrand falls.
     """
@@ -185,7 +185,7 @@ def _t_of_few(confidence: float, n: Tensor) -> Tensor:
     for _ in range(_NEWTON_STEPS):
         within = (angle[:, None] * nodes).cos() ** (n[:, None] - 1) @ weights * angle
         before, slope = angle, angle.cos() ** (n - 1)
-        angle = (angle + (confidence * (-log_c).exp() - within) / slope).clamp(max=math.pi / 2)
+        angle = (angle + (level * (-log_c).exp() - within) / slope).clamp(max=math.pi / 2)
         if not ((angle - before).abs() > 1e-15 * angle).any():
             break
     return n.sqrt() * angle.tan()
@@ -203,9 +203,10 @@ def _gauss_legendre() -> tuple[Tensor, Tensor]:
     return torch.from_numpy(1 - from_end**4), torch.from_numpy(2 * weights * from_end**3)
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise if a confidence is not between 0 and 1."""
-    if type(confidence) is not float or not 0 < confidence < 1:
+def check_confidence_level(confidence_level: float) -> None:
+    """Raise if a confidence level is not between 0 and 1."""
+    if type(confidence_level) is not float or not 0 < confidence_level < 1:
         raise ValueError(
-            f"`confidence` must be between 0 and 1, such as 0.95, got {short(confidence)}."
+            "`confidence_level` must be between 0 and 1, such as 0.95, got "
+            f"{short(confidence_level)}."
         )

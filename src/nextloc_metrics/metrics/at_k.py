@@ -1,33 +1,19 @@
 """The ranking metrics. Each class declares its options and the formula of its score."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from nextloc_metrics import scoring
-from nextloc_metrics.arguments.checks import check_bool, check_choice, check_positive
+from nextloc_metrics.base.declared import Positive
 from nextloc_metrics.base.mean import check_scores
 from nextloc_metrics.base.ranking_metric import RankingMetric, counted_queries
 from nextloc_metrics.means import exact
-from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
 
-class _CutAtK(RankingMetric):
-    """A metric that reads no rank beyond `k`."""
-
-    k: int
-
-    def __init__(self, k: int, **kwargs: Any) -> None:
-        super().__init__(k=check_positive("k", k), **kwargs)
-
-    @property
-    def needs(self) -> Needs:
-        return Needs(depth=None if self.has_own_score else self.k)
-
-
-class AccuracyAtK(_CutAtK):
+class AccuracyAtK(RankingMetric):
     r"""Accuracy within the first k ranks, also called hit rate or Acc@k.
 
     The share of queries with at least one relevant location among the first `k` candidates; for
@@ -50,9 +36,10 @@ class AccuracyAtK(_CutAtK):
         tensor(0.5000)
     """
 
+    k: Positive
+
     @property
     def formula(self) -> scoring.Formula | None:
-        """1 where the first relevant location is within rank k."""
         return scoring.Formula("count", self.k, of="first", over="1")
 
 
@@ -81,23 +68,14 @@ class MRR(RankingMetric):
     Source: E. M. Voorhees, "The TREC-8 Question Answering Track Report", TREC 1999.
     """
 
-    def __init__(self, k: int | None = None, **kwargs: Any) -> None:
-        super().__init__(k=None if k is None else check_positive("k", k), **kwargs)
-
-    k: int | None
-
-    @property
-    def needs(self) -> Needs:
-        """The first `k` ranks, or all where a subclass overrides `score`."""
-        return Needs(depth=None if self.has_own_score else self.k)
+    k: Positive | None = None
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """1 / rank of the first relevant location."""
         return scoring.Formula("harmonic", self.k, of="first", over="1")
 
 
-class NDCGAtK(_CutAtK):
+class NDCGAtK(RankingMetric):
     r"""Normalized discounted cumulative gain of the first k ranks.
 
     DCG@k sums gain / log2(rank + 1) over the relevant locations within the first `k` ranks; NDCG
@@ -124,28 +102,17 @@ class NDCGAtK(_CutAtK):
     descent", ICML 2005.
     """
 
-    def __init__(
-        self,
-        k: int,
-        gain: scoring.Gain = "linear",
-        ideal: scoring.Ideal = "truncated",
-        **kwargs: Any,
-    ) -> None:
-        check_choice("gain", gain, scoring.Gain)
-        check_choice("ideal", ideal, scoring.Ideal)
-        super().__init__(k=k, gain=gain, ideal=ideal, **kwargs)
-
-    gain: scoring.Gain
-    ideal: scoring.Ideal
+    k: Positive
+    gain: scoring.Gain = "linear"
+    ideal: scoring.Ideal = "truncated"
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The discounted gains, divided by the ideal DCG."""
         best: scoring.Divisor = "ideal" if self.ideal == "truncated" else "full ideal"
         return scoring.Formula("discount", self.k, of="all", over=best, gain=self.gain)
 
 
-class MAPAtK(_CutAtK):
+class MAPAtK(RankingMetric):
     r"""Mean average precision of the first k ranks.
 
     Each relevant location within the first `k` ranks adds the precision at its rank: the number of
@@ -166,20 +133,16 @@ class MAPAtK(_CutAtK):
     Source: C. Buckley and E. M. Voorhees, "Evaluating evaluation measure stability", SIGIR 2000.
     """
 
-    def __init__(self, k: int, normalizer: scoring.Normalizer = "min", **kwargs: Any) -> None:
-        check_choice("normalizer", normalizer, scoring.Normalizer)
-        super().__init__(k=k, normalizer=normalizer, **kwargs)
-
-    normalizer: scoring.Normalizer
+    k: Positive
+    normalizer: scoring.Normalizer = "min"
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The precision at the rank of every relevant location."""
         most: scoring.Divisor = "min(n, k)" if self.normalizer == "min" else "n"
         return scoring.Formula("harmonic", self.k, of="precision", over=most)
 
 
-class PrecisionAtK(_CutAtK):
+class PrecisionAtK(RankingMetric):
     r"""Precision within the first k ranks: hits / k.
 
     The `denominator` is `"k"`, even if a list is shorter, or `"retrieved"`, min(k, list length):
@@ -193,25 +156,16 @@ class PrecisionAtK(_CutAtK):
         tensor(0.6667)
     """
 
-    def __init__(self, k: int, denominator: scoring.Denominator = "k", **kwargs: Any) -> None:
-        check_choice("denominator", denominator, scoring.Denominator)
-        super().__init__(k=k, denominator=denominator, **kwargs)
-
-    denominator: scoring.Denominator
-
-    @property
-    def needs(self) -> Needs:
-        """The first `k` ranks; also their length where it is the denominator."""
-        return super().needs | Needs(self.k * (self.denominator == "retrieved"), depth=1)
+    k: Positive
+    denominator: scoring.Denominator = "k"
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits, divided by k or the list length."""
         over: scoring.Divisor = "k" if self.denominator == "k" else "retrieved"
         return scoring.Formula("count", self.k, of="all", over=over)
 
 
-class RecallAtK(_CutAtK):
+class RecallAtK(RankingMetric):
     r"""Recall within the first k ranks: hits / n, for n relevant locations.
 
     With `normalized`, hits / min(n, k), so that a perfect list scores 1 if n > k.
@@ -224,21 +178,17 @@ class RecallAtK(_CutAtK):
         tensor(0.5000)
     """
 
-    def __init__(self, k: int, normalized: bool = False, **kwargs: Any) -> None:
-        check_bool("normalized", normalized)
-        super().__init__(k=k, normalized=normalized, **kwargs)
-
-    normalized: bool
+    k: Positive
+    normalized: bool = False
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits, divided by n or min(n, k)."""
         return scoring.Formula(
             "count", self.k, of="all", over="min(n, k)" if self.normalized else "n"
         )
 
 
-class F1AtK(_CutAtK):
+class F1AtK(RankingMetric):
     r"""F1 within the first k ranks: 2 hits / (k + n), for n relevant locations.
 
     Next-location papers report another F1, the mean over locations:
@@ -256,22 +206,19 @@ class F1AtK(_CutAtK):
         tensor(0.4000)
     """
 
-    def __init__(
-        self, k: int, average: Literal["queries", "pooled"] = "queries", **kwargs: Any
-    ) -> None:
-        check_choice("average", average, Literal["queries", "pooled"])
-        if average == "pooled" and kwargs.get("empty_target_action") == "pos":
+    k: Positive
+    average: Literal["queries", "pooled"] = "queries"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.average == "pooled" and self.empty_target_action == "pos":
             raise ValueError(
                 "`empty_target_action='pos'` scores single queries and has no meaning with "
                 "`average='pooled'`; use 'skip', 'neg' or 'error'."
             )
-        super().__init__(k=k, average=average, **kwargs)
-
-    average: Literal["queries", "pooled"]
 
     @property
     def formula(self) -> scoring.Formula | None:
-        """The hits, divided by (n + k) / 2."""
         return scoring.Formula("count", self.k, of="all", over="(n + k) / 2")
 
     def empty_tally(self) -> Tensor:
@@ -280,13 +227,11 @@ class F1AtK(_CutAtK):
         return torch.zeros(size, dtype=torch.int64)
 
     @property
-    def scored(self) -> "F1AtK | None":
-        """This metric, for the mean over queries."""
+    def _scored(self) -> "F1AtK | None":
         own = self.average == "queries" and type(self).tally is F1AtK.tally
         return self if own else None
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Sum the F1 scores; pooled, sum the hits and their divisors."""
         if self.average == "queries":
             return super().tally(ranking)
         # expected hits are an integer part and a fraction in units of 2^-32: they cannot overflow
@@ -299,7 +244,6 @@ class F1AtK(_CutAtK):
         return torch.stack([(column * counted).sum() for column in columns])
 
     def compute(self) -> Tensor:
-        """Return the mean F1, or the pooled F1; NaN without a query."""
         if self.average == "queries":
             return super().compute()
         exact.check_number(self.state[2])
@@ -309,6 +253,5 @@ class F1AtK(_CutAtK):
         return torch.tensor(pooled, dtype=torch.float64)
 
     @property
-    def averages_scores(self) -> bool:
-        """True for the mean over queries; the pooled F1 is not a mean of scores."""
+    def _averages_scores(self) -> bool:
         return self.average == "queries"

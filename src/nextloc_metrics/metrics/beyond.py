@@ -55,7 +55,7 @@ class Personalization(RecommendedTally):
         tensor(0.3333)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     higher_is_better = None
 
     def of_random_lists(self, num_candidates: int) -> float:
@@ -64,7 +64,6 @@ class Personalization(RecommendedTally):
         return 1 - min(self.k, num_candidates) ** 2 / (self.k * num_candidates)
 
     def compute(self) -> Tensor:
-        """Return 1 minus the mean overlap; NaN below two queries."""
         queries = exact.float64(self.state[-1])
         common = dot(self.counts, self.counts - 1)
         pairs = queries * (queries - 1)
@@ -92,13 +91,12 @@ class Entropy(RecommendedTally):
     27, 1948.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     higher_is_better = None
     plot_upper_bound = None
     unit = "bits"
 
     def compute(self) -> Tensor:
-        """Return the entropy; NaN without a recommendation."""
         counts = exact.float64(self.counts)
         total = counts.sum()
         entropy = total.log2() - torch.xlogy(counts, counts).sum() / math.log(2) / total
@@ -133,7 +131,7 @@ class TailShare(RecommendedTally):
     systems with personalized re-ranking", FLAIRS 2019.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     computed_options = frozenset({"train_counts", "share", "of"})
     higher_is_better = None
 
@@ -177,7 +175,6 @@ class TailShare(RecommendedTally):
         return float(self.tail().double().mean())
 
     def compute(self) -> Tensor:
-        """Return the share of recommendations in the tail; NaN without a recommendation."""
         tail = self.tail().to(self.state.device)
         return exact.float64(self.counts[tail].sum()) / exact.float64(self.counts.sum())
 
@@ -235,7 +232,6 @@ class Novelty(MeanMetric, FirstRanks):
 
     @property
     def scale(self) -> float:
-        """The information of a location with one visit, which is the largest."""
         return math.log2(max(2, self._total))
 
     @property
@@ -251,8 +247,7 @@ class Novelty(MeanMetric, FirstRanks):
         """Return the information of each location, float64 `[C]`."""
         return math.log2(max(1, self._total)) - self.train_counts.clamp(min=1).double().log2()
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the mean information as a fraction of the largest, and which queries count."""
+    def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
         ids = self.read_first(record).cpu()
         known = (ids >= 0) & (ids < len(self.train_counts))
         bits = self._bits()
@@ -304,30 +299,25 @@ class IntraListDiversity(MeanMetric, FirstRanks):
 
     @property
     def scale(self) -> float:
-        """The largest distance, which has the score 1."""
         if isinstance(self.distance, Locations):
             return self.distance.largest
         return 1.0 if is_integer(self.distance) else 2.0
 
     @property
     def unit(self) -> str:
-        """The unit of distances between coordinates."""
         return "km" if isinstance(self.distance, Locations) else ""
 
     @property
     def plot_upper_bound(self) -> float | None:  # type: ignore[override]
-        """The largest distance, except of coordinates."""
         return None if isinstance(self.distance, Locations) else self.scale
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if a candidate is without coordinates."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if isinstance(self.distance, Locations) and self.validate_args:
             remedy = "leave it out of the candidates with `exclude`"
             self.distance.check_known("preds", self.read_first(ranking), remedy)
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
-        """Return the mean distance as a fraction of the largest, and which queries count."""
+    def score(self, record: Ranking) -> tuple[Tensor, Tensor]:
         table = self.distance.points if isinstance(self.distance, Locations) else self.distance
         ids = self.read_first(record).to(table.device)
         known = (ids >= 0) & (ids < len(table))
@@ -419,11 +409,9 @@ class Serendipity(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks."""
         return Needs(depth=self.k)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the sum over the relevant locations within k."""
         size = len(self.train_counts)
         levels, level_of = torch.unique(self.train_counts, return_inverse=True)
         dense: Tensor = len(levels) - level_of

@@ -41,7 +41,6 @@ class Clicks(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Clicks:
-        """Read probabilities `preds` and labels `target` of one shape."""
         preds, target = batch.preds, batch.target
         _check_labels(batch)
         probability = exact.float64(preds.detach().flatten())
@@ -121,19 +120,16 @@ class LogLoss(MeanMetric):
 
     @property
     def scale(self) -> float:
-        """The largest loss."""
         return _LARGEST_LOSS
 
-    def score_queries(self, record: Clicks) -> tuple[Tensor, Tensor]:
-        """Return the losses as fractions of the largest loss, and which labels count."""
-        return record.loss, record.counted.to(record.loss.device)
+    def score(self, record: Clicks) -> Tensor:
+        return record.loss
 
 
 class AUROC(BinaryAUROC):
     """torchmetrics' `BinaryAUROC`, but NaN instead of 0 if only one of the labels occurs."""
 
     def compute(self) -> Tensor:  # type: ignore[override]  # as BinaryAUROC itself overrides
-        """Return the area under the ROC curve."""
         if self.thresholds is None:
             clicked = _joined(self.target) == 1
             both = bool(clicked.any()) and not bool(clicked.all())
@@ -146,7 +142,6 @@ class AveragePrecision(BinaryAveragePrecision):
     """torchmetrics' `BinaryAveragePrecision`, but NaN instead of an error without data."""
 
     def compute(self) -> Tensor:  # type: ignore[override]  # as BinaryAveragePrecision overrides
-        """Return the step-wise area under the curve of precision and recall."""
         empty = self.thresholds is None and not _joined(self.target).numel()
         return torch.full((), torch.nan, device=self.device) if empty else super().compute()
 
@@ -159,7 +154,6 @@ class MatthewsCorrCoef(BinaryMatthewsCorrCoef):
     """torchmetrics' `BinaryMatthewsCorrCoef`, but 0 for 0 / 0, as in scikit-learn."""
 
     def compute(self) -> Tensor:
-        """Return the correlation of predicted and true labels."""
         confusion = self.confmat
         undefined = (confusion.sum(0) == 0).any() | (confusion.sum(1) == 0).any()
         value: Tensor = super().compute()
@@ -192,7 +186,6 @@ class ClickThroughCollection(MetricCollection):
             return self._nan_without_data(super().forward(preds, target, **kwargs))
 
     def compute(self) -> dict[str, Any]:
-        """Return every member's value."""
         return self._nan_without_data(super().compute())
 
     def _checked(self, preds: Array, target: Array) -> tuple[Tensor, Tensor]:
@@ -201,7 +194,7 @@ class ClickThroughCollection(MetricCollection):
             if isinstance(member, LogLoss):
                 preds = as_tensor("preds", preds, member.state.device)
                 target = as_tensor("target", target, member.state.device)
-                member.check(member.read(preds, target))
+                member._check(member.read(preds, target))
         preds, target = as_tensor("preds", preds), as_tensor("target", target)
         if preds.ndim and preds.numel():
             return preds, target

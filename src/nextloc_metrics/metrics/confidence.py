@@ -61,7 +61,7 @@ class ConfidenceTally(DistributionMetric):
             hi]; `"left"`, the upper one, as in [lo, hi), with 1 in the last.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
 
     edges: Edges
 
@@ -71,7 +71,6 @@ class ConfidenceTally(DistributionMetric):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """The confidence only."""
         return DistributionNeeds(self.given, self.temperature, likelihood=False)
 
     def empty_tally(self) -> Tensor:
@@ -79,7 +78,6 @@ class ConfidenceTally(DistributionMetric):
         return torch.zeros(NUM_CELLS, 3, dtype=torch.int64)
 
     def tally(self, record: Distribution) -> Tensor:
-        """Count the queries of a batch."""
         confidence = record.confidence
         counted = record.counted.to(confidence.device)
         # the float64 nearest to an edge is on the edge
@@ -146,7 +144,7 @@ class CalibrationError(ConfidenceTally):
     calibration", NeurIPS 2019.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"bins", "norm", "binning", "debiased"})
     higher_is_better = False
 
@@ -176,14 +174,13 @@ class CalibrationError(ConfidenceTally):
         super().__init__(bins=bins, norm=norm, binning=binning, debiased=debiased, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The common name of the norm."""
+    def label(self) -> str:
         name = {"l1": "ECE", "l2": "RMS calibration error", "max": "MCE"}[self.norm]
         return f"{name}, {self.bins} bins"
 
     def reliability(self) -> Reliability:
         """Return the bins, over all processes."""
-        return self.of_all_processes(self._bins)
+        return self._of_all_processes(self._bins)
 
     def _bins(self) -> Reliability:
         cells = self._cells()
@@ -198,7 +195,6 @@ class CalibrationError(ConfidenceTally):
         return Reliability(number, confidence / number, correct / number, edges[:-1], edges[1:])
 
     def compute(self) -> Tensor:
-        """Return the calibration error; NaN without a query."""
         found = self._bins()
         number, gap = found.number, (found.accuracy - found.confidence).abs()
         used = number > 0
@@ -230,11 +226,11 @@ class _Selective(ConfidenceTally):
     Equally sure queries are answered in random order: the expected number of errors counts.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
 
     def curve(self) -> tuple[Tensor, Tensor]:
         """Return coverages and risks of all processes' queries, at the end of each used cell."""
-        number, wrong, before, wrong_before = self.of_all_processes(self._levels)
+        number, wrong, before, wrong_before = self._of_all_processes(self._levels)
         answered = before + number
         return answered / number.sum(), (wrong_before + wrong) / answered
 
@@ -270,7 +266,7 @@ class AURC(_Selective):
     neural classifiers", ICLR 2019.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"kind"})
     higher_is_better = False
 
@@ -281,7 +277,6 @@ class AURC(_Selective):
         super().__init__(kind=kind, **kwargs)
 
     def compute(self) -> Tensor:
-        """Return the area; NaN without a query, and for one query with `"trapezoid"`."""
         number, wrong, before, wrong_before = self._levels()
         # the risk at j = before + i is rate + (wrong_before - rate x before) / j
         rate = wrong / number
@@ -314,7 +309,7 @@ class AccuracyAtCoverage(_Selective):
     JMLR 11, 2010.
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"coverage"})
 
     coverage: float
@@ -325,12 +320,10 @@ class AccuracyAtCoverage(_Selective):
         super().__init__(coverage=float(coverage), **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The share."""
+    def label(self) -> str:
         return f"accuracy at {100 * self.coverage:g} % coverage"
 
     def compute(self) -> Tensor:
-        """Return the accuracy; NaN without a query."""
         number, wrong, before, wrong_before = self._levels()
         if not len(number):
             return self._value(math.nan)
@@ -360,7 +353,7 @@ class CoverageAtRisk(_Selective):
     Source: as for [`AccuracyAtCoverage`][nextloc_metrics.AccuracyAtCoverage].
     """
 
-    counted_as = "ConfidenceTally"
+    _counted_as = "ConfidenceTally"
     computed_options = frozenset({"risk"})
 
     risk: float
@@ -371,12 +364,10 @@ class CoverageAtRisk(_Selective):
         super().__init__(risk=float(risk), **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The risk."""
+    def label(self) -> str:
         return f"coverage at {100 * self.risk:g} % risk"
 
     def compute(self) -> Tensor:
-        """Return the coverage; NaN without a query."""
         number, wrong, before, wrong_before = self._levels()
         if not len(number):
             return self._value(math.nan)
@@ -405,11 +396,9 @@ class AnsweredShare(DistributionMean):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """The answer only."""
         return DistributionNeeds(self.given, self.temperature, likelihood=False)
 
-    def score(self, record: Distribution) -> Tensor:
-        """Return whether there is an answer."""
+    def score(self, record: Distribution) -> Tensor | tuple[Tensor, Tensor]:
         return record.answered.double()
 
 
@@ -427,7 +416,5 @@ class AnsweredAccuracy(AnsweredShare):
         tensor(1.)
     """
 
-    def score_queries(self, record: Distribution) -> tuple[Tensor, Tensor]:
-        """Return whether the answers are correct, and which queries have one."""
-        counted = record.counted.to(record.answered.device) & record.answered
-        return record.correct.masked_fill(~counted, 0), counted
+    def score(self, record: Distribution) -> tuple[Tensor, Tensor]:
+        return record.correct, record.counted.to(record.answered.device) & record.answered

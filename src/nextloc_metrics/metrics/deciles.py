@@ -77,7 +77,6 @@ class DecileMetric(RankingTally):
 
     @property
     def needs(self) -> Needs:
-        """The candidates of the first `cut` ranks."""
         return Needs(self.cut)
 
     @abstractmethod
@@ -90,7 +89,6 @@ class DecileMetric(RankingTally):
         return self.candidates
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Return what a batch adds to the state."""
         return self.tally_split(*split_by_bin(ranking, self.bins, self.cut))
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
@@ -98,8 +96,7 @@ class DecileMetric(RankingTally):
         raise NotImplementedError("a decile metric must define `tally_split` or `tally`.")
 
     @staticmethod
-    def tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
-        """Return what a batch adds to each metric; metrics with equal bins share one split."""
+    def _tallies(metrics: Sequence[Any], ranking: Ranking) -> list[Tensor]:
         split: dict[tuple[PopularityBins, int], tuple[Ranking, Tensor]] = {}
         found = []
         for metric in metrics:
@@ -112,9 +109,8 @@ class DecileMetric(RankingTally):
             found.append(metric.tally_split(*split[key]))
         return found
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         highest = (ranking.num_candidates or 0) - 1
         if ranking.num_candidates is None and self.validate_args and len(ranking):
             highest = int(ranking.relevant.max())
@@ -124,21 +120,18 @@ class DecileMetric(RankingTally):
             )
 
     def compute(self) -> Tensor | dict[str, Tensor]:
-        """Return the value of every bin by name, or the value of `decile`."""
         named = dict(zip(self.deciles(self.bins), self.values().unbind(), strict=True))
         if self.decile is not None:
             return named[self.decile]
         return {self.key(decile): value for decile, value in named.items()}
 
     @property
-    def plot_label(self) -> str:
-        """The metric's name, and the bin if there is one."""
+    def label(self) -> str:
         name = self.name if self.decile is None else self.key(self.decile)
         return name.replace("ndcg", "NDCG").replace("_at_", "@").replace("_", " ")
 
     @property
-    def plot_labels(self) -> dict[str, str]:
-        """Labels from the rarest bin to the most popular one, then those that are not bins."""
+    def _labels(self) -> dict[str, str]:
         if self.decile is not None:
             return {}
         numbers_first = sorted(self.deciles(self.bins), key=lambda decile: isinstance(decile, str))
@@ -168,7 +161,6 @@ class DecileAtK(DecileMetric):
 
     @property
     def name(self) -> str:
-        """The metric and its cut-off, such as `ndcg_at_5`."""
         return f"{self._stem}_at_{self.k}"
 
 
@@ -193,13 +185,11 @@ class DecileScore(DecileMetric):
         return torch.zeros(self.bins.num_bins + 1, 3, dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Return the exact sums of the scores per bin."""
         scores = self.score(within.break_ties(self.ties), predictions)
         bin_of_row = torch.arange(len(within), device=within.device) % (self.bins.num_bins + 1)
         return exact.tally_by(bin_of_row, self.bins.num_bins + 1, scores, within.answerable)
 
     def values(self) -> Tensor:
-        """Return the mean score of every bin."""
         return exact.mean(self.state).roll(-1)
 
     @property
@@ -207,41 +197,36 @@ class DecileScore(DecileMetric):
         """How many queries this process has counted per bin, int64, in the order of `compute`."""
         return self.state[:, 2].roll(-1)
 
-    def numbers(self) -> tuple[Any, int]:
-        """Return no number: a query may count in several bins, so their sum means nothing."""
+    def _numbers(self) -> tuple[Any, int]:
         return None, 0
 
     @property
-    def averages_scores(self) -> bool:
-        """Whether the value is one mean of scores; without `decile` it is several."""
+    def _averages_scores(self) -> bool:
         return self.decile is not None and self._has_means
 
     @property
     def _has_means(self) -> bool:
-        return not self.overrides(DecileScore, "compute", "values")
+        return not self._overrides(DecileScore, "compute", "values")
 
-    def estimate(self) -> intervals.Estimate:
-        """Return the mean of every bin or of `decile`, with its standard error."""
+    def _estimate(self) -> intervals.Estimate:
         if not self._has_means:
-            return super().estimate()
+            return super()._estimate()
         bins, every = self.deciles(self.bins), self.state.roll(-1, 0)
         return intervals.of_queries(
             every if self.decile is None else every[bins.index(self.decile)]
         )
 
-    def _estimate(self) -> intervals.Estimate:
-        return self.of_all_processes(self.estimate)
+    def _estimate_of_all(self) -> intervals.Estimate:
+        return self._of_all_processes(self._estimate)
 
     def standard_error(self) -> Tensor | dict[str, Tensor]:  # type: ignore[override]
-        """Return every bin's standard error by name, or that of `decile`; NaN below two queries."""
         error = super().standard_error()
         return error if self.decile is not None else self._by_key(error)
 
     def interval(  # type: ignore[override]
-        self, confidence: float = 0.95
+        self, confidence_level: float = 0.95
     ) -> tuple[Tensor, Tensor] | dict[str, tuple[Tensor, Tensor]]:
-        """Return `(lower, upper)` for every bin's value by name, or for that of `decile`."""
-        low, high = super().interval(confidence)
+        low, high = super().interval(confidence_level)
         if self.decile is not None:
             return low, high
         return self._by_key(zip(low.unbind(), high.unbind(), strict=True))
@@ -289,11 +274,9 @@ class DecilePrecision(DecileAtK, DecileScore):
 
     @property
     def cut(self) -> int:
-        """How many of the first ranks are split by bin."""
         return self.candidates if self.scope == "within" else min(self.k, self.candidates)
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Divide the hits by the number of ranks that can hold a hit."""
         return scoring.hits(ranking, self.k) / predictions.clamp(min=1, max=self.k)
 
 
@@ -314,7 +297,6 @@ class DecileNDCG(DecileAtK, DecileScore):
     _stem = "ndcg"
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Divide the discounted gain by the best possible one."""
         return scoring.ndcg(ranking, self.k)
 
 
@@ -376,7 +358,6 @@ class DecileKForRecall(DecileMetric):
 
     @property
     def name(self) -> str:
-        """`k_for_recall_50` for `min_recall=0.5`."""
         return f"k_for_recall_{100 * self.min_recall:g}".replace(".", "_")
 
     def empty_tally(self) -> Tensor:
@@ -384,7 +365,6 @@ class DecileKForRecall(DecileMetric):
         return torch.zeros(self.bins.num_bins + 1, self.candidates + 1, dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Return the number of queries per bin and k."""
         rank = within.break_ties("pessimistic").above + 1
         relevant = within.num_relevant[:, None]
         hits = torch.arange(1, rank.shape[1] + 1, device=rank.device)
@@ -397,6 +377,5 @@ class DecileKForRecall(DecileMetric):
         return counts.index_add(0, row * width + k, (relevant[:, 0] > 0).long()).view(-1, width)
 
     def values(self) -> Tensor:
-        """Return the median or mean k of every bin."""
         value = of_histogram(self.state, self.statistic, self.exhausted)
         return value.roll(-1)

@@ -33,7 +33,6 @@ class DecilePredictionShare(DecileAtK):
 
     @property
     def cut(self) -> int:
-        """The number of ranks to read, k or all candidates."""
         return min(self.k, self.candidates)
 
     def empty_tally(self) -> Tensor:
@@ -41,7 +40,6 @@ class DecilePredictionShare(DecileAtK):
         return torch.zeros(self.bins.num_bins + 3, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count the predictions in every bin."""
         ids = ranking.top_candidates(self.cut).ids.masked_fill(~ranking.counted[:, None], -1)
         bins = self.bins.of(ids).flatten()
         counts = torch.zeros(self.bins.num_bins + 3, dtype=torch.int64, device=bins.device)
@@ -51,7 +49,6 @@ class DecilePredictionShare(DecileAtK):
         return counts
 
     def values(self) -> Tensor:
-        """Return the share of each bin."""
         counts = exact.float64(self.state)
         return (counts[:-2] / counts[-1]).roll(-1)
 
@@ -96,7 +93,6 @@ class DecileCoverage(DecileAtK):
     denominator: Literal["actual", "mapped"]
 
     def key(self, decile: Any) -> str:
-        """Return the name of a bin's value, or of the overall value."""
         return self.name if decile == "overall" else super().key(decile)
 
     def empty_tally(self) -> Tensor:
@@ -104,7 +100,6 @@ class DecileCoverage(DecileAtK):
         return torch.zeros(2, len(self.bins), dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Count how often each location is relevant, and how often predicted correctly."""
         ids = within.relevant
         relevant = ids >= 0
         correct = relevant & (within.above + within.tied <= self.k)
@@ -114,7 +109,6 @@ class DecileCoverage(DecileAtK):
         return counts.index_add(0, cells.flatten(), added.flatten()).view(2, -1)
 
     def values(self) -> Tensor:
-        """Return the overall coverage, and the coverage of each bin."""
         occurs, covered = self.state > 0
         mapped = self.bins.bin_of > 0
         if self.denominator == "mapped":
@@ -130,5 +124,4 @@ class DecileCoverage(DecileAtK):
 
     @classmethod
     def deciles(cls, bins: PopularityBins) -> list[Any]:
-        """Return the values that `decile` accepts, in the order of the keys."""
         return ["overall", *super().deciles(bins)]

@@ -73,7 +73,7 @@ class Grouped(RecordMetric):
 
     plot_legend_name = "group"
     computed_options = frozenset({"group", "average", "labels"})
-    reads_groups = True
+    _reads_groups = True
 
     def __init__(
         self,
@@ -130,15 +130,14 @@ class Grouped(RecordMetric):
     record = of_metric("record")
     needs = of_metric("needs")
     scale: float = of_metric("scale")
-    factor: float = of_metric("factor")
+    _factor: float = of_metric("_factor")
     unit = of_metric("unit")
     higher_is_better = of_metric("higher_is_better")
     plot_upper_bound = of_metric("plot_upper_bound")
 
-    def check(self, record: Record) -> None:
-        """Raise if this metric cannot be updated with the record."""
-        super().check(record)
-        self.metric.check(record)
+    def _check(self, record: Record) -> None:
+        super()._check(record)
+        self.metric._check(record)
         groups = record.group_of(self.by)
         if self.validate_args and len(record):
             lowest, highest = groups.masked_fill(~record.counted, 0).aminmax()
@@ -150,30 +149,26 @@ class Grouped(RecordMetric):
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return a zero state for each group."""
-        width = exact.width(self.metric.is_bounded, self.metric.is_weighted)  # of scores alone
+        width = exact.width(self.metric.is_bounded, self.metric._is_weighted)  # of scores alone
         return torch.zeros(self.num_groups, width, dtype=torch.int64)
 
     @property
-    def scored(self) -> MeanMetric | None:
-        """`metric`, unless a subclass overrides `tally`."""
+    def _scored(self) -> MeanMetric | None:
         return self.metric if type(self).tally is Grouped.tally else None
 
     def tally(self, record: Record) -> Tensor:
-        """Return the exact sums of the scores per group."""
-        scores, counted = self.metric.score_queries(record)
-        return self.sum_many([self], [scores], counted, record)[0]
+        scores, counted = self.metric._score_queries(record)
+        return self._sum_many([self], [scores], counted, record)[0]
 
     @staticmethod
-    def sum_many(
+    def _sum_many(
         metrics: Sequence[Any], scores: Sequence[Tensor], counted: Tensor, record: Any
     ) -> Sequence[Tensor]:
-        """Return the exact sums of the scores per group."""
         sums = []
         for metric, own in zip(metrics, scores, strict=True):
             groups = record.group_of(metric.by).masked_fill(~record.counted, 0).to(own.device)
             scored = metric.metric
-            weights = record.queries.weights if scored.is_weighted else None
+            weights = record.queries.weights if scored._is_weighted else None
             found = exact.tally_by(
                 groups, metric.num_groups, own, counted, scored.is_bounded, weights
             )
@@ -196,30 +191,28 @@ class Grouped(RecordMetric):
         return self.state[:, 2]
 
     @property
-    def plot_label(self) -> str:
-        """The plot label of `metric`, with the group or the kind of mean."""
+    def label(self) -> str:
         of = self.average and f"mean over {self.average}"
         if self.group is not None:
             of = f"group {self.group}"
-        return self.metric.plot_label + (f", {of}" if of else "")
+        return self.metric.label + (f", {of}" if of else "")
 
     def compute(self) -> Tensor:
-        """Return the mean score of every group, of one group, or over all of them."""
         if self.group is not None:
-            return exact.mean(self.state[self.group]) * self.factor
+            return exact.mean(self.state[self.group]) * self._factor
         if self.average == "queries":
-            return exact.mean(self.state.sum(0)) * self.factor
-        values = exact.mean(self.state) * self.factor
+            return exact.mean(self.state.sum(0)) * self._factor
+        values = exact.mean(self.state) * self._factor
         return values.nanmean() if self.average == "groups" else values
 
-    def gap(self, confidence: float = 0.95) -> Gap:
+    def gap(self, confidence_level: float = 0.95) -> Gap:
         """Return the highest value of a group minus the lowest, over all processes.
 
         The interval holds for all groups together: each of the G groups with data has an interval
-        of confidence 1 - (1 - confidence) / G (Bonferroni), and the bounds are the smallest and
+        of level 1 - (1 - confidence_level) / G (Bonferroni), and the bounds are the smallest and
         the largest gap of means within them. So it is wide for many groups. Queries count as
-        independent. Fewer than two groups with data are a `ValueError`, as is a `confidence` that
-        is not between 0 and 1.
+        independent. Fewer than two groups with data are a `ValueError`, as is a
+        `confidence_level` that is not between 0 and 1.
 
         Example:
             >>> from torch import tensor
@@ -233,8 +226,8 @@ class Grouped(RecordMetric):
 
         Source: O. J. Dunn, "Multiple comparisons among means", JASA 56, 1961.
         """
-        intervals.check_confidence(confidence)
-        state = self.of_all_processes(lambda: self.state.clone())
+        intervals.check_confidence_level(confidence_level)
+        state = self._of_all_processes(lambda: self.state.clone())
         groups = (state[:, 2] > 0).nonzero()[:, 0]
         if len(groups) < 2:
             raise ValueError(
@@ -242,23 +235,21 @@ class Grouped(RecordMetric):
                 f"{len(groups)}."
             )
         estimate = intervals.of_queries(state[groups])
-        low, high = estimate.interval(1 - (1 - confidence) / len(groups))
+        low, high = estimate.interval(1 - (1 - confidence_level) / len(groups))
         best, worst = int(estimate.mean.argmax()), int(estimate.mean.argmin())
         return Gap(
-            float(estimate.mean[best] - estimate.mean[worst]) * self.factor,
-            max(0.0, float(low.max() - high.min())) * self.factor,
-            float(high.max() - low.min()) * self.factor,
+            float(estimate.mean[best] - estimate.mean[worst]) * self._factor,
+            max(0.0, float(low.max() - high.min())) * self._factor,
+            float(high.max() - low.min()) * self._factor,
             int(groups[best]),
             int(groups[worst]),
         )
 
     @property
-    def averages_scores(self) -> bool:
-        """Always True: `metric` is the mean of a score."""
+    def _averages_scores(self) -> bool:
         return True
 
-    def estimate(self) -> intervals.Estimate:
-        """Return the value of `compute` with its standard error."""
+    def _estimate(self) -> intervals.Estimate:
         if self.average == "queries":
             return intervals.of_clusters(self.state)
         if self.average == "groups":

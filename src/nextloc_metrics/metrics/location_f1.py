@@ -52,17 +52,15 @@ class LocationTally(RankingTally):
         """Return the divisor of the true positives, float64."""
 
     @property
-    def plot_label(self) -> str:
-        """The score and its average."""
+    def label(self) -> str:
         return f"{self._label}, {self.average}" if self.average else self._label
 
     def empty_tally(self) -> Tensor:
         """Return zeros: TP, P and S of each location; the last column is for invented ids."""
         return torch.zeros(3, self.num_locations + 1, dtype=torch.int64)
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
         candidates = ranking.num_candidates
         if self.validate_args and len(ranking) and ranking.relevant.shape[1] > 1:
@@ -83,7 +81,6 @@ class LocationTally(RankingTally):
                 )
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count true positives, decisions and support of each location."""
         target, decided = ranking.relevant[:, 0], ranking.best  # -1 for none
         width = self.num_locations + 1
         # each query adds to one cell per row; the last cell takes what does not count
@@ -95,13 +92,11 @@ class LocationTally(RankingTally):
         return counts[:-1].view(3, width)
 
     @property
-    def one_pass(self) -> int | None:
-        """The number of locations; None if a subclass overrides how a batch is tallied."""
-        own = self.overrides(LocationTally, "tally", "tallies", "check")
+    def _one_pass(self) -> int | None:
+        own = self._overrides(LocationTally, "tally", "_tallies", "_check")
         return None if own else self.num_locations
 
     def compute(self) -> Tensor:
-        """Return the averaged score, or the score of each location; NaN without a query."""
         state = exact.float64(self.state)
         true_positives, decisions, support = state[:, : self.num_locations].unbind()
         if self.average == "micro":
@@ -158,11 +153,10 @@ class LocationF1(LocationTally):
         tensor(0.5417)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     _label, _for_several = "F1", "F1AtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
-        """Return the mean of decisions and support."""
         return (decisions + support) / 2
 
 
@@ -181,11 +175,10 @@ class LocationPrecision(LocationTally):
         tensor(0.8750)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     _label, _for_several = "Precision", "PrecisionAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
-        """Return the decisions."""
         return decisions
 
 
@@ -204,9 +197,8 @@ class LocationRecall(LocationTally):
         tensor(0.4444)
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     _label, _for_several = "Recall", "RecallAtK"
 
     def divisor(self, decisions: Tensor, support: Tensor) -> Tensor:
-        """Return the support."""
         return support

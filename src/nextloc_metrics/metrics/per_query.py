@@ -60,8 +60,8 @@ class PerQueryScores(BaseMetric):
         super().__init__(**{"dist_sync_fn": gather_rows, **kwargs})
         self.metric = metric
         # the metric is in the name, so a MetricCollection does not share states of other scores
-        self.state_name = f"PerQueryScores({metric.state_name})"
-        self.add_state(self.state_name, [], dist_reduce_fx="cat")
+        self._state_name = f"PerQueryScores({metric._state_name})"
+        self.add_state(self._state_name, [], dist_reduce_fx="cat")
 
     def update(
         self,
@@ -78,7 +78,7 @@ class PerQueryScores(BaseMetric):
         `query_ids` are integers in the shape of the queries, not read where a query is left out.
         """
         record = self.metric.read(preds, target, mask, exclude=exclude, exempt_target=exempt_target)
-        getattr(self, self.state_name).append(self._score(record, query_ids))
+        getattr(self, self._state_name).append(self._score(record, query_ids))
 
     @outside_graphs
     def forward(
@@ -89,22 +89,20 @@ class PerQueryScores(BaseMetric):
         query_ids: Array | None = None,
         **exclusion: Any,
     ) -> Any:
-        """Add a batch of queries and return the scores of this batch."""
         record = self.metric.read(preds, target, mask, **exclusion)
         self._score(record, query_ids)
         return super().forward(record, query_ids=query_ids)
 
     def compute(self) -> QueryScores:
-        """Return the ids of the queries of all processes in rising order, and their scores."""
-        kept = getattr(self, self.state_name)
+        kept = getattr(self, self._state_name)
         none = torch.empty(0, 2, dtype=torch.int64, device=self.device)
         rows = _distinct(dim_zero_cat(kept) if len(kept) else none)
         return QueryScores(rows[:, 0], exact.kept(rows[:, 1]))
 
     @property
-    def plot_label(self) -> str:
+    def label(self) -> str:
         """The label of the metric."""
-        return self.metric.plot_label
+        return self.metric.label
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draw a histogram of the scores, or their range at several steps."""
@@ -117,11 +115,11 @@ class PerQueryScores(BaseMetric):
     @property
     def num_queries(self) -> int:
         """The number of scores that this process keeps; an id in two batches counts twice."""
-        return sum(len(rows) for rows in getattr(self, self.state_name))
+        return sum(len(rows) for rows in getattr(self, self._state_name))
 
     def _score(self, record: Record, query_ids: Array | None) -> Tensor:
         """Return ids and fixed-point scores of the queries that count, int64 `[N, 2]`."""
-        self.metric.check(record)
+        self.metric._check(record)
         if query_ids is not None:
             query_ids = as_tensor("query_ids", query_ids, record.device)
         if query_ids is None or not is_integer(query_ids) or query_ids.shape != record.shape:
@@ -129,7 +127,7 @@ class PerQueryScores(BaseMetric):
                 f"`query_ids` must be integers of shape {short(record.shape)}, one id per query, "
                 f"such as its row in the test set, got {describe(query_ids)}."
             )
-        scores, counted = self.metric.score_queries(record)
+        scores, counted = self.metric._score_queries(record)
         fixed = exact.keep(scores, self.metric.is_bounded)
         rows = torch.stack([query_ids.reshape(-1).long().to(fixed.device), fixed], 1)
         return _distinct(rows[counted]).to(record.device)

@@ -46,7 +46,7 @@ class NegativeLogLikelihood(DistributionMean):
     higher_is_better = False
     plot_upper_bound = None
     computed_options = frozenset({"base"})
-    counted_as = "NegativeLogLikelihood"
+    _counted_as = "NegativeLogLikelihood"
 
     base: float | None
     floor: float | None
@@ -60,17 +60,14 @@ class NegativeLogLikelihood(DistributionMean):
 
     @property
     def scale(self) -> float:
-        """The value of one nat in `unit`."""
         return 1.0 if self.base is None else 1 / math.log(self.base)
 
     @property
     def unit(self) -> str:
-        """Nats or bits; empty for other bases."""
         return "nats" if self.base is None else "bits" if self.base == 2 else ""
 
     @property
-    def plot_label(self) -> str:
-        """The name, with the floor."""
+    def label(self) -> str:
         return "negative log-likelihood" + (f", p >= {self.floor:g}" if self.floor else "")
 
     @property
@@ -79,7 +76,6 @@ class NegativeLogLikelihood(DistributionMean):
         return int(self.state[-1])
 
     def score(self, record: Distribution) -> Tensor:
-        """Return -log p(target)."""
         assert record.log_target is not None  # `check` has passed
         loss = -record.log_target
         loss = loss.masked_fill(loss > exact.HIGHEST_FINITE, torch.inf)
@@ -108,27 +104,24 @@ class Perplexity(NegativeLogLikelihood):
     difficulty of speech recognition tasks", JASA 62, 1977.
     """
 
-    counted_as = "NegativeLogLikelihood"
+    _counted_as = "NegativeLogLikelihood"
     unit = ""
-    has_interval = True
+    _has_interval = True
 
     def __init__(self, floor: float | None = None, **kwargs: Any) -> None:
         super().__init__(base=None, floor=floor, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The name, with the floor."""
+    def label(self) -> str:
         return "perplexity" + (f", p >= {self.floor:g}" if self.floor else "")
 
     def compute(self) -> Tensor:
-        """Return exp of the mean; NaN without a query."""
         return exact.moments(self.state)[0].exp()
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the bounds of the log-likelihood, exponentiated."""
-        intervals.check_confidence(confidence)
-        estimate = self.of_all_processes(lambda: intervals.of_queries(self.state))
-        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence))
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
+        intervals.check_confidence_level(confidence_level)
+        estimate = self._of_all_processes(lambda: intervals.of_queries(self.state))
+        low, high = (rounded(x.exp(), self.device) for x in estimate.interval(confidence_level))
         return low, high
 
 
@@ -165,11 +158,9 @@ class BrierScore(DistributionMean):
 
     @property
     def scale(self) -> float:
-        """The largest value."""
         return 1.0 if self.normalized else 2.0
 
     def score(self, record: Distribution) -> Tensor:
-        """Return half of the sum of squares."""
         assert record.own is not None  # `check` has passed
         assert record.squares is not None
         return ((1 - 2 * record.own + record.squares) / 2).clamp(0, 1)
@@ -232,12 +223,10 @@ class SetCoverage(_OfSets):
     """
 
     @property
-    def plot_label(self) -> str:
-        """The name, with the sets."""
+    def label(self) -> str:
         return f"set coverage, {self._of}"
 
     def score(self, record: Distribution) -> Tensor:
-        """Return the probability that the target is in the set."""
         assert record.own is not None  # `check` has passed
         assert record.above is not None
         assert record.tied is not None
@@ -278,18 +267,15 @@ class SetSize(_OfSets):
 
     @property
     def needs(self) -> DistributionNeeds:  # type: ignore[override]  # of another record
-        """The sizes of the sets, or the scores of all candidates."""
         masses = frozenset() if self.mass is None else frozenset({self.mass})
         scores = self.threshold is not None
         return DistributionNeeds(self.given, self.temperature, masses=masses, scores=scores)
 
     @property
-    def plot_label(self) -> str:
-        """The name, with the sets."""
+    def label(self) -> str:
         return f"set size, {self._of}"
 
     def score(self, record: Distribution) -> Tensor:
-        """Return the number of candidates in the set."""
         if self.mass is not None:
             assert record.sizes is not None  # `check` has passed
             return record.sizes[self.mass].double()
@@ -322,12 +308,10 @@ class EmptySets(DistributionMean):
         super().__init__(threshold=_check_share("threshold", threshold), **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The name, with the sets."""
+    def label(self) -> str:
         return f"empty sets, p >= {self.threshold:g}"
 
     def score(self, record: Distribution) -> Tensor:
-        """Return whether the best candidate is below the threshold."""
         return _are_below(record.confidence, self.threshold).double()
 
 

@@ -12,8 +12,8 @@ from nextloc_metrics.arguments.checks import check_choice, check_number, check_p
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.backends import UNRETRIEVED
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric
 from nextloc_metrics.base.ranking_metric import LARGEST_STATE, RankingMetric
-from nextloc_metrics.means import histogram
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 
@@ -57,12 +57,10 @@ class MeanRank(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """All ranks; the number of candidates for what is not retrieved."""
         return Needs(length=self.unretrieved == "last")
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if self.unretrieved == "error" and self.validate_args:
             missing = (ranking.above[:, 0] == UNRETRIEVED) & ranking.answerable
             if missing.any():
@@ -73,7 +71,6 @@ class MeanRank(RankingMetric):
                 )
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the expected rank of the first relevant location."""
         return scoring.first_rank(ranking)
 
 
@@ -87,7 +84,7 @@ def check_skips(options: dict[str, Any], what: str) -> None:
         )
 
 
-class RankQuantile(MeanRank):
+class RankQuantile(QuantileMetric, MeanRank):
     r"""Quantile of the rank of the first relevant location, such as the median rank.
 
     The value is the smallest rank that at least a share `q` of the queries do not exceed. The rank
@@ -109,6 +106,7 @@ class RankQuantile(MeanRank):
     """
 
     computed_options = frozenset({"q"})
+    _steps = 2
 
     q: float
 
@@ -116,28 +114,12 @@ class RankQuantile(MeanRank):
         super().__init__(q=check_share("q", q, 0.5), unretrieved=unretrieved, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The quantile."""
-        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
-
-    def empty_tally(self) -> Tensor:
-        """Return a histogram of zeros."""
-        return histogram.empty()
-
-    def tally(self, ranking: Ranking) -> Tensor:
-        """Count the ranks of a batch in bins."""
-        scores, counted = self.score_queries(ranking)
-        return histogram.tally(2 * scores, counted).to(ranking.device)
-
-    def compute(self) -> Tensor:
-        """Return the quantile; NaN without a query."""
-        rank = histogram.quantile(self.state, self.q) / 2
-        return torch.tensor(rank, dtype=torch.float64)
+    def _share(self) -> float:
+        return self.q
 
     @property
-    def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
-        return int(self.state.sum())
+    def label(self) -> str:
+        return "Median rank" if self.q == 0.5 else f"{self.q:g} quantile of the rank"
 
 
 class _AmongOthers(RankingMetric):
@@ -145,8 +127,8 @@ class _AmongOthers(RankingMetric):
 
     num_candidates: int | None
 
-    # reads `score_queries`, which skips more queries than that of other metrics
-    score_many = staticmethod(MeanMetric.score_many)
+    # reads `_score_queries`, which skips more queries than that of other metrics
+    _score_many = staticmethod(MeanMetric._score_many)
 
     def __init__(self, num_candidates: int | None = None, **options: Any) -> None:
         if num_candidates is not None:
@@ -155,12 +137,10 @@ class _AmongOthers(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """All ranks, and the number of candidates."""
         return Needs(length=True)
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.num_candidates is None and self.num_candidates is None:
             raise ValueError(
                 f"`num_candidates` of {short(self)} must be given for lists of ids, got None: how "
@@ -174,12 +154,12 @@ class _AmongOthers(RankingMetric):
             return (self.num_candidates - ranking.num_relevant).clamp(min=0)
         return ranking.lengths - (ranking.above < UNRETRIEVED).sum(1)
 
-    def score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
+    def _score_queries(self, record: Ranking) -> tuple[Tensor, Tensor]:
         """Return the scores and which queries count: those with a candidate that is not relevant.
 
         A query without a relevant one is treated as `empty_target_action` says.
         """
-        scores, counted = RankingMetric.score_many([self], record)[0]
+        scores, counted = RankingMetric._score_many([self], record)[0]
         counted = counted & (self.others(record) > 0).to(counted.device)
         return scores.masked_fill(~counted, 0), counted
 
@@ -211,7 +191,6 @@ class AUC(_AmongOthers):
     """
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the share of pairs in the right order."""
         return scoring.auc(ranking, self.others(ranking))
 
 
@@ -245,13 +224,11 @@ class MeanPercentileRank(_AmongOthers):
         super().__init__(num_candidates=num_candidates, **kwargs)
 
     def others(self, ranking: Ranking) -> Tensor:
-        """Return the number of candidates but one, int64 `[N]`."""
         if ranking.num_candidates is None:
             return torch.full_like(ranking.num_relevant, (self.num_candidates or 0) - 1)
         return ranking.lengths - 1
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return (rank - 1) / (L - 1)."""
         share = (scoring.first_rank(ranking) - 1) / self.others(ranking).clamp(min=1)
         missing = ranking.above[:, 0] == UNRETRIEVED
         return share.clamp(max=1).masked_fill(missing, 1)
@@ -286,7 +263,6 @@ class FallOutAtK(_AmongOthers):
         super().__init__(k=check_positive("k", k), num_candidates=num_candidates, **kwargs)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the irrelevant candidates within k, divided by all irrelevant ones."""
         return scoring.fall_out(ranking, self.k, self.others(ranking))
 
 
@@ -307,7 +283,6 @@ class RPrecision(RankingMetric):
     """
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the hits within the first n ranks, divided by n."""
         return scoring.r_precision(ranking)
 
 
@@ -346,16 +321,13 @@ class RBP(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks, or all."""
         return Needs(depth=self.k)
 
     @property
-    def plot_label(self) -> str:
-        """The persistence."""
+    def label(self) -> str:
         return f"RBP({self.p:g})" + ("" if self.k is None else f"@{self.k}")
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the discounted sum over the relevant locations."""
         return scoring.rank_biased_precision(ranking, self.p, self.k)
 
 
@@ -394,12 +366,10 @@ class ERRAtK(RankingMetric):
 
     @property
     def needs(self) -> Needs:
-        """The first `k` ranks."""
         return Needs(depth=self.k)
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if a grade is higher than `max_grade`."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if self.validate_args and len(ranking):
             grades = ranking.gains.masked_fill(~ranking.counted[:, None], 0)
             if (highest := float(grades.max())) > self.max_grade:
@@ -409,5 +379,4 @@ class ERRAtK(RankingMetric):
                 )
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return the expected reciprocal rank."""
         return scoring.expected_reciprocal_rank(ranking, self.k, self.max_grade)

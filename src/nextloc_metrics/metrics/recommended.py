@@ -44,14 +44,12 @@ class FirstRanks(RankingTally):
 
     @property
     def needs(self) -> Needs:
-        """The first k candidates; for k = 1, the lowest id of a tie. No rank of a relevant one."""
         if self.k == 1:
             return Needs(best=True, depth=1)
         return Needs(self.k, crossing=True, depth=1)
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if ranking.scores is None and (self.validate_args or not must_not_sync(ranking.above)):
             crosses = self._crossing(ranking)[1]
             if crosses is not None and bool((crosses & ranking.counted).any()):
@@ -126,9 +124,8 @@ class RecommendedTally(FirstRanks):
 
     num_locations: int
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if this metric cannot be updated with the ranking."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         check_num_locations(self.num_locations, ranking.num_candidates)
 
     def empty_tally(self) -> Tensor:
@@ -136,7 +133,6 @@ class RecommendedTally(FirstRanks):
         return torch.zeros(self.num_locations + 2, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Count how often each location is among the first k."""
         ids = self.read_first(ranking)
         cells = torch.where(ids < 0, self.num_locations + 1, ids.clamp(max=self.num_locations))
         cells = cells.flatten()
@@ -176,10 +172,9 @@ class Coverage(RecommendedTally):
     systems by coverage and serendipity", RecSys 2010.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
 
     def compute(self) -> Tensor:
-        """Return the share of recommended locations; NaN without a query."""
         found = exact.float64((self.counts > 0).sum()) / self.num_locations
         is_empty = exact.float64(self.state[-1]) == 0
         return found.masked_fill(is_empty, torch.nan)
@@ -214,7 +209,7 @@ class Gini(RecommendedTally):
     (elliot/evaluation/metrics/diversity/gini_index/gini_index.py, lines 80 to 84, commit fc27efe).
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     computed_options = frozenset({"definition"})
     higher_is_better = None
 
@@ -227,7 +222,6 @@ class Gini(RecommendedTally):
     definition: Definition
 
     def compute(self) -> Tensor:
-        """Return the Gini coefficient; NaN without a recommendation."""
         size = self.num_locations
         weights = 2 * torch.arange(size, device=self.state.device) + 1 - size
         divisor = size if self.definition == "population" else size - 1
@@ -257,7 +251,7 @@ class AveragePopularity(RecommendedTally):
     VLDB 2012.
     """
 
-    counted_as = COUNTED_AS
+    _counted_as = COUNTED_AS
     computed_options = frozenset({"train_counts"})
     higher_is_better = None
     plot_upper_bound = None
@@ -269,7 +263,6 @@ class AveragePopularity(RecommendedTally):
     train_counts: Tensor
 
     def compute(self) -> Tensor:
-        """Return the mean number of visits; NaN without a recommendation."""
         total = dot(self.counts, self.train_counts.to(self.state.device))
         return total / exact.float64(self.counts.sum())
 

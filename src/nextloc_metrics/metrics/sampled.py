@@ -47,9 +47,8 @@ class SampledRanks(RankingTally):
 
     num_sampled: int
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if a query has several relevant locations, or another number of candidates."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         most = self.num_sampled + 1
         if ranking.num_candidates not in (None, most):
             raise ValueError(
@@ -71,11 +70,9 @@ class SampledRanks(RankingTally):
                 )
 
     def empty_tally(self) -> Tensor:
-        """Return zeros, one for each rank and the number of queries."""
         return torch.zeros(self.num_sampled + 2, dtype=torch.int64)
 
     def tally(self, ranking: Ranking) -> Tensor:
-        """Add the share of each query's ranks: the first ones of a block take the remainder."""
         first = ranking.above[:, 0].clamp(max=self.num_sampled)
         tied = ranking.tied[:, 0].minimum(self.num_sampled + 1 - first)
         counted = ranking.answerable.long()
@@ -87,7 +84,6 @@ class SampledRanks(RankingTally):
         return torch.cat([step.cumsum(0)[:-1], counted.sum()[None]])
 
     def compute(self) -> Tensor:
-        """Return the area under the ROC curve; NaN without a query."""
         counts = self._counts()
         below = torch.arange(self.num_sampled, -1, -1, device=counts.device)
         return (counts * below).sum() / self.num_sampled / counts.sum()
@@ -95,13 +91,13 @@ class SampledRanks(RankingTally):
     @property
     def shares(self) -> Tensor:
         """The share of queries with each rank, of all processes, float `[num_sampled + 1]`."""
-        counts = self.of_all_processes(self._counts)
+        counts = self._of_all_processes(self._counts)
         return (counts / counts.sum()).float().to(self.device)
 
     @property
     def counts(self) -> Tensor:
         """How many queries have each rank, of all processes, float64 `[num_sampled + 1]`."""
-        return self.of_all_processes(self._counts)
+        return self._of_all_processes(self._counts)
 
     def _counts(self) -> Tensor:
         exact.check_number(self.state[-1])

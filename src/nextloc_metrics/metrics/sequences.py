@@ -46,21 +46,18 @@ class SequenceAccuracy(MeanMetric, RankingTally):
     first: int | None
 
     @property
-    def plot_label(self) -> str:
-        """The number of decisions that must be correct."""
+    def label(self) -> str:
         return "Sequence accuracy" + ("" if self.first is None else f", first {self.first}")
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if the queries are not sequences."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         if len(ranking.shape) < 2:
             raise ValueError(
                 "`preds` must be scores [N, T, C] or lists [N, T, K] for SequenceAccuracy, got "
                 f"queries of shape {short(ranking.shape)}."
             )
 
-    def score_queries(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
-        """Score every sequence 0 or 1, at its first step that counts."""
+    def score(self, ranking: Ranking) -> tuple[Tensor, Tensor]:
         is_target = (ranking.relevant == ranking.best[:, None]) & (ranking.relevant >= 0)
         sequences = ranking.shape[:-1].numel(), ranking.shape[-1]
         right, counted = is_target.any(1).view(sequences), ranking.answerable.view(sequences)

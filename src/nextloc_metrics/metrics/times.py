@@ -20,8 +20,9 @@ from nextloc_metrics.arguments.checks import (
 from nextloc_metrics.arguments.messages import describe, short
 from nextloc_metrics.arguments.record import Queries, Record, Records
 from nextloc_metrics.base.mean import MeanMetric
+from nextloc_metrics.base.quantile import QuantileMetric, Statistic
 from nextloc_metrics.geography import AccuracyWithin, Locations
-from nextloc_metrics.means import exact, histogram
+from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
@@ -30,7 +31,6 @@ from nextloc_metrics.ranking.target import read_mask
 Kind = Literal["elapsed", "clock"]
 
 _DAY = 1440.0  # minutes
-_STEPS = 60  # of a minute, in the histogram
 
 
 @dataclass(eq=False)
@@ -90,7 +90,7 @@ class _OfTimes(MeanMetric):
     kind: Kind
 
 
-class TimeError(_OfTimes):
+class TimeError(QuantileMetric, _OfTimes):
     r"""Error of predicted times in minutes: mean, median or another quantile; lower is better.
 
     `preds` and `target` are numbers of minutes `[...]`, one of each per query, such as minutes
@@ -115,13 +115,14 @@ class TimeError(_OfTimes):
     higher_is_better = False
     plot_upper_bound = None
     unit = "min"
+    _steps = 60  # seconds
 
-    statistic: Literal["mean", "median"] | float
+    statistic: Statistic
 
     def __init__(
         self,
         kind: Kind = "elapsed",
-        statistic: Literal["mean", "median"] | float = "mean",
+        statistic: Statistic = "mean",
         **kwargs: Any,
     ) -> None:
         check_choice("kind", kind, Kind)
@@ -129,51 +130,11 @@ class TimeError(_OfTimes):
         super().__init__(kind=kind, statistic=statistic, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The statistic and the unit."""
-        name = self.statistic if isinstance(self.statistic, str) else f"{self.statistic:g} quantile"
-        return f"time error, {name} (min)"
+    def label(self) -> str:
+        return f"time error, {self._statistic_name} (min)"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
-        """Return the errors in minutes, and which queries count."""
-        error = record.error(self.kind)
-        counted = record.counted.to(error.device)
-        return error.masked_fill(~counted, 0), counted
-
-    def empty_tally(self) -> Tensor:
-        """Return the zero state of a mean, or of a histogram."""
-        return super().empty_tally() if self.statistic == "mean" else histogram.empty()
-
-    @property
-    def scored(self) -> TimeError | None:
-        """This metric, for the mean."""
-        own = self.statistic == "mean" and type(self).tally is TimeError.tally
-        return self if own else None
-
-    def tally(self, record: Times) -> Tensor:
-        """Sum the errors, or count them in bins."""
-        if self.statistic == "mean":
-            return super().tally(record)
-        error, counted = self.score_queries(record)
-        return histogram.tally(error * _STEPS, counted).to(record.device)
-
-    def compute(self) -> Tensor:
-        """Return the statistic in minutes; NaN without a query."""
-        if self.statistic == "mean":
-            return super().compute()
-        share = 0.5 if self.statistic == "median" else float(self.statistic)
-        minutes = histogram.quantile(self.state, share) / _STEPS
-        return torch.tensor(minutes, dtype=torch.float64)
-
-    @property
-    def averages_scores(self) -> bool:
-        """Whether the statistic is the mean; a quantile is not a mean of scores."""
-        return self.statistic == "mean"
-
-    @property
-    def num_queries(self) -> int:
-        """The number of queries that this process has counted."""
-        return int(self.state[2] if self.statistic == "mean" else self.state.sum())
+    def score(self, record: Times) -> Tensor:
+        return record.error(self.kind)
 
 
 class TimeWithin(_OfTimes):
@@ -200,12 +161,10 @@ class TimeWithin(_OfTimes):
         super().__init__(minutes=minutes, kind=kind, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The largest error."""
+    def label(self) -> str:
         return f"time within {self.minutes:g} min"
 
-    def score_queries(self, record: Times) -> tuple[Tensor, Tensor]:
-        """Score 1 where the error is small enough."""
+    def score(self, record: Times) -> tuple[Tensor, Tensor]:
         within = (record.error(self.kind) <= self.minutes) & ~record.difference.isnan()
         counted = record.counted.to(within.device)
         return (within & counted).double(), counted
@@ -227,14 +186,12 @@ class TimedRanking(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> TimedRanking:
-        """Raise: the times are arguments of `JointAccuracy.read`."""
         raise ValueError(
             "`times` must be given for JointAccuracy: pass the record that `JointAccuracy.read` "
             "returns to `update`."
         )
 
     def require(self, needs: Needs, reader: object) -> None:
-        """Raise if the ranking lacks something that a metric, `reader`, needs."""
         self.ranking.require(needs, reader)
 
 
@@ -302,13 +259,11 @@ class JointAccuracy(MeanMetric):
 
     @property
     def needs(self) -> Needs:
-        """What is read of the ranking."""
         return self.where.needs
 
     @property
-    def plot_label(self) -> str:
-        """What is right."""
-        return f"{self.where.plot_label}, time within {self.minutes:g} min"
+    def label(self) -> str:
+        return f"{self.where.label}, time within {self.minutes:g} min"
 
     def read(
         self,
@@ -360,17 +315,14 @@ class JointAccuracy(MeanMetric):
         groups: Array | Mapping[str, Array] | None = None,
         **others: Any,
     ) -> None:
-        """Add a batch of queries; the arguments are those of `read`."""
         super().update(self.read(preds, target, mask, groups, **others))
 
-    def check(self, record: TimedRanking) -> None:
-        """Raise if this metric cannot be updated with the record."""
-        super().check(record)
-        self.where.check(record.ranking)
+    def _check(self, record: TimedRanking) -> None:
+        super()._check(record)
+        self.where._check(record.ranking)
 
-    def score_queries(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
-        """Return the score of the place, 0 where the time is wrong."""
-        scores, counted = self.where.score_queries(record.ranking)
+    def score(self, record: TimedRanking) -> tuple[Tensor, Tensor]:
+        scores, counted = self.where._score_queries(record.ranking)
         error = record.times.error(self.kind).to(scores.device)
         missing = record.times.difference.isnan().to(scores.device)
         return scores.masked_fill((error > self.minutes) | missing, 0), counted

@@ -123,9 +123,9 @@ class NewDecision(RankingMetric):
     """
 
     higher_is_better = None
-    of_decision = True
+    _of_decision = True
     needs = Needs(best=True)  # the decision
-    reads_groups = True
+    _reads_groups = True
 
     def __init__(self, visits: Visits, **kwargs: Any) -> None:
         if not isinstance(visits, Visits):
@@ -134,13 +134,11 @@ class NewDecision(RankingMetric):
 
     visits: Visits
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if the check-in of a query is missing or out of range."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         self._is_new(ranking)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return 1 if the decision is a new location, and 0 otherwise."""
         return self._is_new(ranking).double()
 
     def _is_new(self, ranking: Ranking) -> Tensor:
@@ -162,7 +160,7 @@ class GroupShare(RankingMetric):
     """
 
     higher_is_better = None
-    reads_groups = True
+    _reads_groups = True
 
     def __init__(self, group: int, by: str, **kwargs: Any) -> None:
         group = as_number(group)
@@ -173,13 +171,11 @@ class GroupShare(RankingMetric):
     group: int
     by: str
 
-    def check(self, ranking: Ranking) -> None:
-        """Raise if the groups are missing."""
-        super().check(ranking)
+    def _check(self, ranking: Ranking) -> None:
+        super()._check(ranking)
         ranking.group_of(self.by)
 
     def score(self, ranking: Ranking) -> Tensor:
-        """Return 1 for a query in the group, and 0 otherwise."""
         return (ranking.group_of(self.by) == self.group).double()
 
 

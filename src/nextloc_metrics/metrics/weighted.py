@@ -41,24 +41,24 @@ class Weighted(MeanMetric):
     Source: W. G. Cochran, "Sampling techniques", 1977, chapter 6.
     """
 
-    is_weighted = True
+    _is_weighted = True
 
     metric: MeanMetric
 
     record = of_metric("record")
     needs = of_metric("needs")
     scale: float = of_metric("scale")
-    factor: float = of_metric("factor")
+    _factor: float = of_metric("_factor")
     unit = of_metric("unit")
     is_bounded = of_metric("is_bounded")
     higher_is_better = of_metric("higher_is_better")
-    reads_groups = of_metric("reads_groups")
+    _reads_groups = of_metric("_reads_groups")
     plot_lower_bound = of_metric("plot_lower_bound")
     plot_upper_bound = of_metric("plot_upper_bound")
 
     def __init__(self, metric: MeanMetric, **kwargs: Any) -> None:
         check_mean(metric)
-        if metric.is_weighted:
+        if metric._is_weighted:
             raise TypeError(f"`metric` must be without weights, got {short(metric)}.")
         super().__init__(
             metric=metric,
@@ -68,27 +68,23 @@ class Weighted(MeanMetric):
         )
 
     @property
-    def plot_label(self) -> str:
-        """The plot label of `metric`."""
-        return f"{self.metric.plot_label}, weighted"
+    def label(self) -> str:
+        return f"{self.metric.label}, weighted"
 
-    def check(self, record: Record) -> None:
-        """Raise if this metric cannot be updated with the record."""
-        super().check(record)
-        self.metric.check(record)
+    def _check(self, record: Record) -> None:
+        super()._check(record)
+        self.metric._check(record)
         if record.queries.weights is None:
             raise ValueError(f"`weights` must be given, one per query, to update {short(self)}.")
 
-    def score_queries(self, record: Record) -> tuple[Tensor, Tensor]:
-        """Return the scores of `metric`, and which queries count: those with a weight above 0."""
-        return self.score_many([self], record)[0]
+    def score(self, record: Record) -> tuple[Tensor, Tensor]:
+        return self._score_many([self], record)[0]
 
     @staticmethod
-    def score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
-        """Score the queries with several metrics; those that share a method together."""
+    def _score_many(metrics: Sequence[Any], record: Any) -> list[tuple[Tensor, Tensor]]:
         families: dict[Any, list[Any]] = {}
         for one in metrics:
-            families.setdefault(type(one.metric).score_many, []).append(one)
+            families.setdefault(type(one.metric)._score_many, []).append(one)
         found = {}
         has_weight = record.queries.weights > 0
         for score_many, same in families.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal
@@ -11,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nextloc_metrics.arguments.arrays import begins
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.means import exact
+from nextloc_metrics.means.keyed import KeyedSums, sort_rows
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.hashing import BUCKETS
 from nextloc_metrics.mobility.measure import (
@@ -69,28 +70,22 @@ class UserVisitFrequency(DenseMeasure):
 
     @property
     def num_cells(self) -> int:
-        """The number of cells: the ranks, and the rest."""
         return self.ranks + 1
 
     def axis(self) -> Axis:
-        """Return the ranks."""
         return Axis("rank", ranks=True)
 
     def places(self) -> Numbers:
-        """Return the ranks; the rest stands at the next one."""
         return np.arange(1.0, self.num_cells + 1)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return the sums of shares; raise if there are so many that a sum may have overflowed."""
         exact.check_number(self.state[:, -1])
         return super().histograms()
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
-        """Add up the share of each rank, in steps of 2^-32."""
         order = np.lexsort([trajectories.places, trajectories.row])
         row, place = trajectories.row[order], trajectories.places[order]
-        is_new = np.ones(len(row), dtype=bool)
-        is_new[1:] = (row[1:] != row[:-1]) | (place[1:] != place[:-1])
+        is_new = begins(row, place)
         row = row[is_new]
         visits = np.diff(np.append(is_new.nonzero()[0], len(place)))
         by_rank = np.lexsort([-visits, row])
@@ -112,43 +107,37 @@ class SparseMeasure(Measure):
     """
 
     def empty_tally(self) -> Tensor:
-        """Return no entries."""
         return torch.zeros(0, 4, dtype=torch.int64)
 
     def add_state(
         self, name: str, default: Any, dist_reduce_fx: Any = None, persistent: bool = False
     ) -> None:
-        """Add the state as a list, whose entries processes gather."""
         super().add_state(name, [], "cat", persistent)
 
     def _sync_dist(self, *args: Any, **kwargs: Any) -> None:
         """Gather the entries; a process without any would send no entry, or one of floats."""
-        setattr(self, self.state_name, [self.state])
+        setattr(self, self._state_name, [self.state])
         super()._sync_dist(*args, **kwargs)
 
     @property
     def power(self) -> float | None:
-        """None: values of many rare cells follow no one law of the number of trajectories."""
         return None
 
     @property
     def state(self) -> Tensor:
-        """The entries, int64 `[E, 4]`, each cell once and sorted."""
-        found = vars(self)[self.state_name]
+        found = vars(self)[self._state_name]
         found = [found] if isinstance(found, Tensor) else list(found)
-        return _merge([one.to(self.device) for one in found] or [self.empty_tally()])
+        return KeyedSums([x.to(self.device) for x in (self.empty_tally(), *found)]).merge()
 
-    def _add(self, parts: list[Tensor]) -> None:
-        kept = vars(self)[self.state_name]
-        setattr(self, self.state_name, [_merge([*kept, *(x.to(self.device) for x in parts)])])
-
-    def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
-        """Count visits or flows, and trajectories."""
+    def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
         parts, first, other = self.cells(trajectories, part)
         one, none = np.ones(len(parts), dtype=np.int64), np.full(len(part), -1)
         found = np.column_stack([parts, first, other, one])
         sizes = np.column_stack([part, none, none, np.ones(len(part), dtype=np.int64)])
-        return _merge([torch.from_numpy(np.concatenate([found, sizes]))])
+        return torch.from_numpy(np.concatenate([found, sizes]))
+
+    def _summand(self, state: Tensor) -> KeyedSums:
+        return KeyedSums([state.to(self.device)])
 
     @abstractmethod
     def cells(
@@ -160,13 +149,12 @@ class SparseMeasure(Measure):
         """Return part, cell and count of each entry, and the number of cells."""
         entries = self.state.cpu().numpy()
         entries = entries[entries[:, 1] >= 0]
-        order, starts = _sort(entries[:, 1:3])
+        order, is_first = sort_rows(entries[:, 1:3])
         cell = np.zeros(len(entries), dtype=np.int64)
-        cell[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(entries))))
-        return entries[:, 0], cell, entries[:, 3], len(starts)
+        cell[order] = is_first.cumsum() - 1
+        return entries[:, 0], cell, entries[:, 3], int(is_first.sum())
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return generated counts, and those of sets of buckets."""
         part, cell, count, number = self._entries()
         own = part == 0
         generated = np.bincount(cell[own], weights=count[own], minlength=number)
@@ -180,14 +168,12 @@ class SparseMeasure(Measure):
         return generated, halves
 
     def sizes(self) -> Integers:
-        """Return the number of trajectories of each part."""
         entries = self.state.cpu().numpy()
         entries = entries[entries[:, 1] < 0]
         weights = np.bincount(entries[:, 0], weights=entries[:, 3], minlength=1 + BUCKETS)
         return weights.astype(np.int64)
 
     def _fits(self, saved: Any) -> bool:
-        """Return whether a saved state is a list of entries."""
         return isinstance(saved, list) and all(
             isinstance(x, Tensor) and x.dtype == torch.int64 and x.shape[1:] == (4,) for x in saved
         )
@@ -235,22 +221,18 @@ class VisitFrequency(SparseMeasure):
         super().__init__(ranks=ranks, comparison=comparison, base=base, **options)
 
     def axis(self) -> Axis:
-        """Return the ranks."""
         return Axis("rank", ranks=True)
 
     def places(self) -> Numbers:
-        """Return the ranks; the rest stands at the next one."""
         return np.arange(1.0, self.ranks + 2)
 
     def cells(
         self, trajectories: Trajectories, part: Integers
     ) -> tuple[Integers, Integers, Integers]:
-        """Return the location of each point."""
         ids = trajectories.need_ids(self)
         return part[trajectories.row], ids, np.zeros_like(ids)
 
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return the counts of the first ranks, and of the rest, in place of those of locations."""
         generated, halves = super().histograms()
         return self._by_rank(generated), lambda mask: self._by_rank(halves(mask))
 
@@ -311,7 +293,6 @@ class Flows(SparseMeasure):
     def cells(
         self, trajectories: Trajectories, part: Integers
     ) -> tuple[Integers, Integers, Integers]:
-        """Return the origin and the destination of each move."""
         ids = trajectories.need_ids(self)
         moves = trajectories.follows
         if not self.itself:
@@ -319,42 +300,10 @@ class Flows(SparseMeasure):
         return part[trajectories.row[1:][moves]], ids[:-1][moves], ids[1:][moves]
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Draw the real and the generated share of each flow; `val` is not used."""
         import_pyplot()
         return draw_flows(*self.distributions(), self.headline(), ax)
 
     def compare(self, first: Any, other: Any) -> Numbers:
-        """Compare the shares of flows."""
         if self.comparison == "cpc":
             return comparisons.common_part(first, other)
         return super().compare(first, other)
-
-
-def _merge(entries: list[Tensor]) -> Tensor:
-    """Return each cell once, sorted, with the sum of its counts."""
-    every = torch.cat(entries)
-    rows = every.cpu().numpy()
-    order, starts = _sort(rows[:, :3])
-    if not len(rows):
-        return every
-    counts = np.add.reduceat(rows[order, 3], starts)
-    found = np.column_stack([rows[order[starts], :3], counts])
-    return torch.from_numpy(found).to(every.device)
-
-
-def _sort(cells: Integers) -> tuple[Integers, Integers]:
-    """Return the order that sorts rows, and where in it each different row begins."""
-    if not len(cells):
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    low, high = cells.min(0), cells.max(0)
-    sizes = [int(most) - int(least) + 1 for least, most in zip(low, high, strict=True)]
-    if math.prod(sizes) < 1 << 62:  # one number for each row, which sorts faster
-        key = np.zeros(len(cells), dtype=np.int64)
-        for column, least, size in zip(cells.T, low, sizes, strict=True):
-            key = key * size + (column - least)
-        order = np.argsort(key, kind="stable")
-        changes = np.diff(key[order]) != 0
-    else:
-        order = np.lexsort(cells.T[::-1])
-        changes = (np.diff(cells[order], axis=0) != 0).any(1)
-    return order, np.append(0, changes.nonzero()[0] + 1)

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.arrays import Array, begins
 from nextloc_metrics.arguments.checks import check_choice
-from nextloc_metrics.geography.locations import Locations, check_locations
+from nextloc_metrics.geography.locations import Locations, Units, check_locations
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.cells import (
     Edges,
@@ -30,7 +30,7 @@ from nextloc_metrics.mobility.measure import (
     count_cells,
 )
 from nextloc_metrics.mobility.pictures import Axis
-from nextloc_metrics.mobility.trajectories import Trajectories, Units, distance, read
+from nextloc_metrics.mobility.trajectories import Trajectories, distance, read
 
 Censored = Literal["count", "skip"]
 
@@ -66,20 +66,16 @@ class Histogram(DenseMeasure):
 
     @property
     def num_cells(self) -> int:
-        """The number of cells."""
         return len(self.bounds) + 1
 
     def axis(self) -> Axis:
-        """Return the quantity and the edges."""
         edges = [f"{float(f'{edge:.4g}'):g}" for edge in self.bounds]  # 10000, not 1e+04
         return Axis(f"{self.title}, {self.quantity_unit}", edges)
 
     def places(self) -> Numbers:
-        """Return the middle of each cell; the lowest and the highest edge for those outside."""
         return middles(self.bounds)
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
-        """Count the values of each cell."""
         values, row = self.values(trajectories)
         return count_cells(part[row], cell_of(values, self.bounds), self.num_cells)
 
@@ -134,6 +130,11 @@ class Distances(Histogram):
         **options: Any,
     ) -> None:
         check_choice("units", units, Units)
+        if units == "cells":
+            raise ValueError(
+                "`units` must not be 'cells' for distances in km; pass ids of cells, with "
+                "`locations=Locations.from_plane(column, row, 'cells', size=500)`."
+            )
         if locations is not None:
             check_locations(locations)
         super().__init__(
@@ -147,7 +148,6 @@ class Distances(Histogram):
 
     @staticmethod
     def default_edges() -> Edges:
-        """Return ten cells to each power of ten, from 0.01 to 10,000 km."""
         return log_edges(0.01, 10_000)
 
     def jumps(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
@@ -178,7 +178,6 @@ class JumpLength(Distances):
     title = "jump length"
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the jumps."""
         return self.jumps(trajectories)
 
 
@@ -196,7 +195,6 @@ class TravelDistance(Distances):
     title = "travel distance"
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the sum of each trajectory's jumps."""
         jumps, row = self.jumps(trajectories)
         # `bincount` adds in the order of the points, so a row's sum depends on the row alone
         total = np.bincount(row, weights=jumps, minlength=trajectories.num)
@@ -224,7 +222,6 @@ class RadiusOfGyration(Distances):
     title = "radius of gyration"
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the radius of each trajectory."""
         at = trajectories.positions(self.units, self.locations)
         row, num = trajectories.row, trajectories.num
         lengths = np.maximum(np.diff(trajectories.starts), 1)
@@ -283,19 +280,16 @@ class StayDuration(Histogram):
 
     @staticmethod
     def default_edges() -> Edges:
-        """Return ten cells to each power of ten, from 0.1 to 1,000 hours."""
         return log_edges(0.1, 1000)
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the duration of each stay."""
         times = trajectories.need_times(self)
         place = trajectories.places
-        begins = np.ones(len(place), dtype=bool)
-        begins[1:] = ~trajectories.follows | (place[1:] != place[:-1])
-        row = trajectories.row[begins]
+        is_first = begins(trajectories.row, place)
+        row = trajectories.row[is_first]
         is_last = np.ones(len(row), dtype=bool)
         is_last[:-1] = row[1:] != row[:-1]
-        start = times[begins]
+        start = times[is_first]
         end = np.append(start[1:], start[:1])
         end[is_last] = trajectories.ends()
         kept = slice(None) if self.censored == "count" else ~is_last
@@ -326,12 +320,10 @@ class DailyLocations(Histogram):
 
     @staticmethod
     def default_edges() -> Edges:
-        """Return 0.5, 1.5, ..., 50.5: each number stands at the middle of its cell."""
         edges: Edges = np.arange(0.5, 51.0)
         return edges
 
     def values(self, trajectories: Trajectories) -> tuple[Numbers, Integers]:
-        """Return the number of different locations of each trajectory and day."""
         row = trajectories.row
         day = np.zeros(len(row), dtype=np.int64)
         if trajectories.has_times:
@@ -339,10 +331,8 @@ class DailyLocations(Histogram):
             day = np.floor(hours / 24).astype(np.int64)
         order = np.lexsort([trajectories.places, day, row])
         row, day, place = row[order], day[order], trajectories.places[order]
-        new_day = np.ones(len(row), dtype=bool)
-        new_day[1:] = (row[1:] != row[:-1]) | (day[1:] != day[:-1])
-        is_new = new_day.copy()
-        is_new[1:] |= place[1:] != place[:-1]
+        new_day = begins(row, day)
+        is_new = new_day | begins(place)
         number: Integers = np.bincount(np.cumsum(new_day)[is_new] - 1, minlength=int(new_day.sum()))
         return number.astype(np.float64), row[new_day]
 
@@ -369,22 +359,18 @@ class HourOfDay(DenseMeasure):
     num_cells = 24
 
     def axis(self) -> Axis:
-        """Return the hours."""
         return Axis(self.title, [str(hour) for hour in range(25)])
 
     def compare(self, first: Any, other: Any) -> Numbers:
-        """Compare counts of hours."""
         if self.comparison == "wasserstein":
             return comparisons.circular_wasserstein(first, other)
         return super().compare(first, other)
 
     def largest(self, real: Any) -> float:
-        """Return the largest value of two sets with points in the hours of the real ones only."""
         hours = np.eye(24)[real > 0]
         return float(self.compare(hours[:, None], hours).max(initial=0))
 
     def count(self, trajectories: Trajectories, part: Integers) -> Integers:
-        """Count the points of each hour."""
         hours = trajectories.hours(trajectories.need_times(self))
         hour = np.floor(hours).astype(np.int64) % 24
         return count_cells(part[trajectories.row], hour, 24)

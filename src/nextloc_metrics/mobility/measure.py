@@ -6,7 +6,8 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from nextloc_metrics.arguments.arrays import Array
+from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.base.summed import SummedMetric
+from nextloc_metrics.arguments.record import Queries, Record, Records
+from nextloc_metrics.base.mean import RecordMetric
 from nextloc_metrics.display.style import import_pyplot
 from nextloc_metrics.mobility import comparisons
 from nextloc_metrics.mobility.floors import Floor, find_floor
@@ -25,6 +28,7 @@ from nextloc_metrics.mobility.trajectories import Trajectories, read
 
 Comparison = Literal["jsd", "ks", "wasserstein", "cpc"]
 Base = Literal[2, "e"]
+Given: TypeAlias = Array | Trajectories | Record | Records | None
 Integers = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
@@ -37,7 +41,7 @@ TITLES = {
 }
 
 
-class Result(NamedTuple):
+class WithFloor(NamedTuple):
     """The value of a measure with its floor."""
 
     value: float  #: NaN without data
@@ -47,7 +51,34 @@ class Result(NamedTuple):
     real: int  #: the number of real trajectories
 
 
-class Measure(SummedMetric):
+@dataclass(eq=False)
+class TrajectorySets(Record):
+    """Generated and real trajectories, any number of each: what measures read; no queries.
+
+    Attributes:
+        sets: one or both, with the part of each trajectory, int64 `[N]`: 0 for a generated one, and
+            1 + the bucket of the user for a real one.
+    """
+
+    sets: list[tuple[Trajectories, Integers]]
+    queries = Queries(torch.Size([0]), torch.zeros(0, dtype=torch.bool))
+
+    @staticmethod
+    def batch(preds: Any, target: Any) -> Batch:
+        """Return what a plan reads of the arguments of an update."""
+        if isinstance(preds, Record | Records):
+            return Batch(preds, target)
+        if preds is None and target is None:
+            raise ValueError("`preds` or `target` must be given, got None for both.")
+        sets = []
+        if (generated := read("preds", preds)) is not None:
+            sets.append((generated, np.zeros(generated.num, dtype=np.int64)))
+        if (real := read("target", target)) is not None:
+            sets.append((real, 1 + real.bucket))
+        return Batch(TrajectorySets(sets), None)
+
+
+class Measure(RecordMetric):
     """The difference of a quantity's distribution between generated and real trajectories.
 
     `update` adds the quantity of generated trajectories, `preds`, and of real ones, `target`, to
@@ -67,9 +98,9 @@ class Measure(SummedMetric):
         options: the options of a subclass, and TorchMetrics' own keyword arguments.
     """
 
-    is_differentiable = False
+    record = TrajectorySets
     higher_is_better = False
-    plot_lower_bound = 0.0
+    plot_upper_bound: float | None = None
     computed_options = frozenset({"comparison", "base"})
 
     #: the comparisons that this measure has
@@ -89,25 +120,37 @@ class Measure(SummedMetric):
             )
         if base != "e" and (isinstance(base, bool) or base != 2):
             raise ValueError(f'`base` must be 2 or "e", got {short(base)}.')
+        if options.get("ignore_index") is not None:
+            raise ValueError(
+                "`ignore_index` must be None for trajectories, got "
+                f"{short(options['ignore_index'])}; pad points with -1."
+            )
         super().__init__(comparison=comparison, base=base, **options)
 
-    def update(
-        self, preds: Array | Trajectories | None = None, target: Array | Trajectories | None = None
+    def update(  # type: ignore[override]  # there are no queries
+        self, preds: Given = None, target: Given = None
     ) -> None:
         """Add generated trajectories `preds`, real trajectories `target`, or both.
 
         Each is an array of points, `[N, L, 2]` or ids `[N, L]`, or `Trajectories`, which also have
         times and users.
         """
-        if preds is None and target is None:
-            raise ValueError("`preds` or `target` must be given, got None for both.")
-        generated, real = read("preds", preds), read("target", target)
-        parts = []
-        if generated is not None:
-            parts.append(self.tally(generated, np.zeros(generated.num, dtype=np.int64)))
-        if real is not None:
-            parts.append(self.tally(real, 1 + real.bucket))
-        self._add(parts)
+        self._plan.update(TrajectorySets.batch(preds, target), count=False)
+
+    def read(  # type: ignore[override]  # there are no queries
+        self, preds: Given = None, target: Given = None
+    ) -> TrajectorySets:
+        """Return the record of the arguments of `update`."""
+        found: TrajectorySets = self._plan.read(TrajectorySets.batch(preds, target))[self.record]
+        return found
+
+    def check(self, record: TrajectorySets) -> None:
+        """Do nothing: trajectories are read on the CPU, whatever the device of the state."""
+
+    def tally(self, record: TrajectorySets) -> Any:
+        """Return the summand of the state."""
+        first, *others = (self._summand(self._count_all(*one)) for one in record.sets)
+        return sum(others, first)
 
     def add(self, tally: Tensor) -> None:
         """Add the `state` of a measure with the same options that counted other trajectories."""
@@ -116,17 +159,15 @@ class Measure(SummedMetric):
                 f"`tally` must be a state of {short(self)}, {describe(self.state)}, got "
                 f"{describe(tally)}."
             )
-        self._add([tally])
-        self._computed = None
-        self._update_count = max(1, self._update_count)  # or `compute` warns of no update
+        self._plan.add([self._summand(tally)], count=True)
 
     @abstractmethod
-    def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
-        """Return the summand of the state; `part` is 0, or 1 + the bucket, for each trajectory."""
+    def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
+        """Return the state of these trajectories alone."""
 
-    @abstractmethod
-    def _add(self, parts: list[Tensor]) -> None:
-        """Add summands to the state."""
+    def _summand(self, state: Tensor) -> Any:
+        """Return what adds a state when added to another one."""
+        return state.to(self.device)
 
     @abstractmethod
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
@@ -149,7 +190,6 @@ class Measure(SummedMetric):
         raise NotImplementedError
 
     def compute(self) -> Tensor:
-        """Return the difference of the distributions; NaN if one has no value."""
         value, reason = self._difference()
         if self._update_count and reason:
             warnings.warn(f"{short(self)} is NaN: {reason}.", stacklevel=2)
@@ -160,15 +200,15 @@ class Measure(SummedMetric):
         reason = _why(generated, real)
         return math.nan if reason else float(self.compare(generated, real)), reason
 
-    def result(self) -> Result:
+    def result(self) -> WithFloor:
         """Return the value, its floor, and the numbers of trajectories, without a warning."""
 
-        def read() -> Result:
+        def read() -> WithFloor:
             sizes = self.sizes()
             value, reason = self._difference()
-            return Result(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
+            return WithFloor(value, self._floor(), reason, int(sizes[0]), int(sizes[1:].sum()))
 
-        return self.of_all_processes(read)
+        return self._of_all_processes(read)
 
     def _both(self) -> tuple[Any, Any]:
         generated, halves = self.histograms()
@@ -196,7 +236,7 @@ class Measure(SummedMetric):
             >>> metric.floor().value < 0.02
             True
         """
-        return self.of_all_processes(self._floor)
+        return self._of_all_processes(self._floor)
 
     def _floor(self) -> Floor:
         sizes, (_, halves) = self.sizes(), self.histograms()
@@ -222,7 +262,7 @@ class Measure(SummedMetric):
 
     def distributions(self) -> tuple[Numbers, Numbers]:
         """Return the shares of each cell, generated and real, float64 `[K]`, of all processes."""
-        generated, real = self.of_all_processes(self._both)
+        generated, real = self._of_all_processes(self._both)
         return comparisons.shares(generated), comparisons.shares(real)
 
     def band(self) -> Numbers:
@@ -239,7 +279,7 @@ class Measure(SummedMetric):
             find_floor(sizes[1:], int(sizes[0]), self.histograms()[1], keep, 0)
             return np.quantile(found[0], [0.025, 0.975], axis=0) if found else None
 
-        return self.of_all_processes(read)
+        return self._of_all_processes(read)
 
     @property
     def unit(self) -> str:
@@ -294,27 +334,19 @@ class DenseMeasure(Measure):
         """Return the counts of each part and cell, int64 `[65, K]`."""
 
     def empty_tally(self) -> Tensor:
-        """Return zeros."""
         return torch.zeros(1 + BUCKETS, self.num_cells + 1, dtype=torch.int64)
 
-    def tally(self, trajectories: Trajectories, part: Integers) -> Tensor:
-        """Count values and trajectories."""
+    def _count_all(self, trajectories: Trajectories, part: Integers) -> Tensor:
         number = np.bincount(part, minlength=1 + BUCKETS)
         return torch.from_numpy(np.column_stack([self.count(trajectories, part), number]))
 
-    def _add(self, parts: list[Tensor]) -> None:
-        total = sum(parts).to(self.state.device)  # type: ignore[union-attr]
-        setattr(self, self.state_name, self.state + total)
-
     def histograms(self) -> tuple[Any, Callable[[Any], Any]]:
-        """Return generated counts, and those of sets of buckets."""
         # without a sign: 2^31 shares of 1 sum to 2^63
         counts = self.state[:, :-1].cpu().numpy().view(np.uint64)
         real = counts[1:].astype(np.float64)
         return counts[0], lambda mask: mask.astype(np.float64) @ real
 
     def sizes(self) -> Integers:
-        """Return the number of trajectories of each part."""
         return self.state[:, -1].cpu().numpy()
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch import Tensor
-from torchmetrics import MetricCollection
 
 from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import check_bool, check_choice
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.fixes import unchanged_by_errors
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.frequencies import Flows, UserVisitFrequency, VisitFrequency
 from nextloc_metrics.mobility.histograms import (
@@ -25,42 +25,32 @@ from nextloc_metrics.mobility.histograms import (
     StayDuration,
     TravelDistance,
 )
-from nextloc_metrics.mobility.measure import TITLES, Base, Measure, Result
-from nextloc_metrics.mobility.trajectories import Trajectories, Units, read
+from nextloc_metrics.mobility.measure import (
+    TITLES,
+    Base,
+    Given,
+    Measure,
+    TrajectorySets,
+    WithFloor,
+)
 
 
-class MobilityCollection(MetricCollection):
+class MobilityCollection(SummedCollection):
     """A `MetricCollection` of measures: it reads trajectories once, and shows every floor.
 
     `compute` has the key `{name}_floor` beside each `{name}`. An update that raises changes no
-    member.
-
-    Args:
-        measures: measures by name.
-        prefix: text before every key, such as `"val/"`.
-        postfix: text after every key.
+    member. The arguments are those of `RankingCollection`.
     """
 
-    def __init__(
-        self,
-        measures: Mapping[str, Measure],
-        prefix: str | None = None,
-        postfix: str | None = None,
-    ) -> None:
-        for name, measure in measures.items():
-            if not isinstance(measure, Measure):
-                raise TypeError(f"`measures` must be measures, got {short(measure)} for {name}.")
-        super().__init__(dict(measures), prefix=prefix, postfix=postfix, compute_groups=False)
-        for name in measures:  # undo MetricCollection's sorting
-            self._modules[name] = self._modules.pop(name)
+    _holds = Measure
 
-    def update(  # type: ignore[override]  # as MetricCollection itself overrides ModuleDict
-        self, preds: Array | Trajectories | None = None, target: Array | Trajectories | None = None
-    ) -> None:
+    def update(self, preds: Given = None, target: Given = None) -> None:  # type: ignore[override]
         """Add generated trajectories `preds`, real trajectories `target`, or both."""
-        generated, real = read("preds", preds), read("target", target)
-        with unchanged_by_errors(self.measures().values()):
-            super().update(generated, real)
+        self.update_with(TrajectorySets.batch(preds, target))
+
+    def forward(self, preds: Given = None, target: Given = None) -> dict[str, Any]:
+        """Add trajectories, and return the values of these alone."""
+        return self.forward_with(TrajectorySets.batch(preds, target))
 
     def tallies(self) -> dict[str, Tensor]:
         """Return the state of each measure: integers, which add up."""
@@ -79,24 +69,23 @@ class MobilityCollection(MetricCollection):
                 measure.add(tallies[name])
 
     def compute(self) -> dict[str, Any]:
-        """Return each measure's value, and its floor."""
         values: dict[str, Any] = {}
-        for name, measure in self.measures().items():
-            value = measure.compute()
-            values[self._set_name(name)] = value
-            floor = value.new_tensor(measure.floor().value)
-            values[self._set_name(f"{name}_floor")] = floor
+        with self.summed_at_once():
+            for name, measure in self.measures().items():
+                value = values[self._set_name(name)] = measure.compute()
+                floor = value.new_tensor(measure.floor().value)
+                values[self._set_name(f"{name}_floor")] = floor
         return values
 
     def measures(self) -> dict[str, Measure]:
         """Return the members by name."""
-        return dict(self.items(keep_base=True, copy_state=False))  # type: ignore[arg-type]
+        return dict(self.named_members())  # type: ignore[arg-type]
 
     def floors(self) -> dict[str, Floor]:
         """Return the floor of each measure, with the range of 95 % of random halves."""
         return {self._set_name(name): one.floor() for name, one in self.measures().items()}
 
-    def table(self) -> Table:
+    def table(self) -> Table:  # type: ignore[override]  # floors stand in place of intervals
         """Return a table of all values, each with its floor.
 
         The column `times` is the value over its floor: 1 for a perfect generator.
@@ -135,7 +124,7 @@ class MobilityCollection(MetricCollection):
         return found
 
 
-def _row(measure: Measure, found: Result) -> list[str]:
+def _row(measure: Measure, found: WithFloor) -> list[str]:
     unit, floor = f" ({measure.unit})" if measure.unit else "", found.floor
     times = _times(measure, found)
     return [
@@ -147,13 +136,13 @@ def _row(measure: Measure, found: Result) -> list[str]:
     ]
 
 
-def _times(measure: Measure, found: Result) -> float | None:
+def _times(measure: Measure, found: WithFloor) -> float | None:
     """Return the value over its floor, where that is a number and lower is better."""
     known = found.floor.value > 0 and not found.reason and not measure.higher_is_better
     return found.value / found.floor.value if known else None
 
 
-def _record(key: str, measure: Measure, found: Result) -> dict[str, Any]:
+def _record(key: str, measure: Measure, found: WithFloor) -> dict[str, Any]:
     times, floor = _times(measure, found), found.floor
     return {
         "measure": key,

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text
+from nextloc_metrics.arguments.arrays import Array, as_tensor, as_tensor_or_text, begins
 from nextloc_metrics.arguments.checks import check_choice, check_number, is_integer
 from nextloc_metrics.arguments.messages import describe, short
-from nextloc_metrics.geography.locations import EARTH_RADIUS, Locations
+from nextloc_metrics.geography.locations import EARTH_RADIUS, Locations, Units
 from nextloc_metrics.mobility import hashing
 
 TimeUnit = Literal["s", "min", "h"]
-Units = Literal["degrees", "km", "m"]
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -84,7 +83,8 @@ class Trajectories:
                 )
             step = check_number("step", step)
             moments = columns
-        self._set(rows, flat, moments, _read_users(users, number), time_unit, step)
+        hashes = None if users is None else _hash_names("users", users, number)
+        self._set(rows, flat, moments, hashes, time_unit, step)
 
     def _set(
         self,
@@ -96,8 +96,8 @@ class Trajectories:
         step: float | None,
     ) -> None:
         """Keep the points; `rows` rise, `users` are hashes by row."""
-        self._original, starts = np.unique(rows, return_index=True)
-        self.num = len(self._original)
+        starts = np.flatnonzero(begins(rows))
+        self._original, self.num = rows[starts], len(starts)
         self.starts = np.append(starts, len(rows)).astype(np.int64)
         self.row = np.repeat(np.arange(self.num), np.diff(self.starts))
         if flat.ndim == 1:
@@ -148,12 +148,11 @@ class Trajectories:
             order = np.lexsort([moments, names])
         order = order[is_known[order]]
         moments = None if moments is None else moments[order]
-        _, rows = np.unique(names[order], return_inverse=True)
+        rows = begins(names[order]).cumsum() - 1
         hashes = None
         if users is not None:
             own = _hash_names("users", users, len(flat))[order]
-            first = np.append(True, rows[1:] != rows[:-1])[: len(rows)]
-            hashes = own[first]
+            hashes = own[begins(rows)]
             if (wrong := own != hashes[rows]).any():
                 point = int(order[wrong.nonzero()[0][0]])
                 raise ValueError(
@@ -177,7 +176,7 @@ class Trajectories:
     @cached_property
     def follows(self) -> NDArray[np.bool_]:
         """Which points, from the second on, have the point before in the same trajectory."""
-        found: NDArray[np.bool_] = self.row[1:] == self.row[:-1]
+        found: NDArray[np.bool_] = ~begins(self.row)[1:]
         return found
 
     @property
@@ -378,10 +377,6 @@ def _read_times(
             f"`times` must be numbers, one for each point, {list(shape)}, got {describe(found)}."
         )
     return (found.double() if found.is_floating_point() else found.long()).numpy(), time_unit
-
-
-def _read_users(users: Array | None, number: int) -> hashing.Hashes | None:
-    return None if users is None else _hash_names("users", users, number)
 
 
 def _hash_names(name: str, values: Array, number: int) -> hashing.Hashes:

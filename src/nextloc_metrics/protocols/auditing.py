@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -13,7 +13,9 @@ from nextloc_metrics.arguments.arrays import Array
 from nextloc_metrics.arguments.checks import cut_offs
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.display.lines import draw_audit
+from nextloc_metrics.display.page import show_picture, show_table
 from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.protocols.codebases import every_protocol
 from nextloc_metrics.protocols.measures import Metric
@@ -56,17 +58,19 @@ class Finding:
 
 
 @dataclass(repr=False)
-class Audit:
+class Audit(Result):
     """The result of `audit`; `print` shows it as a table.
 
     `findings` has one per value, and `notes` missing arguments and protocols that do not apply.
     """
 
+    title: ClassVar[str] = "Under the protocols of other codebases"
+
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
 
     @property
-    def table(self) -> Any:
+    def table(self) -> Table:
         """The findings as a `tables.Table`, in percent; its records are fractions."""
         several = any(one.model for one in self.findings)
         names = ["model"] * several
@@ -89,9 +93,13 @@ class Audit:
         table = self.table
         return pandas.DataFrame(table.records, columns=list(table.header))
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        return str(self.table.to_markdown())
+    def sections(self) -> dict[str, str]:
+        shown = show_table(self.table)
+        cuts = [one.metric.k for one in self.findings if one.metric.kind == "hit" and one.metric.k]
+        if cuts:
+            caption = f"Accuracy@{min(cuts)} under each protocol; the line is the exact value"
+            shown = show_picture(caption, self.plot, min(cuts)) + shown
+        return {"Result": shown}
 
     def plot(self, k: int = 1, ax: Any = None) -> Any:
         """Draw the accuracy at `k`: a dot per protocol, a line for `exact`; raise if there is none.
@@ -105,12 +113,6 @@ class Audit:
         for one in kept:
             models.setdefault(one.model, {})[one.protocol] = Reading(one.value, one.bounds, True)
         return draw_audit(models, {one.model: one.exact for one in kept}, k, ax)
-
-    def __repr__(self) -> str:
-        return str(self.table)
-
-    def _repr_html_(self) -> str:
-        return str(self.table._repr_html_())
 
 
 def audit(

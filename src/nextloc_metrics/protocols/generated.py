@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nextloc_metrics.arguments.arrays import Array, as_tensor
+from nextloc_metrics.arguments.arrays import Array, as_tensor, begins
 from nextloc_metrics.arguments.checks import is_integer
 from nextloc_metrics.arguments.messages import describe
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
 from nextloc_metrics.geography.locations import Locations
 from nextloc_metrics.mobility.frequencies import UserVisitFrequency, VisitFrequency
@@ -67,11 +68,11 @@ class GeneratedProtocol:
     counts_ids: bool = False
     added: tuple[float, float] = (1e-14, 0.0)
 
-    def evaluate(self, real: Array, generated: Array, coordinates: Array) -> dict[str, float]:
+    def evaluate(self, generated: Array, real: Array, coordinates: Array) -> dict[str, float]:
         """Return the values that the code would print, by the names in `QUANTITIES`.
 
         NaN stands for a value that the code does not print because it stops with an error. Days are
-        ids of locations from 0 on, integer `[N, 48]` and `[M, 48]`, and `coordinates` latitude and
+        ids of locations from 0 on, integer `[M, 48]` and `[N, 48]`, and `coordinates` latitude and
         longitude of each id, degrees `[C, 2]`.
 
         Raises:
@@ -89,7 +90,7 @@ class GeneratedProtocol:
         """
         degrees = _read_coordinates(coordinates)
         sets = [
-            _read_days(n, x, len(degrees)) for n, x in (("real", real), ("generated", generated))
+            _read_days(n, x, len(degrees)) for n, x in (("generated", generated), ("real", real))
         ]
         if len(degrees) < self.ranks[0]:
             raise ValueError(
@@ -124,10 +125,10 @@ class GeneratedProtocol:
             ends = np.ones(days.shape, dtype=bool)
             ends[:, :-1] = days[:, 1:] != days[:, :-1]
             rows, columns = ends.nonzero()
-            begins = np.append(-1, columns[:-1])
-            begins[np.append(True, rows[1:] != rows[:-1])] = -1
+            before = np.append(-1, columns[:-1])
+            before[begins(rows)] = -1
             kept = (columns < _SLOTS - 1) | self.counts_last_stay
-            stays.append((columns - begins)[kept])
+            stays.append((columns - before)[kept])
         if self.counts_last_stay:
             return self._diverge([_histogram(one, 1, _SLOTS + 1, _SLOTS) for one in stays])
         return self._diverge([_histogram(one / _SLOTS, 0, 1, _SLOTS) for one in stays])
@@ -268,12 +269,14 @@ def sec_movesim() -> GeneratedProtocol:
 
 
 @dataclass(repr=False)
-class GeneratedAudit:
+class GeneratedAudit(Result):
     """The result of `audit_generated`; `print` shows it as a table.
 
     `values` has those of each protocol and quantity, and `exact` the value and the floor of this
     library's measure of each quantity, in nats.
     """
+
+    title: ClassVar[str] = "Generated mobility under the protocols of other codebases"
 
     values: dict[str, dict[str, float]]
     exact: dict[str, tuple[float, float]]
@@ -293,15 +296,9 @@ class GeneratedAudit:
         ]
         return Table(header, rows, notes, records)
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
-
 
 def audit_generated(
-    real: Array, generated: Array, coordinates: Array, users: Array | None = None
+    generated: Array, real: Array, coordinates: Array, users: Array | None = None
 ) -> GeneratedAudit:
     """Compare one pair of sets under every protocol, beside this library's measures.
 
@@ -315,9 +312,9 @@ def audit_generated(
         >>> import torch
         >>> from nextloc_metrics import protocols
         >>> slots = torch.arange(480).view(10, 48)
-        >>> real, generated = slots // 8 % 100, slots // 4 % 100  # stays of 4 and of 2 hours
+        >>> generated, real = slots // 4 % 100, slots // 8 % 100  # stays of 2 and of 4 hours
         >>> places = torch.arange(200.0).view(100, 2) / 10
-        >>> audit = protocols.audit_generated(real, generated, places)
+        >>> audit = protocols.audit_generated(generated, real, places)
         >>> {name: round(one["duration"], 3) for name, one in audit.values.items()}
         {'movesim': 0.693, 'pategail': 0.693, 'sec_movesim': 0.693}
         >>> value, floor = audit.exact["duration"]
@@ -326,7 +323,7 @@ def audit_generated(
     """
     degrees = _read_coordinates(coordinates)
     every = (movesim(), pategail(), sec_movesim())
-    values = {one.name: one.evaluate(real, generated, degrees) for one in every}
+    values = {one.name: one.evaluate(generated, real, degrees) for one in every}
     sets = Trajectories(generated, step=0.5), Trajectories(real, step=0.5, users=users)
     locations = Locations(*degrees.T)
     measures: dict[str, Measure] = {

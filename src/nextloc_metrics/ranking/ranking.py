@@ -287,7 +287,6 @@ class Ranking(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Ranking:
-        """Read scores or lists of ids, whichever `preds` is by its dtype."""
         read = forms.of_lists if is_integer(batch.preds) else forms.of_scores
         return cls(**read(batch, needs))
 
@@ -297,7 +296,6 @@ class Ranking(Record):
         return cls(**forms.of_found(relevant, found, queries))
 
     def require(self, needs: Needs, reader: object) -> None:
-        """Raise if the ranking lacks something that a metric, `reader`, needs."""
         if needs.best:
             _ = self.best
         if needs.top:

@@ -24,12 +24,12 @@ class Ceiling:
         limits: the limits of all users of `history`; those not in the means are flagged.
         rows: chance, the most frequent location, the model, the limit of shuffled visits, and the
             limit, with their intervals.
-        confidence: the confidence level of the intervals.
+        confidence_level: the confidence level of the intervals.
     """
 
     limits: Predictability
     rows: dict[str, Reading]
-    confidence: float
+    confidence_level: float
 
     @property
     def share(self) -> float:
@@ -47,7 +47,7 @@ class Ceiling:
             "limits of short histories are too high; shuffled visits have nothing to learn but "
             "their shares",
         ]
-        return of_readings({"acc_at_1": self.rows}, self.confidence, notes)
+        return of_readings({"acc_at_1": self.rows}, self.confidence_level, notes)
 
     def _share(self, limit: str) -> float:
         floor = self.rows.get("most frequent", self.rows.get("chance"))
@@ -65,7 +65,7 @@ def ceiling_of(counted: Counted) -> Ceiling | None:
         name: part["acc_at_1"] for name, part in parts.items() if part is not None
     }
     names = counted.names_of(setting.by_user)
-    has_query = {name for name, n in zip(names, by_user["model"].numbers()[0], strict=False) if n}
+    has_query = {name for name, n in zip(names, by_user["model"]._numbers()[0], strict=False) if n}
     users = list(map(str, limits.users))
     few_visits = limits.few_visits | torch.tensor([user not in has_query for user in users])
     limits = replace(limits, few_visits=few_visits)
@@ -76,10 +76,10 @@ def ceiling_of(counted: Counted) -> Ceiling | None:
         rows["chance"] = Reading(1 / setting.candidates, None, True)
     for name, metric in by_user.items():
         mean = intervals.of_groups(metric.state[: len(names)] * is_kept[:, None])
-        low, high = mean.interval(setting.confidence)
+        low, high = mean.interval(setting.confidence_level)
         rows[name] = Reading(float(mean.mean), (float(low), float(high)), True)
-    means = limits.means(setting.confidence)
+    means = limits.means(setting.confidence_level)
     for name, of_users in {"limit of shuffled visits": "shuffled", "limit": "limit"}.items():
         value, *bounds = means[of_users]
         rows[name] = Reading(value, (bounds[0], bounds[1]), True)
-    return Ceiling(limits, rows, setting.confidence)
+    return Ceiling(limits, rows, setting.confidence_level)

@@ -119,12 +119,10 @@ class ClusteredGroups(Grouped):
 
     @property
     def noun(self) -> str:
-        """What a group is."""
         return self.kind
 
     @property
     def group_names(self) -> list[str]:
-        """The names of the groups."""
         return self.names
 
     @property
@@ -136,23 +134,20 @@ class ClusteredGroups(Grouped):
 
     @property
     def num_queries(self) -> Tensor:
-        """How many queries have been counted per group, int64 `[G]`."""
         return self.sums[:, 2]
 
     def compute(self) -> Tensor:
-        """Return the mean score of every group."""
-        return exact.mean(self.sums) * self.factor
+        return exact.mean(self.sums) * self._factor
 
-    def interval(self, confidence: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Return the bounds of each group, float `[G]`; 0 and 1 for a group with one cluster."""
+    def interval(self, confidence_level: float = 0.95) -> tuple[Tensor, Tensor]:
         groups, order = self.pairs.groups.sort()
         sizes = groups.bincount(minlength=len(self.names))
         parts = torch.split(self.state[order], sizes.tolist())
         found = [intervals.of_clusters(part) for part in parts]
         columns = zip(*(one[:-1] for one in found), strict=True)
         estimate = intervals.Estimate._make([*map(torch.stack, columns), self.metric.is_bounded])
-        bounds = torch.stack(estimate.interval(confidence))
-        low, high = bounds * self.factor
+        bounds = torch.stack(estimate.interval(confidence_level))
+        low, high = bounds * self._factor
         return low, high
 
 
@@ -168,7 +163,7 @@ class ClusteredDecile(DecileScore):
     """
 
     computed_options = frozenset()
-    reads_groups = True
+    _reads_groups = True
     metric: DecileScore
     num_groups: int
     by: str
@@ -187,15 +182,12 @@ class ClusteredDecile(DecileScore):
     _has_means = True
 
     def score(self, ranking: Ranking, predictions: Tensor) -> Tensor:
-        """Return the scores of `metric`."""
         return self.metric.score(ranking, predictions)
 
     def empty_tally(self) -> Tensor:
-        """Return zeros for each cluster."""
         return torch.zeros(self.num_groups, 3, dtype=torch.int64)
 
     def tally_split(self, within: Ranking, predictions: Tensor) -> Tensor:
-        """Return the exact sums of the scores per cluster, from the rows of the decile."""
         first = self.decile if isinstance(self.decile, int) else 0  # unmapped
         rows = slice(first, None, self.bins.num_bins + 1)
         own = within[rows]
@@ -204,13 +196,10 @@ class ClusteredDecile(DecileScore):
 
     @property
     def num_queries(self) -> Tensor:
-        """How many queries have been counted in the decile, int64."""
         return self.state[:, 2].sum()
 
     def compute(self) -> Tensor:
-        """Return the mean score of the decile."""
         return exact.mean(self.state.sum(0))
 
-    def estimate(self) -> intervals.Estimate:
-        """Return the mean of the decile, with its clustered standard error."""
+    def _estimate(self) -> intervals.Estimate:
         return intervals.of_clusters(self.state)

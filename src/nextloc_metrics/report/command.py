@@ -177,7 +177,7 @@ def compare(
             groups=None if cluster is None else {cluster: first.groups[cluster]},
             cluster=cluster,
             num_locations=reading["num_locations"],
-            confidence=reading["confidence"],
+            confidence_level=reading["confidence_level"],
         )
     with explained():
         if is_page(out):
@@ -233,11 +233,11 @@ def audit(
 
 
 @main.command(
-    epilog="Example: nextloc-metrics mobility real.parquet made.parquet --trajectory day "
+    epilog="Example: nextloc-metrics mobility made.parquet real.parquet --trajectory day "
     "--location place"
 )
-@source("real")
 @source("generated")
+@source("real")
 @click.option("--trajectory", default="trajectory", show_default=True, help="Column.")
 @click.option("--latitude", default="latitude", show_default=True, help="Column, or of x.")
 @click.option("--longitude", default="longitude", show_default=True, help="Column, or of y.")
@@ -258,8 +258,8 @@ def audit(
 @OUT
 @FORCE
 def mobility(
-    real: str,
     generated: str,
+    real: str,
     coordinates: Path | None,
     kind: str,
     out: Path | None,
@@ -268,21 +268,21 @@ def mobility(
 ) -> None:
     """Compare GENERATED with REAL trajectories, a point per row; an .html `--out` is a page."""
     check_outputs(force)
-    from nextloc_metrics.report.generated import evaluate_tables
-    from nextloc_metrics.report.text_files import read_coordinates
+    from nextloc_metrics.report.command_files import read_locations
+    from nextloc_metrics.report.generated import evaluate_mobility
     from nextloc_metrics.report.written import write_table
 
     with explained():
-        locations = None if coordinates is None else read_coordinates(coordinates)
-        result = evaluate_tables(real, generated, locations=locations, **columns)
+        locations = read_locations(coordinates)
+        result = evaluate_mobility(generated, real, locations=locations, **columns)
         text = write_table(result.table, kind)
         if is_page(out):
             names = ("trajectory", "location", "latitude", "longitude", "time", "user")
             unread = ("location",) if columns["location"] is None else ("latitude", "longitude")
             card = result.card
-            rows = f"{card['real_points']:,} real, {card['generated_points']:,} generated"
+            rows = f"{card['generated_points']:,} generated, {card['real_points']:,} real"
             source = describe_read(
-                map(name_of, (real, generated)),
+                map(name_of, (generated, real)),
                 rows,
                 [columns[x] for x in names if x not in unread],
             )
@@ -294,7 +294,7 @@ def mobility(
 @source("preds")
 @source("target")
 @click.option("--year", type=click.IntRange(2023, 2025), default=2025, help="HuMob challenge.")
-@click.option("--units", type=click.Choice(["plane", "degrees"]), default="plane", help="Of x, y.")
+@click.option("--units", type=click.Choice(["degrees", "km", "m", "cells"]), default="cells")
 @click.option(
     "--on-missing",
     type=click.Choice(["raise", "count"]),
@@ -328,7 +328,7 @@ def trajectories(
 
 def _source(path: str, result: Evaluation, reading: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was read, for the card of a page."""
-    names = ("preds", "target", "mask", "exclude", "weights", "cluster")
+    names = ("preds", "target", "mask", "exclude", "weights", "confidence", "cluster")
     files, columns = _split_target([path], [reading[name] for name in names])
     return describe_read(files, result.card["queries"], [*columns, *reading["groups"]])
 

@@ -13,7 +13,17 @@ import click
 _ARGUMENTS = "nextloc_metrics.arguments"
 
 # Parameters that are no options of the evaluation: they name columns, or say what is written.
-_COLUMNS = {"preds", "target", "mask", "exclude", "weights", "cluster", "groups", "key"}
+_COLUMNS = {
+    "preds",
+    "target",
+    "mask",
+    "exclude",
+    "weights",
+    "confidence",
+    "cluster",
+    "groups",
+    "key",
+}
 _COLUMNS |= {"trajectory", "latitude", "longitude", "location", "time", "user"}
 _WRITING = {"kind", "out", "force", "save", "group_table", "intervals", "title", "workers"}
 

@@ -8,16 +8,22 @@ from typing import Any
 
 import click
 
+from nextloc_metrics.files.beside import read_coordinates, read_counts, read_words
 from nextloc_metrics.files.opening import suffix_of
 from nextloc_metrics.files.predictions import Predictions, read
+from nextloc_metrics.geography import Locations
 from nextloc_metrics.report.command_options import has_columns, is_page, write_text
 from nextloc_metrics.report.evaluation import Evaluation
 from nextloc_metrics.report.evaluator import evaluate
 from nextloc_metrics.report.groups import write_groups
 from nextloc_metrics.report.same import same_queries
 from nextloc_metrics.report.table_evaluation import evaluate_table
-from nextloc_metrics.report.text_files import read_coordinates, read_counts, read_words
 from nextloc_metrics.report.written import note_left_out, write_evaluation
+
+
+def read_locations(coordinates: Path | None) -> Locations | None:
+    """Read the locations of a file of coordinates."""
+    return None if coordinates is None else Locations(*read_coordinates(coordinates))
 
 
 def read_same(
@@ -68,9 +74,9 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         "train_counts": None if counts is None else read_counts(counts),
         "exempt_target": reading["exempt_target"],
         "num_locations": reading["num_locations"],
-        "locations": None if coordinates is None else read_coordinates(coordinates),
+        "locations": read_locations(coordinates),
         "km": reading["km"],
-        "confidence": reading["confidence"],
+        "confidence_level": reading["confidence_level"],
         "given": reading["given"],
         "measures": reading["measures"],
     }
@@ -78,11 +84,15 @@ def evaluate_file(path: str, **reading: Any) -> Evaluation:
         return evaluate_table(
             path,
             **{name: reading[name] for name in ("preds", "target", "groups", "mask", "exclude")},
-            **{name: reading[name] for name in ("weights", "padding", "on_error", "separator")},
+            **{name: reading[name] for name in ("weights", "confidence", "padding")},
+            **{name: reading[name] for name in ("on_error", "separator")},
             vocabulary=words,
             workers=reading["workers"],
             **options,
         )
+    for name in ("mask", "exclude", "weights", "confidence"):
+        if reading[name] is not None:
+            raise ValueError(f"`{name}` must be a column of a table, and a run has none.")
     found = _read(path, **reading)
     missed = found.missed if reading["on_error"] == "miss" else None
     known = None if found.vocabulary is None else tuple(map(str, found.vocabulary))

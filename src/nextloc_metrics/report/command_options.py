@@ -123,7 +123,11 @@ SAMPLE = options_of(
     click.option("--cluster", help="Column of groups; queries of one group are not independent."),
     click.option("--num-locations", type=int, help="Number of locations."),
     click.option(
-        "--confidence", type=float, default=0.95, show_default=True, help="Level of the intervals."
+        "--confidence-level",
+        type=float,
+        default=0.95,
+        show_default=True,
+        help="Level of the intervals.",
     ),
 )
 READING = options_of(FILES, GROUPS, SAMPLE)
@@ -146,6 +150,7 @@ EVALUATING = options_of(
     ),
     click.option("--exempt-target", is_flag=True, help="Rank a target that is excluded."),
     click.option("--weights", help="Column of weights of queries."),
+    click.option("--confidence", help="Column of confidences of answers, from 0 to 1."),
     click.option(
         "--measure",
         "measures",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +22,9 @@ from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.base.readings import read_results
 from nextloc_metrics.display.formats import in_percent
+from nextloc_metrics.display.page import show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table, of_readings
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.ranking import Ranking
@@ -35,7 +37,7 @@ from nextloc_metrics.report.data import (
 
 
 @dataclass(repr=False)
-class Comparisons:
+class Comparisons(Result):
     """The result of `compare`; `print` shows it as a table.
 
     Attributes:
@@ -48,6 +50,8 @@ class Comparisons:
         card: the number of queries, and how intervals and p-values were computed.
     """
 
+    title: ClassVar[str] = "Comparison"
+
     values: dict[str, dict[str, float]]
     comparisons: dict[str, dict[str, Comparison]]
     corrected: dict[str, dict[str, float]]
@@ -57,26 +61,16 @@ class Comparisons:
     _confidence: float = 0.95
     _members: Sequence[tuple[str, Any]] = ()
 
-    def to_html(self, title: str = "Comparison", source: Mapping[str, Any] | None = None) -> str:
-        """Return one HTML page: the values side by side, and the differences with their intervals.
-
-        Args:
-            title: the title of the page.
-            source: what was read, by name, such as files, date and command; shown as a card.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
+    def sections(self) -> dict[str, str]:
         level = self._confidence
         values = of_readings(self.columns, level, ["bold: the best value"])
-        sections = {
+        first = next(iter(self.columns))
+        return {
             "Result": page.show_values(self.columns, values, level)
-            + page.show_differences(next(iter(self.columns)), self._differences(), level)
-            + page.show_table(self._table_of_differences())
-            + page.show_meanings(self._members),
-            "Protocol": page.show_card(self.card),
+            + page.show_differences(first, self._differences(), level)
+            + show_table(self._table_of_differences())
+            + show_meanings(self._members)
         }
-        return page.write_page(title, sections, source)
 
     def _table_of_differences(self) -> Table:
         """Return the differences of the table; rows of two models need no name of a model."""
@@ -99,9 +93,6 @@ class Comparisons:
                 found[name][key] = found[name][key]._replace(value=one.difference, bounds=bounds)
         return found
 
-    def __repr__(self) -> str:
-        return str(self.table)
-
 
 def compare(
     models: Mapping[str, Array],
@@ -114,7 +105,7 @@ def compare(
     exclude: Array | None = None,
     exempt_target: bool = False,
     num_locations: int | None = None,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     test: Test = "permutation",
     seed: int = 0,
 ) -> Comparisons:
@@ -125,7 +116,7 @@ def compare(
     Args:
         models: predictions as for `evaluate`, by model name; each is compared with the first.
         groups: as for `evaluate`, as are `target`, `k`, `mask`, `exclude`, `exempt_target`,
-            `num_locations` and `confidence`; only those of `cluster` matter.
+            `num_locations` and `confidence_level`; only those of `cluster` matter.
         cluster: the key of the groups whose queries are not independent; test and intervals then
             take groups, not queries, as independent.
         test: as for `analysis.compare`, like `seed`.
@@ -160,28 +151,30 @@ def compare(
     scores = {name: counted[name].score(data, exempt_target) for name, data in read.items()}
 
     def against_first(name: str, key: str) -> Comparison:
-        pair = torch.stack([scores[model][key] for model in (name, first)])
+        pair = torch.stack([scores[model][key] for model in (first, name)])
         kept = ~pair.isnan().any(0)
         groups = None if kind is None else kind.numbers[kept]
         a, b = pair[:, kept]
-        return compare_scores(a, b, test=test, groups=groups, confidence=confidence, seed=seed)
+        return compare_scores(
+            a, b, test=test, groups=groups, confidence_level=confidence_level, seed=seed
+        )
 
     comparisons = {
         name: {key: against_first(name, key) for key in scores[first]} for name in others
     }
     sample = _count_sample(scores, cluster, kind)
-    return _summarize(counted, comparisons, sample, confidence, f"{test} test")
+    return _summarize(counted, comparisons, sample, confidence_level, f"{test} test")
 
 
 def _summarize(
     models: Mapping[str, _Model],
     comparisons: dict[str, dict[str, Comparison]],
     sample: _Sample,
-    confidence: float,
+    confidence_level: float,
     test: str,
 ) -> Comparisons:
     """Compute the values, correct the p-values, and make the table and the card."""
-    columns = {name: model.read(confidence) for name, model in models.items()}
+    columns = {name: model.read(confidence_level) for name, model in models.items()}
     values = {name: {key: x.value for key, x in of.items()} for name, of in columns.items()}
     p_values = [one.p_value for of_metrics in comparisons.values() for one in of_metrics.values()]
     in_order = iter(holm(p_values))
@@ -189,7 +182,7 @@ def _summarize(
     card = {
         "queries": sample.queries,
         "averaged_over": "queries",
-        "intervals": f"{100 * confidence:g} %, {sample.clusters or 'queries independent'}",
+        "intervals": f"{100 * confidence_level:g} %, {sample.clusters or 'queries independent'}",
         "p": f"two-sided {test}",
         "corrected_p": f"Holm's method for {len(p_values)} tests",
         "ties": "expected value over random orders",
@@ -198,20 +191,22 @@ def _summarize(
         f"{sample.queries:,} queries, {test} {sample.clusters}".rstrip(),
         f"corrected p: {card['corrected_p']}",
     ]
-    table = _tabulate(values, comparisons, corrected, confidence, notes)
+    table = _tabulate(values, comparisons, corrected, confidence_level, notes)
     members = next(iter(models.values())).metrics.named_members()
-    return Comparisons(values, comparisons, corrected, table, columns, card, confidence, members)
+    return Comparisons(
+        values, comparisons, corrected, table, columns, card, confidence_level, members
+    )
 
 
 def _tabulate(
     values: Mapping[str, Mapping[str, float]],
     comparisons: Mapping[str, Mapping[str, Comparison]],
     corrected: Mapping[str, Mapping[str, float]],
-    confidence: float,
+    confidence_level: float,
     notes: Sequence[str],
 ) -> Table:
     first = next(iter(values))
-    interval = f"{100 * confidence:g} % interval"
+    interval = f"{100 * confidence_level:g} % interval"
     header = ["percent", first, "value", "difference", interval, "p", "corrected p"]
     names = ["metric", "first", "value", "difference", "low", "high", "p", "corrected p"]
     rows, records = [], []
@@ -264,7 +259,7 @@ class _Model:
         self.means = {
             key: member
             for key, member in metrics.named_members()
-            if isinstance(member, RankingMetric) and member.averages_scores
+            if isinstance(member, RankingMetric) and member._averages_scores
         }
         clustered: dict[str, Grouped] = {}
         self.numbers: dict[str, Tensor] = {}
@@ -289,14 +284,14 @@ class _Model:
             start, records = end, plan.read(given)
             plan.update(Batch(records, None), count=True)
             for key, member in self.means.items():
-                found, counted = member.score_queries(records[Ranking])
+                found, counted = member._score_queries(records[Ranking])
                 scores.setdefault(key, []).append(found.masked_fill(~counted, torch.nan))
         return {key: torch.cat(found) for key, found in scores.items()}
 
-    def read(self, confidence: float) -> dict[str, Reading]:
+    def read(self, confidence_level: float) -> dict[str, Reading]:
         """Return the values with their intervals, clustered if there are clusters."""
-        results = self.metrics.results(confidence)
+        results = self.metrics.results(confidence_level)
         if self.clustered is not None:
-            clustered = self.clustered.results(confidence).intervals
+            clustered = self.clustered.results(confidence_level).intervals
             results = results._replace(intervals={**results.intervals, **clustered})
         return read_results(self.metrics, results, keep_base=False, by_group=False)

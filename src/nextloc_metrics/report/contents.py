@@ -1,5 +1,6 @@
 """The public names of `report`, which hands them on when the first of them is asked for."""
 
+from nextloc_metrics.display.result import Result as Result
 from nextloc_metrics.files.predictions import Predictions as Predictions
 from nextloc_metrics.files.predictions import read as read
 from nextloc_metrics.report.ceiling import Ceiling as Ceiling
@@ -9,7 +10,7 @@ from nextloc_metrics.report.evaluation import Evaluation as Evaluation
 from nextloc_metrics.report.evaluator import Evaluator as Evaluator
 from nextloc_metrics.report.evaluator import evaluate as evaluate
 from nextloc_metrics.report.generated import MobilityEvaluation as MobilityEvaluation
-from nextloc_metrics.report.generated import evaluate_tables as evaluate_tables
+from nextloc_metrics.report.generated import evaluate_mobility as evaluate_mobility
 from nextloc_metrics.report.results import merge as merge
 from nextloc_metrics.report.table_evaluation import evaluate_table as evaluate_table
 from nextloc_metrics.report.trajectories import TrajectoryEvaluation as TrajectoryEvaluation

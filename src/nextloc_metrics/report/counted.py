@@ -22,7 +22,7 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.base.plan import Plan
 from nextloc_metrics.base.ranking_metric import RankingMetric
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.at_k import AccuracyAtK
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.deciles import DecileScore
@@ -201,7 +201,7 @@ class Counted:
             **dirt,
             **shards,
             "averaged_over": "queries, weighted" if setting.is_weighted else "queries",
-            "intervals": f"{100 * setting.confidence:g} %, {sample}",
+            "intervals": f"{100 * setting.confidence_level:g} %, {sample}",
             "ties": "expected value over random orders",
         }
 
@@ -263,7 +263,7 @@ class Counted:
                 **{x: tuple(header["setting"][x]) for x in ("k", "groups", "measures")},
             }
         )
-        check_confidence(setting.confidence)
+        check_confidence_level(setting.confidence_level)
         labels = {kind: GroupLabels(names) for kind, names in header["labels"].items()}
         if "/f1" in arrays and arrays["/f1"].shape[1] - 1 != setting.num_locations:
             raise ValueError("its number of locations does not fit")  # before memory is allocated
@@ -333,7 +333,7 @@ class Counted:
 
 def _add(member: Any, state: Tensor) -> None:
     """Add a state to the state of a metric."""
-    member.merge_state({member.state_name: state})
+    member.merge_state({member._state_name: state})
     member._update_count += 1  # without this, TorchMetrics warns in `compute`
 
 
@@ -398,7 +398,7 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
     """Make the collections next to the headline, from those of its metrics that average scores."""
     labels, cluster = counted.labels, counted.setting.cluster
     members = [x for part in counted.parts.values() for x in part.named_members()]
-    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x.averages_scores}
+    means = {name: x for name, x in members if isinstance(x, MeanMetric) and x._averages_scores}
 
     def grouped(kind: str, average: Average | None = None) -> RankingCollection:
         if average is None and (pairs := counted.pairs.get(kind)) is not None:
@@ -415,7 +415,7 @@ def _make_parts(counted: Counted) -> dict[str, RankingCollection]:
             {
                 name: _with_ties(x, ties)
                 for name, x in means.items()
-                if isinstance(_unweighted(x), RankingMetric) and not _unweighted(x).of_decision
+                if isinstance(_unweighted(x), RankingMetric) and not _unweighted(x)._of_decision
             }
         )
         for ties in get_args(Ties)

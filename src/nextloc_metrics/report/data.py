@@ -150,4 +150,4 @@ def make_headline(
 def weigh(metrics: RankingCollection) -> RankingCollection:
     """Return the weighted means of a collection's means of scores, without its other metrics."""
     means = {name: x for name, x in metrics.named_members() if isinstance(x, MeanMetric)}
-    return RankingCollection({name: Weighted(x) for name, x in means.items() if x.averages_scores})
+    return RankingCollection({name: Weighted(x) for name, x in means.items() if x._averages_scores})

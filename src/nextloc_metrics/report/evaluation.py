@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from nextloc_metrics.display.formats import markdown, one_line
+from nextloc_metrics.display.page import show_meanings, show_table
 from nextloc_metrics.display.reading import Reading
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.protocols import Audit
 from nextloc_metrics.report import page
 from nextloc_metrics.report.ceiling import Ceiling
 from nextloc_metrics.report.groups import check_kind, records_of
-from nextloc_metrics.report.page import write_cell
 
 Interval = tuple[float, float]
 
 
 @dataclass(repr=False)
-class Evaluation:
+class Evaluation(Result):
     """The result of `evaluate`; `print` shows the headline and the card.
 
     The headline is a table with one row per metric. Dicts have the names of metrics as keys.
@@ -40,6 +38,9 @@ class Evaluation:
         columns: the numbers of the headline, by column and row.
         ceiling: Acc@1 between chance and the limit of predictability; None without `history`.
     """
+
+    title: ClassVar[str] = "Evaluation"
+    _prints_card: ClassVar[bool] = True
 
     values: dict[str, float]
     intervals: dict[str, Interval]
@@ -67,10 +68,6 @@ class Evaluation:
         """
         self._counted.save(Path(path), force)
 
-    def to_pandas(self) -> Any:
-        """Return the headline as a `pandas.DataFrame`, one row per metric."""
-        return self.table.to_pandas()
-
     def group_records(self, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the values of all groups, one dict per kind, metric and group.
 
@@ -92,41 +89,23 @@ class Evaluation:
         kinds = check_kind(self._counted, kind)
         return [record for kind in kinds for record in records_of(self._counted, kind)]
 
-    def to_markdown(self) -> str:
-        """Return the headline, all tables and the card as Markdown."""
-        parts = [self.table.to_markdown()]
-        parts += [
-            f"By {markdown(one_line(name))}:\n\n{table.to_markdown()}"
-            for name, table in self.groups.items()
-        ]
+    def _printed(self) -> list[Table]:
+        return [self.table, *([] if self.ceiling is None else [self.ceiling.table])]
+
+    def _others(self) -> dict[str, Table]:
+        found = {f"By {name}": table for name, table in self.groups.items()}
         if self.deciles is not None:
-            parts.append(f"By popularity of the target:\n\n{self.deciles.to_markdown()}")
+            found["By popularity of the target"] = self.deciles
         if self.ceiling is not None:
-            parts.append(f"How far from the ceiling:\n\n{self.ceiling.table.to_markdown()}")
-        rows = [[name.replace("_", " "), write_cell(value)] for name, value in self.card.items()]
-        return "\n\n".join([*parts, Table(["protocol", ""], rows).to_markdown()])
+            found["How far from the ceiling"] = self.ceiling.table
+        return found
 
-    def to_html(
-        self,
-        title: str = "Evaluation",
-        audit: Audit | None = None,
-        source: Mapping[str, Any] | None = None,
-    ) -> str:
-        """Return all results as one HTML page with pictures, without links to other files.
-
-        Args:
-            title: the title of the page.
-            audit: the result of `protocols.audit`, to show on the page.
-            source: what was read, by name, such as files, date and command; shown as a card.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
+    def sections(self) -> dict[str, str]:
         counted = self._counted
-        confidence = counted.setting.confidence
+        confidence_level = counted.setting.confidence_level
         sections = {
-            "Result": page.show_headline(self.columns, self.table, self.skill, confidence)
-            + page.show_meanings(self._members()),
+            "Result": page.show_headline(self.columns, self.table, self.skill, confidence_level)
+            + show_meanings(self._members()),
             **{
                 f"By {kind}": page.show_groups(kind, table, counted)
                 for kind, table in self.groups.items()
@@ -137,15 +116,12 @@ class Evaluation:
         if counted.data.locations is not None and not counted.setting.is_weighted:
             sections["Distance"] = page.show_distances(counted)
         if self.deciles is not None:
-            content = page.show_deciles(counted) + page.show_table(self.deciles)
+            content = page.show_deciles(counted) + show_table(self.deciles)
             sections["By popularity of the target"] = content
         if counted.setting.probabilities:
             sections["Probabilities"] = page.show_probabilities(counted)
         sections["Ties"] = page.show_ties(self.values, self.ties)
-        sections["Protocol"] = page.show_card(self.card)
-        if audit is not None:
-            sections["Under the protocols of other codebases"] = page.show_audit(audit)
-        return page.write_page(title, sections, source)
+        return sections
 
     def _members(self) -> list[tuple[Any, Any]]:
         """Return name and metric of each row of the headline."""
@@ -158,8 +134,3 @@ class Evaluation:
             for name, x in one.named_members()
             if name in self.values
         ]
-
-    def __repr__(self) -> str:
-        lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]
-        ceiling = [] if self.ceiling is None else [str(self.ceiling.table)]
-        return "\n".join([str(self.table), *ceiling, *lines])

@@ -23,7 +23,7 @@ from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.arguments.rows import ArrayRows, Kind, read_rows
 from nextloc_metrics.distribution.needs import Given
 from nextloc_metrics.geography import Locations
-from nextloc_metrics.means.intervals import check_confidence
+from nextloc_metrics.means.intervals import check_confidence_level
 from nextloc_metrics.metrics.bins import PopularityBins
 from nextloc_metrics.metrics.measures import cut_offs_of
 from nextloc_metrics.report import saved
@@ -84,11 +84,11 @@ class Evaluator:
         km: float = 1.0,
         exempt_target: bool = False,
         history: History | None = None,
-        confidence: float = 0.95,
+        confidence_level: float = 0.95,
         given: Given | None = None,
         measures: Sequence[Any] = (),
     ) -> None:
-        check_confidence(confidence)
+        check_confidence_level(confidence_level)
         if given is not None:
             check_choice("given", given, Given)
         if measures:
@@ -105,7 +105,7 @@ class Evaluator:
         self._options: dict[str, Any] = {
             "k": tuple(cut_offs(k)),
             "cluster": cluster,
-            "confidence": confidence,
+            "confidence_level": confidence_level,
             "vocabulary": "" if vocabulary is None else digest(*vocabulary),
             "km": km,
             "probabilities": given or "",
@@ -225,7 +225,7 @@ class Evaluator:
             if "options" in header:
                 options, counted = header["options"], None
                 evaluator._data = Data.pop(arrays, header["users"])
-                check_confidence(options["confidence"])
+                check_confidence_level(options["confidence_level"])
             else:
                 counted = Counted.of_saved(header, arrays)
                 options, evaluator._data = counted.setting.options(), counted.data
@@ -294,7 +294,7 @@ class Evaluator:
         ):
             raise ValueError(
                 "`target` must be one id per query for metrics of probabilities, with `given` for "
-                f"scores or `confidences` for lists of ids, got {form.describe()}."
+                f"scores or `confidence` for lists of ids, got {form.describe()}."
             )
         if form.confidence:
             options["probabilities"] = CONFIDENCE
@@ -422,9 +422,9 @@ def evaluate(
     km: float = 1.0,
     missed: int | None = None,
     history: History | None = None,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     given: Given | None = None,
-    confidences: Array | None = None,
+    confidence: Array | None = None,
     measures: Sequence[Any] = (),
     grades: Array | None = None,
     weights: Array | None = None,
@@ -460,11 +460,11 @@ def evaluate(
             [`analysis.predictability`][nextloc_metrics.analysis.predictability], beside that of
             shuffled visits; or what that function returned. Users are named as in the groups
             `cluster`, or else `"user"`.
-        confidence: the confidence level of the intervals.
+        confidence_level: the confidence level of the intervals.
         given: what scores are: `"logits"`, `"log_probabilities"` or `"probabilities"`; adds the
             metrics of `probability_metrics`, beside chance and the training frequencies (each
             count plus one). None adds none.
-        confidences: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
+        confidence: for lists, floating `[N]` in [0, 1], the confidence of each first id; adds the
             metrics of `confidence_metrics`.
         measures: metrics by the names of ir-measures, `["nDCG@10", "RR", "AP@100", "Rprec"]`,
             instead of the preset; `metrics.measures.parse_measure` lists them.
@@ -488,7 +488,7 @@ def evaluate(
         >>> e.values["acc_at_1"], e.chance["acc_at_1"]
         (0.75, 0.3333333333333333)
     """
-    rows = read_rows(preds, target, groups, mask, exclude, confidences, weights, grades)
+    rows = read_rows(preds, target, groups, mask, exclude, confidence, weights, grades)
     check_cluster(cluster, rows.groups)
     evaluator = Evaluator(
         k=k,
@@ -501,7 +501,7 @@ def evaluate(
         km=km,
         exempt_target=exempt_target,
         history=history,
-        confidence=confidence,
+        confidence_level=confidence_level,
         given=given,
         measures=measures,
     )

@@ -1,27 +1,26 @@
-"""One call from tables of real and generated trajectories to all measures with their floors."""
+"""One call from tables of generated and real trajectories to all measures with their floors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from nextloc_metrics.arguments.checks import check_choice, check_positive
+from nextloc_metrics.display.page import show_meanings, show_picture, show_table
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.mobility.floors import Floor
 from nextloc_metrics.mobility.presets import MobilityCollection, mobility_metrics
-from nextloc_metrics.mobility.trajectories import TimeUnit, Units
-from nextloc_metrics.report import page
-from nextloc_metrics.report.counted_points import Counting, count_tables
-from nextloc_metrics.report.points import Columns
+from nextloc_metrics.mobility.trajectories import TimeUnit
+from nextloc_metrics.report.points import Columns, Counting, count_tables
 from nextloc_metrics.report.processes import one_thread
 
 
 @dataclass(repr=False)
-class MobilityEvaluation:
-    """The result of `evaluate_tables`; `print` shows the table, in which each value has its floor.
+class MobilityEvaluation(Result):
+    """The result of `evaluate_mobility`; `print` shows its table: each value beside its floor.
 
     Attributes:
         values: the value of each measure.
@@ -31,49 +30,28 @@ class MobilityEvaluation:
         card: the options, and the numbers of trajectories and points.
     """
 
+    title: ClassVar[str] = "Generated mobility"
+
     values: dict[str, float]
     floors: dict[str, Floor]
     table: Table
     metrics: MobilityCollection
     card: dict[str, Any] = field(default_factory=dict)
 
-    def to_markdown(self) -> str:
-        """Return the table as Markdown."""
-        return self.table.to_markdown()
-
-    def to_html(
-        self, title: str = "Generated mobility", source: Mapping[str, Any] | None = None
-    ) -> str:
-        """Return one HTML page: the table, and both distributions of each measure.
-
-        Args:
-            title: the title of the page.
-            source: what was read, by name, such as files, date and command; shown as a card.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
+    def sections(self) -> dict[str, str]:
         measures = self.metrics.measures()
-        result = page.show_table(self.table) + page.show_meanings(measures.items())
-        sections = {"Result": result}
+        sections = {"Result": show_table(self.table) + show_meanings(measures.items())}
         for name, measure in measures.items():
             title_of = name.replace("_", " ")
             caption = f"{title_of}; grey: 95 % of random halves of the real users"
-            sections[title_of] = page.show_picture(caption, measure.plot)
-        sections["Protocol"] = page.show_card(self.card)
-        return page.write_page(title, sections, source)
-
-    def __repr__(self) -> str:
-        return str(self.table)
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
+            sections[title_of] = show_picture(caption, measure.plot)
+        return sections
 
 
 @one_thread()
-def evaluate_tables(
-    real: Any,
+def evaluate_mobility(
     generated: Any,
+    real: Any,
     *,
     trajectory: str = "trajectory",
     latitude: str = "latitude",
@@ -87,7 +65,7 @@ def evaluate_tables(
     workers: int = 1,
     **options: Any,
 ) -> MobilityEvaluation:
-    """Compare tables of real and generated trajectories, one point per row, by all measures.
+    """Compare tables of generated and real trajectories, one point per row, by all measures.
 
     Tables are read in parts: memory grows by 8 bytes for each trajectory, not with the points. The
     rows of one trajectory stand together, also where one file ends and the next begins. They are
@@ -99,10 +77,10 @@ def evaluate_tables(
     order, so `time` must be given, and at one time a trajectory must have one location.
 
     Args:
-        real: a path, a pattern or a folder of Parquet, CSV, JSON lines or Arrow files, a list of
-            files, or a frame of pandas, polars, pyarrow or DuckDB; or of Dask, Ray or Spark, which
-            is counted on its cluster.
-        generated: the same.
+        generated: a path, a pattern or a folder of Parquet, CSV, JSON lines or Arrow files, a list
+            of files, or a frame of pandas, polars, pyarrow or DuckDB; or of Dask, Ray or Spark,
+            which is counted on its cluster.
+        real: the same.
         trajectory: the column that says which trajectory a point belongs to.
         latitude: the column of latitudes; of x for `units` of a plane.
         longitude: the column of longitudes; of y for `units` of a plane.
@@ -127,7 +105,7 @@ def evaluate_tables(
         >>> from nextloc_metrics import report
         >>> real = pandas.DataFrame({"day": [1, 1, 2, 2], "place": ["home", "work", "home", "gym"]})
         >>> made = pandas.DataFrame({"day": [1, 1, 2, 2], "place": ["home", "home", "gym", "home"]})
-        >>> found = report.evaluate_tables(real, made, trajectory="day", location="place")
+        >>> found = report.evaluate_mobility(made, real, trajectory="day", location="place")
         >>> found.values["daily_locations"]  # bits: all real days have two locations, half of these
         0.31127812445913283
     """
@@ -145,7 +123,7 @@ def evaluate_tables(
     )
     points = (latitude, longitude) if location is None else (location,)
     tables = []
-    for name, table, own in (("real", real, user), ("generated", generated, None)):
+    for name, table, own in (("generated", generated, None), ("real", real, user)):
         columns = Columns(trajectory, points, time, own, time_unit, is_ids, locations is not None)
         tables.append((Counting(name, columns, make), table))
     counts = count_tables(tables, workers)
@@ -163,9 +141,9 @@ def evaluate_tables(
             "coordinates": units if not is_ids else "of the locations" if locations else None,
             "times": times if time else None,
             "floor": f"random halves of {'users' if user else 'trajectories'}",
-            "real_trajectories": first.real,
             "generated_trajectories": first.generated,
-            "real_points": counts.num_points["real"],
+            "real_trajectories": first.real,
             "generated_points": counts.num_points["generated"],
+            "real_points": counts.num_points["real"],
         },
     )

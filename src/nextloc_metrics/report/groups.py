@@ -82,7 +82,7 @@ def _columns_of(counted: Counted, kind: str) -> Iterator[list[list[Any]]]:
     collection = counted.parts.get(f"by {kind}")
     if collection is None:
         return
-    results = collection.results(counted.setting.confidence)
+    results = collection.results(counted.setting.confidence_level)
     groups = list(counted.names_of(kind))
     size = len(groups)
     for name in results.numbers:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nextloc_metrics.arguments.messages import short
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.base.readings import read
+from nextloc_metrics.base.readings import members_of, named, read
 from nextloc_metrics.display.lines import draw_bands, draw_lines
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, add_grid, add_legend, add_note, make_axes, style
@@ -57,7 +57,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
             f"`by_location` must have a group for each of the {len(locations)} locations, got "
             f"{by_location.num_groups}."
         )
-    numbers = torch.as_tensor(by_location.numbers()[0]).double().cpu()
+    numbers = torch.as_tensor(by_location._numbers()[0]).double().cpu()
     seen = numbers > 0
     if not seen.any():
         raise ValueError("`by_location` must have counted a query, got none.")
@@ -70,7 +70,7 @@ def error_map(by_location: Grouped, locations: Locations, *, ax: Any = None) -> 
     points = locations.project().cpu()[seen]
     figure, axes = make_axes(ax, 5.2, 4.4)
     metric = by_location.metric
-    scale = Scale(metric.plot_label, metric.plot_lower_bound, metric.plot_upper_bound)
+    scale = Scale(metric.label, metric.plot_lower_bound, metric.plot_upper_bound)
     if int(seen.sum()) > MOST_DOTS:
         drawn = _draw_hexagons(axes, points, values[seen], numbers[seen])
         add_note(axes, "a hexagon is the mean over its queries")
@@ -157,8 +157,11 @@ def distance_errors(models: Models, *, ax: Any = None) -> Any:
         >>> axes.get_xlabel()
         'distance between decision and target (km)'
     """
-    named = {"": models} if isinstance(models, RankingCollection) else models
-    curves = {name: _shares(name, model) for name, model in named.items()}
+    make = "make it with `next_location_metrics(num_locations, locations=locations)`"
+    curves = {}
+    for name, model in named(models).items():
+        found = members_of(name, model.named_members(), DistanceError, make)
+        curves[name] = next(iter(found.values())).cumulative()
     figure, axes = make_axes(ax)
     draw_lines(curves, axes, clip_on=True, drawstyle="steps-post")
     # shorter distances are zero, and have no room on the axis
@@ -182,20 +185,9 @@ def _write_distances(axes: Any) -> None:
     axes.xaxis.set_minor_formatter(lambda _value, _place: "")
 
 
-def _shares(name: str, model: RankingCollection) -> tuple[Tensor, Tensor]:
-    """Return the upper ends of the bins of distances, and the share of queries below each."""
-    for _, member in model.named_members():
-        if isinstance(member, DistanceError):
-            return member.cumulative()
-    raise ValueError(
-        f"`models` must have a member DistanceError, and {name or 'the collection'} has none; make "
-        "it with `next_location_metrics(num_locations, locations=locations)`."
-    )
-
-
 @style()
 def accuracy_within_km(
-    models: Models, k: int = 1, *, confidence: float = 0.95, ax: Any = None
+    models: Models, k: int = 1, *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the accuracy within k ranks over the distance that counts as near, in its band.
 
@@ -219,10 +211,9 @@ def accuracy_within_km(
         >>> axes.lines[-1].get_ydata()
         array([0.5, 1. ])
     """
-    named = {"": models} if isinstance(models, RankingCollection) else models
-    curves = {name: _within(name, model, k, confidence) for name, model in named.items()}
+    curves = {name: _within(name, x, k, confidence_level) for name, x in named(models).items()}
     scale = Scale(f"accuracy within the distance, k = {k}", 0, 1)
-    figure, axes = draw_bands(curves, scale, confidence, ax, grid="both")
+    figure, axes = draw_bands(curves, scale, confidence_level, ax, grid="both")
     axes.set_xlabel("distance that counts as near (km)")
     axes.set_xscale("symlog", linthresh=min(x for curve in curves.values() for x in curve if x > 0))
     axes.set_xlim(left=0)
@@ -230,17 +221,16 @@ def accuracy_within_km(
     return figure, axes
 
 
-def _within(name: str, model: RankingCollection, k: int, confidence: float) -> dict[float, Reading]:
+def _within(
+    name: str, model: RankingCollection, k: int, confidence_level: float
+) -> dict[float, Reading]:
     """Read the accuracies within k ranks, in the order of the distances."""
-    readings = read(model, confidence, keep_base=True)
-    found = {
-        member.km: readings[key]
-        for key, member in model.named_members()
-        if isinstance(member, AccuracyWithin) and member.k == k
-    }
-    if not any(km > 0 for km in found):
-        raise ValueError(
-            f"`models` must have members AccuracyWithin of k={short(k)} and a positive distance, "
-            f"and {name or 'the collection'} has none."
-        )
-    return dict(sorted(found.items()))
+    readings = read(model, confidence_level, keep_base=True)
+    members = [(key, x) for key, x in model.named_members() if getattr(x, "k", None) == k]
+    is_drawn = any(getattr(x, "km", 0) > 0 for _, x in members)
+    make, which = (
+        f"add `AccuracyWithin(locations, 1.0, k={k})`",
+        f" of k={short(k)} and a positive distance",
+    )
+    found = members_of(name, members * is_drawn, AccuracyWithin, make, which)
+    return dict(sorted((member.km, readings[key]) for key, member in found.items()))

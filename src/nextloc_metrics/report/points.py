@@ -1,22 +1,30 @@
-"""Tables of points: their columns, and the trajectories that rows make."""
+"""Tables of points, counted in one process, in several, or on the cluster with the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nextloc_metrics.arguments.arrays import begins, join
 from nextloc_metrics.arguments.messages import short
-from nextloc_metrics.files.ids import is_text, plain
-from nextloc_metrics.files.opening import need_arrow
-from nextloc_metrics.files.parts import Part
+from nextloc_metrics.files.beside import read_indices, read_names, read_numbers
+from nextloc_metrics.files.memory import Stream, is_pandas
+from nextloc_metrics.files.opening import find_files
+from nextloc_metrics.files.parts import Part, Source
+from nextloc_metrics.files.sources import Files
 from nextloc_metrics.mobility import hashing
+from nextloc_metrics.mobility.presets import MobilityCollection
 from nextloc_metrics.mobility.trajectories import TimeUnit, Trajectories
+from nextloc_metrics.report import engines, saved
+from nextloc_metrics.report.processes import divide, run
 
-#: Arrays of one length by name: `trajectory`, `points`, `time`, `is_date`, `user`.
+#: Arrays of one length by name: `trajectory`, `points`, `time`, `user`.
 Rows: TypeAlias = dict[str, Any]
 
 
@@ -46,15 +54,16 @@ class Columns:
     def read(self, part: Part) -> Rows:
         """Return the rows of a part; raise if a value is missing or unreadable."""
         found = {"trajectory": read_names(part, self.trajectory)}
-        if self.is_ids:
-            found["points"] = self._read_ids(part, self.points[0])
+        if not self.is_ids:
+            found["points"] = np.column_stack([read_numbers(part, x) for x in self.points])
+        elif self.is_located:
+            found["points"] = read_indices(part, *self.points)
         else:
-            found["points"] = np.column_stack([read_numbers(part, x)[0] for x in self.points])
-            found["points"] = found["points"].astype(np.float64)
+            hashes = hashing.hash_names(read_names(part, *self.points))
+            found["points"] = (hashes >> np.uint64(1)).astype(np.int64)
         if self.time is not None:
-            found["time"], is_date = read_numbers(part, self.time)
-            found["is_date"] = np.full(len(found["time"]), is_date)
-            if self.time_unit is None and not found["is_date"].all():
+            found["time"] = read_numbers(part, self.time, may_be_dates=True)
+            if self.time_unit is None and found["time"].dtype.kind != "M":
                 raise ValueError(
                     f"`time_unit` must be one of {get_args(TimeUnit)} for a column `{self.time}` "
                     f"of numbers in {part.file}, got None."
@@ -70,28 +79,8 @@ class Columns:
             rows["points"],
             rows.get("time"),
             rows.get("user"),
-            time_unit="s" if rows.get("is_date", [False])[0] else self.time_unit,
+            time_unit=self.time_unit,
         )
-
-    def _read_ids(self, part: Part, name: str) -> Any:
-        """Return ids that have coordinates; or a hash of each location."""
-        if not self.is_located:
-            hashes = hashing.hash_names(read_names(part, name))
-            return (hashes >> np.uint64(1)).astype(np.int64)
-        column, pa = _arrow(part, name, (int, float)), need_arrow()
-        try:
-            found = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid as error:
-            raise ValueError(
-                f"column `{name}` must be integers with `locations`, got others in {part.file}."
-            ) from error
-        if (negative := found < 0).any():
-            row = int(negative.argmax())
-            raise ValueError(
-                f"column `{name}` must be integers from 0 on with `locations`, got {found[row]} in "
-                f"{part.place(row)}; drop the row."
-            )
-        return found
 
 
 class Together:
@@ -123,10 +112,10 @@ class Together:
         if self._tail is not None:
             rows = self._join(self._tail[1], file, rows)
         names = rows["trajectory"]
-        changes = np.flatnonzero(names[1:] != names[:-1]) + 1
-        first, last = 0, int(changes[-1]) if len(changes) else 0
+        starts = np.flatnonzero(begins(names))
+        first, last = 0, int(starts[-1])
         if last and self._head is None:
-            first = int(changes[0])
+            first = int(starts[1])
             self._head = file, _take(rows, 0, first)
         if first < last:
             self._hand_on(file, _take(rows, first, last))
@@ -148,7 +137,7 @@ class Together:
 
     def _hand_on(self, file: str, rows: Rows) -> None:
         names = rows["trajectory"]
-        names = names[np.append(True, names[1:] != names[:-1])]
+        names = names[begins(names)]
         if (again := self.seen.add(hashing.hash_names(names))).any():
             raise ValueError(
                 f"the rows of a trajectory must stand together in {file}, got trajectory "
@@ -158,12 +147,12 @@ class Together:
         self._use(rows)
 
     def _join(self, first: Rows, file: str, other: Rows) -> Rows:
-        if "is_date" in first and first["is_date"][0] != other["is_date"][0]:
+        if "time" in first and first["time"].dtype.kind != other["time"].dtype.kind:
             raise ValueError(
                 f"column `{self._columns.time}` must be numbers in all rows or dates in all rows, "
                 f"got both in {file}."
             )
-        return {name: _join(first[name], other[name]) for name in first}
+        return {name: join([first[name], other[name]]) for name in first}
 
 
 class Seen:
@@ -197,90 +186,175 @@ def _take(rows: Rows, start: int, end: int) -> Rows:
     return {name: column[start:end] for name, column in rows.items()}
 
 
-def _join(first: Any, other: Any) -> Any:
-    if first.dtype.kind != other.dtype.kind and "O" in (first.dtype.kind, other.dtype.kind):
-        first, other = (x.astype(str).astype(object) for x in (first, other))
-    return np.concatenate([first, other])
+class Counts:
+    """The counts of trajectories, which add up.
 
-
-def read_names(part: Part, name: str) -> Any:
-    """Return integers, or text as objects; dates are text."""
-    column = _arrow(part, name, int)
-    types = need_arrow().types
-    if types.is_integer(column.type) and not types.is_uint64(column.type):
-        return column.to_numpy(zero_copy_only=False).astype(np.int64)
-    if types.is_floating(column.type):
-        raise ValueError(
-            f"column `{name}` must be integers or text, got {column.type} in {part.file}; cast it."
-        )
-    text = column.cast(need_arrow().string()).to_numpy(zero_copy_only=False).astype(object)
-    _refuse_missing(part, name, text == "")
-    return text
-
-
-def read_numbers(part: Part, name: str, may_miss: bool = False) -> tuple[Any, bool]:
-    """Return numbers, or the seconds of dates; and whether they were dates.
-
-    A missing number is an error, or NaN with `may_miss`.
+    Attributes:
+        metrics: the measures.
+        num_points: the number of points of each table, by its name.
     """
-    import pyarrow.compute as pc
 
-    column = _arrow(part, name, (int, float), may_miss)
-    pa = need_arrow()
-    if is_text(column.type):
-        column = pc.utf8_trim_whitespace(column)
-        column = pc.if_else(pc.equal(column, ""), "nan", column)
-    if pa.types.is_temporal(column.type):
-        microseconds = column.cast(pa.timestamp("us")).cast(pa.int64())
-        return microseconds.to_numpy(zero_copy_only=False) / 1e6, True
-    try:
-        numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid as error:
-        row = next(row for row in range(len(column)) if not _is_number(column[row]))
-        raise ValueError(
-            f"column `{name}` must be numbers or dates, got {short(column[row].as_py())} in "
-            f"{part.place(row)}."
-        ) from error
-    except pa.ArrowNotImplementedError as error:
-        raise ValueError(
-            f"column `{name}` must be numbers or dates, got {column.type} in {part.file}."
-        ) from error
-    if not may_miss:
-        _refuse_missing(part, name, np.isnan(numbers))
-    return numbers, False
+    def __init__(self, metrics: MobilityCollection) -> None:
+        self.metrics = metrics
+        self.num_points: Counter[str] = Counter()
 
+    def add(self, name: str, found: Trajectories) -> None:
+        """Add trajectories of the table of this name."""
+        if name == "real":
+            self.metrics.update(target=found)
+        else:
+            self.metrics.update(preds=found)
+        self.num_points[name] += len(found.row)
 
-def _is_number(cell: Any) -> bool:
-    pa = need_arrow()
-    try:
-        cell.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return False
-    return True
+    def merge(self, data: bytes) -> None:
+        """Add the counts of which `to_bytes` made the bytes."""
+        header, tallies = saved.read(BytesIO(data))
+        self.metrics.add(tallies)
+        self.num_points.update(header["points"])
+
+    def to_bytes(self) -> bytes:
+        """Return the counts as bytes."""
+        file = BytesIO()
+        saved.write(file, {"points": self.num_points}, self.metrics.tallies())
+        return file.getvalue()
 
 
-def _arrow(part: Part, name: str, loose: Any = (), may_miss: bool = False) -> Any:
-    """Return a column as an Arrow array, without missing values unless `may_miss`.
+class Share(NamedTuple):
+    """What some files of a table add."""
 
-    In a list of Python values that has text, those of the types `loose` become text.
+    counts: bytes  #: those of the trajectories that begin and end in the files
+    seen: hashing.Hashes  #: these trajectories
+    ends: list[tuple[str, Rows]]  #: the rows of the first and the last trajectory
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How a table is counted.
+
+    Attributes:
+        name: `"generated"` or `"real"`.
+        columns: the columns that are read.
+        make: returns the measures without counts.
     """
-    pa, column = need_arrow(), part.columns[name]
-    if isinstance(column, list) and any(isinstance(x, str) for x in column):
-        column = [str(x) if isinstance(x, loose) and not isinstance(x, bool) else x for x in column]
+
+    name: str
+    columns: Columns
+    make: Callable[[], MobilityCollection]
+
+    def join(self, counts: Counts) -> Together:
+        """Return what adds the trajectories of rows to the counts."""
+        return Together(self.columns, lambda rows: counts.add(self.name, self.columns.make(rows)))
+
+    def count_share(self, source: Source) -> Share:
+        """Count some of the files, or all rows."""
+        counts = Counts(self.make())
+        together = self.join(counts)
+        for part in source.parts(self.columns.names):
+            if len(part.rows):  # without rows, the types of columns mean nothing
+                together.add(part.file, self.columns.read(part))
+        return Share(counts.to_bytes(), together.seen.hashes, together.ends)
+
+    def merge_shares(self, counts: Counts, shares: Sequence[Share], source: Source) -> None:
+        """Add all shares of a table, in the order of its rows, to the counts."""
+        together = self.join(counts)
+        for share in shares:
+            counts.merge(share.counts)
+            if together.seen.add(share.seen).any():
+                self.check_together(source)
+        for share in shares:
+            for number, end in enumerate(share.ends):
+                if number:
+                    together.cut()
+                together.add(*end)
+        together.finish()
+
+    def check_together(self, source: Source) -> None:
+        """Raise for the first trajectory whose rows do not stand together."""
+        together = Together(self.columns, lambda _: None)
+        name = self.columns.trajectory
+        for part in source.parts([name]):
+            if len(part.rows):
+                together.add(part.file, {"trajectory": read_names(part, name)})
+        together.finish()
+
+    def count_partition(self, table: Any) -> bytes:
+        """Count a `pyarrow.Table` with all rows of its trajectories, in any order."""
+        columns = {name: table[name] for name in self.columns.names}
+        rows = self.columns.read(Part("a partition", range(len(table)), columns))
+        found = self.columns.make(rows)
+        if (tied := found.tied).any():
+            at = int(tied.argmax()) + 1
+            first = np.unique(hashing.hash_names(rows["trajectory"]), return_index=True)[1]
+            raise ValueError(
+                f"column `{self.columns.time}` must order the points of a trajectory, as a cluster "
+                "does not keep the order of rows, got two locations at "
+                f"{found.need_times(self)[at]:.15g} in trajectory "
+                f"{short(rows['trajectory'][first[found.row[at]]])}; make these times differ."
+            )
+        counts = Counts(self.make())
+        counts.add(self.name, found)
+        return counts.to_bytes()
+
+    def merge_partitions(self, parts: Sequence[bytes]) -> bytes:
+        """Merge what `count_partition` returned."""
+        counts = Counts(self.make())
+        for part in parts:
+            counts.merge(part)
+        return counts.to_bytes()
+
+
+def count_tables(tables: Sequence[tuple[Counting, Any]], workers: int) -> Counts:
+    """Return the counts of all tables.
+
+    Args:
+        tables: how each table is counted, and what `report.evaluate_mobility` was given.
+        workers: the number of processes, which share the files of all tables.
+    """
+    opened = [(counting, _open(counting, table)) for counting, table in tables]
+    jobs = [
+        (counting, files)
+        for counting, source in opened
+        if isinstance(source, Files)
+        for files in divide(source.files, workers)
+    ]
+    counted = list(zip(jobs, run(_count_files, jobs, workers), strict=True))
+    counts = Counts(tables[0][0].make())
+    for counting, source in opened:
+        if isinstance(source, Files):
+            shares = [share for (of, _), share in counted if of is counting]
+            counting.merge_shares(counts, shares, source)
+        elif isinstance(source, Stream):
+            counting.merge_shares(counts, [counting.count_share(source)], source)
+        else:
+            columns, by = counting.columns.names, counting.columns.trajectory
+            each, merge = counting.count_partition, counting.merge_partitions
+            if found := engines.fold(source, columns, each, merge, by=by):
+                counts.merge(found)
+    return counts
+
+
+def _count_files(job: tuple[Counting, list[str]]) -> Share:
+    counting, files = job
+    return counting.count_share(Files(files))
+
+
+def _open(counting: Counting, table: Any) -> Any:
+    """Return the source of a table, or the table itself if an engine holds its rows."""
+    name, columns = counting.name, counting.columns
+    if engines.engine_of(table) is not None:
+        engines.check_names(table, columns.names)
+        if columns.time is None:
+            raise ValueError(
+                f"`time` must name a column if `{name}` is a table of a cluster, which does not "
+                "keep the order of rows, got None; add a column that orders the points."
+            )
+        return table
+    if hasattr(table, "__arrow_c_stream__") or is_pandas(table):
+        return Stream(table, columns.names)
     try:
-        column = plain(pa.array(column) if isinstance(column, list | np.ndarray) else column)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ValueError(
-            f"column `{name}` must hold values of one type, got others in {part.file}."
+        return Files(find_files(table))
+    except TypeError as error:
+        raise TypeError(
+            f"`{name}` must be a path, a list of paths or a table that exports an Arrow stream, "
+            f"got {short(table)}."
         ) from error
-    if not may_miss:
-        _refuse_missing(part, name, column.is_null().to_numpy(zero_copy_only=False))
-    return column
-
-
-def _refuse_missing(part: Part, name: str, missing: Any) -> None:
-    if missing.any():
-        raise ValueError(
-            f"column `{name}` must have no missing value, got one in "
-            f"{part.place(int(missing.argmax()))}; drop the row."
-        )

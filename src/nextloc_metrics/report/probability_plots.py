@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from nextloc_metrics.base.collection import SummedCollection
-from nextloc_metrics.base.readings import read
+from nextloc_metrics.base.readings import members_of, named, read
 from nextloc_metrics.display.lines import draw_lines
-from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import (
     COLORS,
     Scale,
@@ -28,7 +27,7 @@ Models = Mapping[str, SummedCollection] | SummedCollection
 
 
 @style()
-def reliability(metric: CalibrationError, *, confidence: float = 0.95, ax: Any = None) -> Any:
+def reliability(metric: CalibrationError, *, confidence_level: float = 0.95, ax: Any = None) -> Any:
     """Draw a reliability diagram: the accuracy of each bin beside its mean confidence.
 
     A bar is the accuracy of the queries of a bin, with Wilson's interval and the number of queries;
@@ -48,7 +47,7 @@ def reliability(metric: CalibrationError, *, confidence: float = 0.95, ax: Any =
     number, sure, right, low, high = (x[used] for x in found)
     counts = torch.stack([right * number, right * number, number], 1)
     state = (counts * torch.tensor([exact.ONE, exact.ONE, 1])).round().long()
-    bounds = intervals.of_queries(state).interval(confidence)
+    bounds = intervals.of_queries(state).interval(confidence_level)
     figure, axes = make_axes(ax, 4.2, 3.6)
     middle = ((low + high) / 2).tolist()
     axes.bar(
@@ -98,14 +97,10 @@ def risk_coverage(models: Models, *, ax: Any = None) -> Any:
         [0.0, 0.5]
     """
     curves = {}
-    for name, model in _named(models).items():
-        members = [x for _, x in model.named_members() if isinstance(x, AURC)]
-        if not members:
-            raise ValueError(
-                f"`models` must have a member AURC, and {name or 'the collection'} has none; make "
-                "it with `probability_metrics(given=...)`."
-            )
-        curves[name] = members[0].curve()
+    for name, model in named(models).items():
+        make = "make it with `probability_metrics(given=...)`"
+        found = members_of(name, model.named_members(), AURC, make)
+        curves[name] = next(iter(found.values())).curve()
     figure, axes = make_axes(ax, 4.2, 3.6)
     draw_lines(curves, axes)
     axes.set_xlim(0, 1)
@@ -139,19 +134,13 @@ def set_sizes(models: Models, *, ax: Any = None) -> Any:
         array([1., 2.])
     """
     curves = {}
-    for name, model in _named(models).items():
-        readings: dict[str, Reading] = read(model, keep_base=True)
-        found = {
-            member.mass: readings[key].value
-            for key, member in model.named_members()
-            if isinstance(member, SetSize) and member.mass is not None
-        }
-        if not found:
-            raise ValueError(
-                "`models` must have members SetSize of several masses, and "
-                f"{name or 'the collection'} has none."
-            )
-        curves[name] = list(zip(*sorted(found.items()), strict=True))
+    for name, model in named(models).items():
+        members = [x for x in model.named_members() if getattr(x[1], "mass", None) is not None]
+        make = "add `SetSize(0.9, given=...)`"
+        found = members_of(name, members, SetSize, make, " of several masses")
+        readings = read(model, keep_base=True)
+        sizes = {member.mass: readings[key].value for key, member in found.items()}
+        curves[name] = list(zip(*sorted(sizes.items()), strict=True))
     figure, axes = make_axes(ax, 4.2, 3.6)
     draw_lines(curves, axes)
     Scale("mass of the set", 0, 1).label(axes.xaxis)
@@ -160,7 +149,3 @@ def set_sizes(models: Models, *, ax: Any = None) -> Any:
     add_grid(axes, "both")
     add_legend(axes)
     return figure, axes
-
-
-def _named(models: Models) -> Mapping[str, SummedCollection]:
-    return {"": models} if isinstance(models, SummedCollection) else models

@@ -96,17 +96,17 @@ def evaluation_of(counted: Counted) -> Evaluation:
 
 def _read_values(counted: Counted) -> tuple[dict[str, Reading], Results]:
     """Compute the metrics of ranks and of probabilities; intervals are clustered if asked."""
-    parts, confidence = counted.parts, counted.setting.confidence
-    results, read = counted.headline.results(confidence), [counted.headline]
+    parts, confidence_level = counted.parts, counted.setting.confidence_level
+    results, read = counted.headline.results(confidence_level), [counted.headline]
     if counted.setting.probabilities:
-        more = parts["probabilities"].results(confidence)
+        more = parts["probabilities"].results(confidence_level)
         read.append(parts["probabilities"])
         results = results._replace(
             values={**results.values, **more.values},
             intervals={**results.intervals, **more.intervals},
         )
     if "cluster" in parts:
-        results = results._replace(intervals=parts["cluster"].results(confidence).intervals)
+        results = results._replace(intervals=parts["cluster"].results(confidence_level).intervals)
     readings = [read_results(part, results, keep_base=False, by_group=False) for part in read]
     return {name: one for part in readings for name, one in part.items()}, results
 
@@ -145,7 +145,7 @@ def _table_of_headline(counted: Counted, columns: Mapping[str, Mapping[str, Read
             "nll, perplexity, brier: chance is equal probabilities, most frequent the training "
             "visits plus one"
         )
-    return of_readings(columns, counted.setting.confidence, notes, {"value": marks})
+    return of_readings(columns, counted.setting.confidence_level, notes, {"value": marks})
 
 
 def _table_of_kind(counted: Counted, kind: str) -> Table:
@@ -160,8 +160,8 @@ def _table_of_kind(counted: Counted, kind: str) -> Table:
 def _table_of_groups(counted: Counted, part: str, notes: Sequence[str]) -> Table:
     """Make the table of a part of the counts, with notes."""
     notes = [*counted.note_lists(), *notes]
-    confidence = counted.setting.confidence
-    return counted.parts[part].table(intervals=True, confidence=confidence, notes=notes)
+    confidence_level = counted.setting.confidence_level
+    return counted.parts[part].table(intervals=True, confidence_level=confidence_level, notes=notes)
 
 
 def _column(readings: Mapping[str, Reading], values: Mapping[str, float]) -> dict[str, Reading]:

@@ -193,7 +193,7 @@ def check_state(name: str, member: Any, state: Tensor, queries: int) -> None:
         fits = fits and bool((state[:, 1:] <= counts[:, None] * exact.ONE).all())
     elif isinstance(member, DecileKForRecall):
         fits = bool((state.sum(1) <= queries).all())
-    elif isinstance(member, DecileScore | MeanMetric) or member.averages_scores:
+    elif isinstance(member, DecileScore | MeanMetric) or member._averages_scores:
         counts = state[..., 2]
         fits = check_sums(state, queries)
     else:  # counts of predictions, of which a query has many

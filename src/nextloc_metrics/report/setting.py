@@ -40,7 +40,7 @@ class Setting:
         candidates: the number of scores per row; None for lists.
         groups: the names of the groups, such as "user".
         cluster: the name of the groups whose queries are not independent.
-        confidence: the confidence level of the intervals.
+        confidence_level: the confidence level of the intervals.
         exclude: the excluded candidates: "none", "given ids" or "given ids, but not the targets".
         bins: a digest of the bins, "" for none.
         train_counts: a digest of the training counts, "" for none.
@@ -60,7 +60,7 @@ class Setting:
     candidates: int | None
     groups: tuple[str, ...]
     cluster: str | None
-    confidence: float
+    confidence_level: float
     exclude: str
     bins: str
     train_counts: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from inspect import signature
 from typing import Any
 
-from nextloc_metrics.arguments.batch import Batch
 from nextloc_metrics.arguments.checks import check_positive
 from nextloc_metrics.arguments.messages import short
+from nextloc_metrics.arguments.rows import track
 from nextloc_metrics.files.columns import names_of_groups
 from nextloc_metrics.files.ids import OnError
 from nextloc_metrics.files.tables import TableRows, open_rows
@@ -32,6 +32,7 @@ def evaluate_table(
     exclude: str | None = None,
     cluster: str | None = None,
     weights: str | None = None,
+    confidence: str | None = None,
     num_locations: int | None = None,
     vocabulary: Sequence[str | int] | None = None,
     padding: int | Sequence[int] = -1,
@@ -56,6 +57,8 @@ def evaluate_table(
             `separator` and `on_error` are as for `report.read`.
         cluster: the column of groups whose queries are not independent.
         weights: the column of weights of queries, as for `evaluate`.
+        confidence: for lists, the column of the confidence of each first id, from 0 to 1; adds the
+            metrics of `confidence_metrics`.
         num_locations: as for `evaluate`; None takes the largest target, or the vocabulary.
         workers: the number of processes, which share the files; a cluster has its own.
         options: the other options of `Evaluator`, such as `k`, `measures`, `train_counts` and
@@ -92,6 +95,7 @@ def evaluate_table(
         mask=mask,
         exclude=exclude,
         weights=weights,
+        confidence=confidence,
         padding=padding,
         vocabulary=vocabulary,
         separator=separator,
@@ -111,7 +115,7 @@ def evaluate_table(
         shares = [source.of_files(share) for share in divide(source.files, workers)]
         evaluator, missed = merge_parts(run(partial(count_part, make=make), shares, workers))
     else:
-        evaluator, missed = count_rows(source, _track(source), make)
+        evaluator, missed = count_rows(source, track(source.chunks(), source.num_rows), make)
     return evaluator.result(missed if on_error == "miss" else None)
 
 
@@ -133,16 +137,3 @@ def _make(known: int | None, inferred: int | None, **options: Any) -> Evaluator:
     evaluator = Evaluator(num_locations=known, **options)
     evaluator.num_locations = inferred
     return evaluator
-
-
-def _track(source: TableRows) -> Iterator[Batch]:
-    """Yield the chunks; show rows per second, on a terminal and with tqdm installed."""
-    try:
-        from tqdm import tqdm
-    except ModuleNotFoundError:
-        yield from source.chunks()
-        return
-    with tqdm(total=source.num_rows, delay=2, disable=None, leave=False, unit="row") as bar:
-        for batch in source.chunks():
-            yield batch
-            bar.update(len(batch.target))

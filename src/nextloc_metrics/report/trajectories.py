@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -12,12 +12,15 @@ from torch import Tensor
 from nextloc_metrics.backends import sequences
 from nextloc_metrics.base.collection import RankingCollection
 from nextloc_metrics.display.formats import one_line
+from nextloc_metrics.display.page import show_meanings, show_picture, show_table
+from nextloc_metrics.display.result import Result
 from nextloc_metrics.display.table import Table
+from nextloc_metrics.files.beside import read_days
+from nextloc_metrics.geography.locations import Units
 from nextloc_metrics.means import exact
 from nextloc_metrics.metrics.grouped import Grouped
 from nextloc_metrics.report import page
-from nextloc_metrics.report.page import write_cell
-from nextloc_metrics.report.text_files import read_days
+from nextloc_metrics.report.paths import draw_days, draw_errors
 from nextloc_metrics.trajectories import (
     DTW,
     DiscreteFrechet,
@@ -29,7 +32,6 @@ from nextloc_metrics.trajectories import (
     from_table,
     trajectory_metrics,
 )
-from nextloc_metrics.trajectories.metric import Units
 from nextloc_metrics.trajectories.tables import OnMissing
 from nextloc_metrics.trajectories.years import Year
 
@@ -37,7 +39,7 @@ _COLUMNS = {"user": "uid", "day": "d", "slot": "t", "x": "x", "y": "y"}
 
 
 @dataclass(repr=False)
-class TrajectoryEvaluation:
+class TrajectoryEvaluation(Result):
     """The result of `evaluate_trajectories`; `print` shows the table and the card.
 
     Attributes:
@@ -49,6 +51,9 @@ class TrajectoryEvaluation:
         rows: the days.
         errors: the mean point error of each slot; empty if a row is missing.
     """
+
+    title: ClassVar[str] = "Trajectories"
+    _prints_card: ClassVar[bool] = True
 
     values: dict[str, float]
     intervals: dict[str, tuple[float, float]]
@@ -72,28 +77,21 @@ class TrajectoryEvaluation:
     def _metrics(self) -> dict[str, Any]:
         return dict(self._by_user.named_members())
 
-    def to_html(self, title: str = "Trajectories", source: Mapping[str, Any] | None = None) -> str:
-        """Return an HTML page: the table, users, errors of slots, and a good, median and bad day.
-
-        Args:
-            title: the title of the page.
-            source: what was read, by name, such as files, date and command; shown as a card.
-
-        Raises:
-            ModuleNotFoundError: matplotlib is not installed.
-        """
+    def sections(self) -> dict[str, str]:
         name, metric = next(iter(self._metrics().items()))
         sections = {
-            "Result": page.show_table(self.table)
-            + page.show_meanings((name, x.metric) for name, x in self._metrics().items()),
+            "Result": show_table(self.table)
+            + show_meanings((name, x.metric) for name, x in self._metrics().items()),
             "Users": page.show_users(metric.metric, metric.user_means(), name),
         }
         if self.errors:
-            sections["By slot of the day"] = page.show_slots(self.errors, self._unit)
-        by_degrees = self.card["units"] == "degrees"
-        sections["Days"] = page.show_days(self._days(name, metric.metric), by_degrees)
-        sections["Protocol"] = page.show_card(self.card)
-        return page.write_page(title, sections, source)
+            caption = "Mean point error by slot of the day"
+            drawn = show_picture(caption, draw_errors, self.errors, self._unit)
+            sections["By slot of the day"] = drawn
+        days, by_degrees = self._days(name, metric.metric), self.card["units"] == "degrees"
+        caption = "The best, the median and the worst day"
+        sections["Days"] = show_picture(caption, draw_days, days, by_degrees)
+        return sections
 
     def _days(self, name: str, metric: Any) -> list[tuple[str, Tensor, Tensor]]:
         """Return the best, the median and the worst day by a metric, with their points."""
@@ -110,10 +108,6 @@ class TrajectoryEvaluation:
             days.append((title, known[0], known[1]))
         return days
 
-    def __repr__(self) -> str:
-        lines = [f"{name.replace('_', ' ')}: {write_cell(x)}" for name, x in self.card.items()]
-        return "\n".join([str(self.table), *lines])
-
 
 class _ByUser(Grouped):
     """The mean over users of their means over days."""
@@ -123,7 +117,7 @@ class _ByUser(Grouped):
 
     def user_means(self) -> Tensor:
         """Return the mean of each user."""
-        return exact.mean(self.state) * self.factor
+        return exact.mean(self.state) * self._factor
 
 
 def evaluate_trajectories(
@@ -131,10 +125,10 @@ def evaluate_trajectories(
     target: Any,
     *,
     year: Year = 2025,
-    units: Units = "plane",
+    units: Units = "cells",
     metrics: Mapping[str, PairMetric] | None = None,
     on_missing: OnMissing = "raise",
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     **columns: str,
 ) -> TrajectoryEvaluation:
     """Evaluate predicted days: each day by itself, the mean over days, then over users.
@@ -145,11 +139,11 @@ def evaluate_trajectories(
             [`from_table`][nextloc_metrics.trajectories.from_table].
         target: the true rows.
         year: the challenge whose GEO-BLEU and DTW are computed, for coordinates in cells of 500 m.
-        units: `"degrees"` for latitude and longitude in the columns x and y; the metrics are then
-            those of `trajectory_metrics`.
+        units: what the columns x and y are, `"degrees"` for latitude and longitude; other units
+            than cells have the metrics of `trajectory_metrics`.
         metrics: other metrics, by name; the first one orders users and days on the page.
         on_missing: `"raise"` or `"count"`, as for `from_table`.
-        confidence: the confidence level of the intervals.
+        confidence_level: the confidence level of the intervals.
         columns: the names of the columns `user`, `day`, `slot`, `x` and `y`.
 
     Raises:
@@ -172,18 +166,18 @@ def evaluate_trajectories(
         {name: _ByUser(metric, rows.num_users) for name, metric in chosen.items()}
     )
     by_user.update(record)
-    results = by_user.results(confidence)
+    results = by_user.results(confidence_level)
     of_points = MeanPointError(units=units)
-    scores = {name: metric.score_queries(record)[0] for name, metric in chosen.items()}
+    scores = {name: metric._score_queries(record)[0] for name, metric in chosen.items()}
     note = "mean over users of their means over days; intervals over users"
     return TrajectoryEvaluation(
         values={name: float(value) for name, value in results.values.items()},
         intervals={
             name: (float(low), float(high)) for name, (low, high) in results.intervals.items()
         },
-        table=by_user.table(intervals=True, confidence=confidence, notes=[note]),
+        table=by_user.table(intervals=True, confidence_level=confidence_level, notes=[note]),
         card={
-            "challenge": None if metrics or units == "degrees" else f"HuMob {year}",
+            "challenge": None if metrics or units != "cells" else f"HuMob {year}",
             "metrics": ", ".join(map(str, chosen.values())),
             "units": units,
             "users": rows.num_users,
@@ -202,8 +196,8 @@ def evaluate_trajectories(
 
 
 def _usual(year: Year, units: Units, aligned: bool) -> dict[str, PairMetric]:
-    """Return the metrics of a challenge, or the usual ones for degrees."""
-    if units == "degrees":
+    """Return the metrics of a challenge, or the usual ones for other units than cells."""
+    if units != "cells":
         members: Any = trajectory_metrics(units=units, aligned=aligned).named_members()
         return dict(members)
     found: dict[str, PairMetric] = {

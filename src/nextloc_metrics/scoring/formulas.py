@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nextloc_metrics.backends import UNRETRIEVED, must_not_sync
+from nextloc_metrics.ranking.needs import Needs
 from nextloc_metrics.ranking.ranking import Ranking
 from nextloc_metrics.scoring.weights import (
     SUMMED_RANKS,
@@ -61,6 +62,30 @@ class Formula(NamedTuple):
     of: Locations
     over: Divisor
     gain: Gain = "linear"
+
+    def __str__(self) -> str:
+        """Return the mathematics in one line."""
+        weight = {"count": "1", "harmonic": "1 / rank", "discount": "1 / log2(rank + 1)"}[
+            self.weight
+        ]
+        of = {
+            "first": "of the first relevant one",
+            "all": "of each relevant one, summed",
+            "precision": "of each relevant one x the relevant ones up to it, summed",
+        }[self.of]
+        cut = "" if self.k is None else f", 0 beyond rank {self.k}"
+        gain = "gain" if self.gain == "linear" else "(2^gain - 1)"
+        ideal = {"ideal": "the DCG of the best min(n, k)", "full ideal": "the DCG of the best n"}
+        if self.over in ideal:
+            weight = weight.replace("1", gain, 1)
+        over = "" if self.over == "1" else f", divided by {ideal.get(self.over, self.over)}"
+        return f"{weight} {of}{cut}{over}; ties: mean over orders"
+
+    @property
+    def needs(self) -> Needs:
+        """What the score reads of a ranking."""
+        first = self.k if self.k is not None and self.over == "retrieved" else 0
+        return Needs(top=first, depth=self.k)
 
 
 def evaluate(ranking: Ranking, formulas: Sequence[Formula]) -> Tensor:

@@ -53,11 +53,9 @@ class EditDistance(PairMetric):
 
     @property
     def unit(self) -> str:
-        """Edits, unless they are a share of the longer sequence."""
         return "" if self.normalized else "edits"
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the edits of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         pairs = Sequences(*numbered(record), record.predicted.cpu(), record.true.cpu())
         found = backend_of(pairs).align(pairs, "edits")
         return _over_longer(found, record) if self.normalized else found
@@ -100,11 +98,9 @@ class EDR(DistanceOfPairs):
 
     @property
     def unit(self) -> str:
-        """Edits, unless they are a share of the longer sequence."""
         return "" if self.normalized else "edits"
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the edits of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         found = backend_of(pairs).align(pairs, "edits", within=self.within)
         return _over_longer(found, record) if self.normalized else found
@@ -143,8 +139,7 @@ class LCSS(DistanceOfPairs):
     def __init__(self, within: float, **kwargs: Any) -> None:
         super().__init__(within=check_number("within", within, or_zero=True), **kwargs)
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the share of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         shorter = torch.minimum(pairs.first_length, pairs.second_length)
         return backend_of(pairs).align(pairs, "common", within=self.within) / shorter.clamp(min=1)

@@ -17,9 +17,8 @@ from nextloc_metrics.trajectories.pairs import Pairs
 class _PointErrors(DistanceOfPairs):
     """Base class of the metrics that compare points with the same index."""
 
-    def check(self, record: Pairs) -> None:
-        """Raise if a pair has sequences of different lengths."""
-        super().check(record)
+    def _check(self, record: Pairs) -> None:
+        super()._check(record)
         wrong = ((record.predicted != record.true) & record.counted).nonzero()
         if self.validate_args and len(wrong):
             query = int(wrong[0])
@@ -71,8 +70,7 @@ class MeanPointError(_PointErrors):
 
     _label = "mean point error"
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the mean distance of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         found, length = self._point_errors(record)
         # in the order of steps, so that padding has no effect
         total = torch.nn.functional.pad(found, (1, 0)).cumsum(1)[:, -1]
@@ -112,23 +110,14 @@ class PointErrorAt(_PointErrors):
         super().__init__(step=number, **kwargs)
 
     @property
-    def plot_label(self) -> str:
-        """The step and the unit."""
+    def label(self) -> str:
         step = "the last step" if self.step == -1 else f"step {self.step}"
-        return f"point error at {step}" + (
-            f" ({self.unit})" if self.unit not in ("", "units") else ""
-        )
+        return f"point error at {step}" + (f" ({self.unit})" if self.unit else "")
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the distance at the step."""
+    def score(self, record: Pairs) -> tuple[Tensor, Tensor]:
         found, length = self._point_errors(record)
         at = torch.full_like(length, self.step - 1) if self.step > 0 else length + self.step
         # a column for pairs without this step
         found = torch.nn.functional.pad(found, (0, 1))
-        return found.gather(1, at.clamp(0, found.shape[1] - 1)[:, None])[:, 0]
-
-    def score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
-        scores, counted = super().score_queries(record)
-        counted = counted & (record.true >= abs(self.step)).to(scores.device)
-        return scores.masked_fill(~counted, 0), counted
+        scores = found.gather(1, at.clamp(0, found.shape[1] - 1)[:, None])[:, 0]
+        return scores, record.counted & (record.true >= abs(self.step))

@@ -107,8 +107,7 @@ class GeoBLEU(DistanceOfPairs):
             return cls(n=3, divisor="matched", **kwargs)
         return cls(**kwargs)
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the similarity of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         predicted, true = pairs.first_length, pairs.second_length
         shorter = torch.minimum(predicted, true)

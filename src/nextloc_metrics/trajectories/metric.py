@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,12 +21,11 @@ from nextloc_metrics.base.mean import MeanMetric
 from nextloc_metrics.geography.locations import (
     EARTH_RADIUS,
     Locations,
+    Units,
     check_locations,
     to_sphere,
 )
 from nextloc_metrics.trajectories.pairs import Pairs
-
-Units = Literal["plane", "degrees"]
 
 _FAR = 1e30
 _LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
@@ -35,7 +34,7 @@ _LIMITS = (("latitude", -90, 90), ("longitude", -180, 360))
 class PairMetric(MeanMetric):
     """Base class: the mean of a score over pairs of sequences.
 
-    A subclass defines `score_pairs`. A pair whose target has no point does not count; with
+    A subclass defines `score`. A pair whose target has no point does not count; with
     `validate_args` it is an error.
 
     Args:
@@ -46,7 +45,7 @@ class PairMetric(MeanMetric):
     record = Pairs
     is_bounded = False
     higher_is_better = False
-    plot_upper_bound: float | None = None
+    plot_upper_bound = None
     _label: ClassVar[str] = ""
 
     def __init__(self, **options: Any) -> None:
@@ -75,21 +74,19 @@ class PairMetric(MeanMetric):
             groups: integer `[...]`, the group of every pair, for `Grouped`; text if it has
                 `labels`; or several kinds by name, such as `{"user": users, "day": days}`.
         """
-        self.plan.update(Batch(preds, target, mask, groups), count=False)
+        self._plan.update(Batch(preds, target, mask, groups), count=False)
 
     @property
-    def factor(self) -> float:
-        """1: a metric with an option `scale` divides by it before scores are averaged."""
+    def _factor(self) -> float:
         return 1.0
 
     @abstractmethod
-    def score_pairs(self, record: Pairs) -> Tensor:
+    def score(self, record: Pairs) -> Tensor | tuple[Tensor, Tensor]:
         """Return the score of each pair, float64 `[N]`; what does not count may be anything."""
 
-    def score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
-        """Return the scores, float64 `[N]`, and which pairs count, bool `[N]`."""
-        scores = self.score_pairs(record)
-        counted = (record.counted & (record.true > 0)).to(scores.device)
+    def _score_queries(self, record: Pairs) -> tuple[Tensor, Tensor]:
+        scores, counted = super()._score_queries(record)
+        counted = counted & (record.true > 0).to(scores.device)
         return scores.masked_fill(~counted, 0), counted
 
     def sequences(self, record: Pairs) -> Sequences:
@@ -98,11 +95,8 @@ class PairMetric(MeanMetric):
         return Sequences(first, second, record.predicted.cpu(), record.true.cpu())
 
     @property
-    def plot_label(self) -> str:
-        """The name of the metric in the papers, with its unit."""
-        return (self._label or type(self).__name__) + (
-            f" ({self.unit})" if self.unit not in ("", "units") else ""
-        )
+    def label(self) -> str:
+        return (self._label or type(self).__name__) + (f" ({self.unit})" if self.unit else "")
 
 
 def numbered(record: Pairs) -> tuple[Tensor, Tensor]:
@@ -134,8 +128,9 @@ class DistanceOfPairs(PairMetric):
     """Base class of the metrics that read distances.
 
     Args:
-        units: what coordinates are. `"plane"`: numbers in one unit, whose distance is Euclidean;
-            `"degrees"`: latitude and longitude, whose distance is that on the sphere in km.
+        units: what coordinates are. `"cells"`, `"km"` or `"m"`: on a plane, with Euclidean
+            distances; `"degrees"`: latitude and longitude, with distances on the sphere. Distances
+            are in cells, and for other units in km.
         locations: the coordinates of the locations, where the sequences are ids; distances are in
             km.
         options: the options of a subclass.
@@ -145,12 +140,12 @@ class DistanceOfPairs(PairMetric):
     locations: Locations | None
 
     def __init__(
-        self, *, units: Units = "plane", locations: Locations | None = None, **options: Any
+        self, *, units: Units = "cells", locations: Locations | None = None, **options: Any
     ) -> None:
         check_choice("units", units, Units)
         if locations is not None:
             check_locations(locations)
-            if units != "plane":
+            if units != "cells":
                 raise ValueError(
                     f"`units` must not be given with `locations`, which have theirs, got {units!r}."
                 )
@@ -158,14 +153,12 @@ class DistanceOfPairs(PairMetric):
 
     @property
     def unit(self) -> str:
-        """`km` or `units`, over the `scale` by which distances are divided."""
-        unit = "km" if self.units == "degrees" or self.locations is not None else "units"
+        unit = "cells" if self.units == "cells" and self.locations is None else "km"
         scale = self._options.get("scale", 1.0)
         return unit if scale == 1.0 else f"{unit} / {scale:g}"
 
-    def check(self, record: Pairs) -> None:
-        """Raise if the distances of the points are not known."""
-        super().check(record)
+    def _check(self, record: Pairs) -> None:
+        super()._check(record)
         if record.is_of_ids and self.locations is None:
             raise TypeError(
                 f"`locations` of {short(self)} must be `geography.Locations(...)` for sequences of "
@@ -184,7 +177,6 @@ class DistanceOfPairs(PairMetric):
                     _check_degrees(name, points)
 
     def sequences(self, record: Pairs) -> Sequences:
-        """Return the points as sequences on the CPU, on a plane or on a sphere."""
         if self.locations is not None:
             # an unchecked id without coordinates is far from all others
             points = self.locations.points.cpu().nan_to_num(nan=_FAR)
@@ -192,13 +184,15 @@ class DistanceOfPairs(PairMetric):
             ids = (x.cpu().clamp(max=len(points) - 1) for x in (record.preds, record.target))
             first, second = (points[x] for x in ids)
             is_plane = self.locations.is_plane
-        elif self.units == "degrees":
-            first, second = (
-                to_sphere(x.flatten(0, 1)).view(*x.shape[:2], 3) for x in _coordinates(record)
-            )
-            is_plane = False
         else:
-            return super().sequences(record)
+            first, second = _coordinates(record)
+            is_plane = self.units != "degrees"
+            if self.units == "m":
+                first, second = first / 1000, second / 1000
+            elif not is_plane:
+                first, second = (
+                    to_sphere(x.flatten(0, 1)).view(*x.shape[:2], 3) for x in (first, second)
+                )
         lengths = record.predicted.cpu(), record.true.cpu()
         return Sequences(first, second, *lengths, 0.0 if is_plane else 2 * EARTH_RADIUS)
 
@@ -231,5 +225,5 @@ def _check_degrees(name: str, points: Tensor) -> None:
             raise ValueError(
                 f"`{name}` must hold a {what} from {low} to {high} degrees in column {column}, got "
                 f"{float(points[query, step, column]):g} in query {query}; for other coordinates "
-                "use `units='plane'`."
+                "use `units='cells'`, 'km' or 'm'."
             )

@@ -58,7 +58,6 @@ class Pairs(Record):
 
     @classmethod
     def read(cls, batch: Batch, needs: Needs) -> Pairs:
-        """Read sequences `preds` and `target`; both are coordinates, or both are ids."""
         preds, target = batch.preds, batch.target
         shape = _read_shape(preds, target)
         if batch.exclude is not None or batch.exempt_target:

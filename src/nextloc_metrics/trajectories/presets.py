@@ -8,17 +8,17 @@ from typing import Any
 from nextloc_metrics.arguments.checks import check_bool, check_separator
 from nextloc_metrics.arguments.messages import describe
 from nextloc_metrics.base.collection import RankingCollection
-from nextloc_metrics.geography.locations import Locations
+from nextloc_metrics.geography.locations import Locations, Units
 from nextloc_metrics.trajectories.editing import EDR, LCSS, EditDistance
 from nextloc_metrics.trajectories.errors import MeanPointError, PointErrorAt
 from nextloc_metrics.trajectories.geobleu import GeoBLEU
-from nextloc_metrics.trajectories.metric import PairMetric, Units
+from nextloc_metrics.trajectories.metric import PairMetric
 from nextloc_metrics.trajectories.warping import DTW, DiscreteFrechet, Hausdorff
 
 
 def trajectory_metrics(
     *,
-    units: Units = "plane",
+    units: Units = "cells",
     locations: Locations | None = None,
     n: int = 5,
     beta: float = 0.5,
@@ -37,7 +37,7 @@ def trajectory_metrics(
     `locations`, `edit_distance`.
 
     Args:
-        units: what coordinates are, `"plane"` or `"degrees"`.
+        units: what coordinates are: `"cells"`, `"km"` or `"m"` on a plane, or `"degrees"`.
         locations: the coordinates of the locations, where the sequences are ids.
         n: the longest n-gram of GEO-BLEU.
         beta: how fast the proximity of GEO-BLEU falls.
@@ -58,12 +58,12 @@ def trajectory_metrics(
         >>> metrics.table()
         percent                       value
         geo_bleu                      16.70
-        dtw (units)                       6
-        frechet (units)                   5
-        hausdorff (units)           4.24264
-        mean_point_error (units)          3
-        last_point_error (units)          5
-        point_error_at_1 (units)          1
+        dtw (cells)                       6
+        frechet (cells)                   5
+        hausdorff (cells)           4.24264
+        mean_point_error (cells)          3
+        last_point_error (cells)          5
+        point_error_at_1 (cells)          1
         1 query counted
     """
     check_separator(separator)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nextloc_metrics.arguments.arrays import as_tensor, as_tensor_or_text
+from nextloc_metrics.arguments.arrays import as_tensor, as_tensor_or_text, begins, join, pad_rows
 from nextloc_metrics.arguments.checks import check_choice
 from nextloc_metrics.arguments.messages import describe, short
 
@@ -97,12 +97,7 @@ def from_table(
     predicted, true = _read("preds", preds, columns), _read("target", target, columns)
     if not len(true["slot"]):
         raise ValueError("`target` must have at least one row, got none.")
-    both = [true["user"], predicted["user"]]
-    if any(names.dtype == object for names in both):  # numbers of one table, text of the other
-        both = [
-            names.astype(str).astype(object) if names.dtype != object else names for names in both
-        ]
-    users, codes = np.unique(np.concatenate(both), return_inverse=True)
+    users, codes = np.unique(join([true["user"], predicted["user"]]), return_inverse=True)
     true["user"], predicted["user"] = np.split(codes, [len(true["slot"])])
     true, repeated_true = _in_order("target", true, users, on_missing)
     predicted, repeated = _in_order("preds", predicted, users, on_missing)
@@ -119,17 +114,19 @@ def from_table(
             f"`target` must have a row for each row of `preds`, got none for "
             f"{_name(predicted, row, users)}; to count such rows use `on_missing='count'`."
         )
-    is_first = np.append(True, (np.diff(true["user"]) != 0) | (np.diff(true["day"]) != 0))
+    is_first = begins(true["user"], true["day"])
     query = is_first.cumsum() - 1
     points = np.stack([true["x"], true["y"]], axis=1)
     found = np.stack([predicted["x"], predicted["y"]], axis=1)[at[has_prediction]]
-    number = int(query[-1]) + 1
+    sizes, sizes_found = (
+        np.bincount(x, minlength=query[-1] + 1) for x in (query, query[has_prediction])
+    )
     kept = true["user"][is_first]
     used = np.unique(kept)
     return TrajectoryPairs(
-        preds=_pad(query[has_prediction], found, number, np.nan),
-        target=_pad(query, points, number, np.nan),
-        slots=_pad(query, true["slot"], number, -1),
+        preds=torch.from_numpy(pad_rows(found, sizes_found, np.nan)),
+        target=torch.from_numpy(pad_rows(points, sizes, np.nan)),
+        slots=torch.from_numpy(pad_rows(true["slot"], sizes, -1)),
         groups={
             "user": torch.from_numpy(np.searchsorted(used, kept)),
             "day": torch.from_numpy(true["day"][is_first]),
@@ -194,12 +191,9 @@ def _in_order(
     """Return the rows by user, day and slot, each once, and the number of repeated ones."""
     order = np.lexsort((rows["slot"], rows["day"], rows["user"]))
     rows = {what: values[order] for what, values in rows.items()}
-    repeats = np.zeros(len(order), bool)
-    repeats[1:] = (
-        (np.diff(rows["user"]) == 0) & (np.diff(rows["day"]) == 0) & (np.diff(rows["slot"]) == 0)
-    )
+    repeats = ~begins(rows["user"], rows["day"], rows["slot"])
     if on_missing == "raise" and repeats.any():
-        row = int(np.flatnonzero(repeats)[0])
+        row = int(repeats.argmax())
         raise ValueError(
             f"`{name}` must have one row for each user, day and slot, got two for "
             f"{_name(rows, row, users)}; to count such rows use `on_missing='count'`."
@@ -217,9 +211,7 @@ def _join(true: dict[str, Any], predicted: dict[str, Any]) -> tuple[Any, Any, An
     keys = ("slot", "day", "user")
     both = [np.concatenate([true[key], predicted[key]]) for key in keys]
     order = np.lexsort(both)  # stable: a true row comes before the predicted one of its key
-    same = np.ones(max(0, len(order) - 1), bool)
-    for values in both:
-        same &= np.diff(values[order]) == 0
+    same = ~begins(*(values[order] for values in both))[1:]
     number = len(true["slot"])
     at = np.zeros(number, np.int64)
     has_prediction = np.zeros(number, bool)
@@ -228,12 +220,3 @@ def _join(true: dict[str, Any], predicted: dict[str, Any]) -> tuple[Any, Any, An
     extra = np.ones(len(predicted["slot"]), bool)
     extra[second - number] = False
     return at, has_prediction, extra
-
-
-def _pad(query: Any, values: Any, number: int, fill: float) -> Tensor:
-    """Return the values of each query in a row of its own, padded at the end."""
-    sizes = np.bincount(query, minlength=number)
-    starts = np.cumsum(sizes) - sizes
-    padded = np.full((number, int(sizes.max()), *values.shape[1:]), fill, values.dtype)
-    padded[query, np.arange(len(query)) - starts[query]] = values
-    return torch.from_numpy(padded)

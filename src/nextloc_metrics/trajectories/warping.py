@@ -85,8 +85,7 @@ class DTW(DistanceOfPairs):
         """
         return cls(scale=2.0, free_start=check_year(year) < 2025, **kwargs)
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the sum of distances of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         found = backend_of(pairs).align(pairs, "dtw", self.window, self.free_start) / self.scale
         if self.normalized:
@@ -116,8 +115,7 @@ class DiscreteFrechet(DistanceOfPairs):
 
     _label = "discrete Frechet distance"
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the distance of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         return backend_of(pairs).align(pairs, "frechet")
 
@@ -144,7 +142,6 @@ class Hausdorff(DistanceOfPairs):
 
     _label = "Hausdorff distance"
 
-    def score_pairs(self, record: Pairs) -> Tensor:
-        """Return the distance of each pair."""
+    def score(self, record: Pairs) -> Tensor:
         pairs = self.sequences(record)
         return backend_of(pairs).align(pairs, "hausdorff")

@@ -2,7 +2,7 @@
 
 They need matplotlib, which the extra `plot` installs; without it they raise a ModuleNotFoundError.
 Each draws on the axes `ax`, or makes a figure for None, and returns the figure and its axes.
-Intervals have the confidence level `confidence`; one that is not between 0 and 1 is a ValueError.
+A `confidence_level` that is not between 0 and 1 is a ValueError.
 Values are summed over processes, as by `compute`: call a function on all of them.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from nextloc_metrics.base.collection import SummedCollection
 from nextloc_metrics.base.plots import plot_groups
-from nextloc_metrics.base.readings import read_counted
+from nextloc_metrics.base.readings import members_of, named, read_counted
 from nextloc_metrics.display.lines import MOST_LINES, draw_bands, draw_readings
 from nextloc_metrics.display.reading import Reading
 from nextloc_metrics.display.style import Scale, import_pyplot, number_by_integers, save, style
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def side_by_side(
-    models: Mapping[str, SummedCollection], *, confidence: float = 0.95, ax: Any = None
+    models: Mapping[str, SummedCollection], *, confidence_level: float = 0.95, ax: Any = None
 ) -> Any:
     """Draw the values of several models with their intervals, one row per metric.
 
@@ -66,11 +66,12 @@ def side_by_side(
     if not models:
         raise ValueError("`models` must hold a collection, got none.")
     found = {
-        name: read_counted(model, confidence, keep_base=True) for name, model in models.items()
+        name: read_counted(model, confidence_level, keep_base=True)
+        for name, model in models.items()
     }
     readings = {name: one for name, (one, _) in found.items()}
     queries = _join_counts({name: number for name, (_, number) in found.items()})
-    return draw_readings(readings, confidence, ax, queries)
+    return draw_readings(readings, confidence_level, ax, queries)
 
 
 def _join_counts(queries: Mapping[str, str]) -> str:
@@ -80,7 +81,9 @@ def _join_counts(queries: Mapping[str, str]) -> str:
     return ", ".join(f"{name}: {number}" for name, number in queries.items() if number)
 
 
-def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: Any = None) -> Any:
+def by_group(
+    models: Mapping[str, Any] | Any, *, confidence_level: float = 0.95, ax: Any = None
+) -> Any:
     """Draw a metric of every group, or of every decile, for several models in one panel.
 
     One model is drawn as bars, several as dots, with the intervals that the metric has. The number
@@ -108,14 +111,14 @@ def by_group(models: Mapping[str, Any] | Any, *, confidence: float = 0.95, ax: A
         >>> axes.get_xlabel(), axes.get_ylabel()
         ('purpose', 'Accuracy@1')
     """
-    return plot_groups(models, confidence, ax)
+    return plot_groups(models, confidence_level, ax)
 
 
 @style()
 def accuracy_within_k(
     models: Mapping[str, SummedCollection] | SummedCollection,
     *,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     ax: Any = None,
 ) -> Any:
     """Draw the accuracy within the first k ranks over k, one line with a band per model.
@@ -141,12 +144,11 @@ def accuracy_within_k(
         >>> axes.get_ylabel()
         'accuracy within k'
     """
-    named = {"": models} if isinstance(models, SummedCollection) else models
-    found = {name: _accuracies(name, model, confidence) for name, model in named.items()}
+    found = {name: _accuracies(name, x, confidence_level) for name, x in named(models).items()}
     curves = {name: curve for name, (curve, _) in found.items()}
     queries = _join_counts({name: number for name, (_, number) in found.items()})
     scale = Scale("accuracy within k", 0, 1)
-    figure, axes = draw_bands(curves, scale, confidence, ax, queries, from_lowest=True)
+    figure, axes = draw_bands(curves, scale, confidence_level, ax, queries, from_lowest=True)
     ks = sorted({k for curve in curves.values() for k in curve})
     axes.set_xlabel("k (number of ranks that count)")
     number_by_integers(axes.xaxis, ks if len(ks) <= MOST_LINES else [])
@@ -156,23 +158,22 @@ def accuracy_within_k(
 
 
 def _accuracies(
-    name: str, model: SummedCollection, confidence: float
+    name: str, model: SummedCollection, confidence_level: float
 ) -> tuple[dict[int, Reading], str]:
     """Read a model's accuracies by k, in rising order, and its number of queries."""
-    readings, queries = read_counted(model, confidence, keep_base=True)
+    readings, queries = read_counted(model, confidence_level, keep_base=True)
+    make = "make it with `next_location_metrics(num_locations, k=range(1, 51))`"
     found: dict[int, Reading] = {}
-    for key, member in model.items(keep_base=True, copy_state=False):
-        metric = getattr(member, "metric", member)
-        if isinstance(metric, AccuracyAtK) and not readings[key].note:
-            if metric.k in found:
-                raise ValueError(
-                    f"`models` must have one accuracy for every k, got several within {metric.k} "
-                    f"in {name or 'the collection'}; remove all but one of them."
-                )
-            found[metric.k] = readings[key]
-    if not found:
-        raise ValueError(
-            f"`models` must have members AccuracyAtK, and {name or 'the collection'} has none; "
-            "make it with `next_location_metrics(num_locations, k=range(1, 51))`."
-        )
+    members = [
+        (key, getattr(member, "metric", member))
+        for key, member in model.named_members()
+        if key in readings and not readings[key].note
+    ]
+    for key, metric in members_of(name, members, AccuracyAtK, make).items():
+        if metric.k in found:
+            raise ValueError(
+                f"`models` must have one accuracy for every k, got several within {metric.k} "
+                f"in {name or 'the collection'}; remove all but one of them."
+            )
+        found[metric.k] = readings[key]
     return dict(sorted(found.items())), queries

@@ -22,7 +22,7 @@ def side_by_side(
     *,
     percent: bool = True,
     intervals: bool = False,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> Table:
     """Make a table of the collections of several models, one column per model.
@@ -33,9 +33,10 @@ def side_by_side(
         models: collections by model name; members with equal names, without prefix, share a row.
         percent: whether to write fractions as percent.
         intervals: whether to add a column with the interval of each mean of scores, at the level
-            `confidence`.
-        comparisons: for two models, results of `analysis.compare` by the names of rows; they mark
-            the values of the last model by p-value, corrected for their number by Holm's method.
+            `confidence_level`.
+        comparisons: for two models, results of `analysis.compare` in this order, by the names of
+            rows; they mark the values of the second model by p-value, corrected for their number by
+            Holm's method.
 
     Raises:
         ValueError: there are comparisons and not two models, a comparison has no row, or a model
@@ -54,7 +55,7 @@ def side_by_side(
         mrr       75.00   50.00
         2 queries counted
     """
-    known = confidence if intervals else None
+    known = confidence_level if intervals else None
     found = {name: model.results(known) for name, model in models.items()}
     readings = {
         name: read_results(model, found[name], keep_base=True, by_group=True)

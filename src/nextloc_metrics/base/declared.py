@@ -1,0 +1,142 @@
+"""Options as annotations: `k: Positive` is a parameter of the constructor, its check, an attribute.
+
+The annotations of a class that has no `__init__` of its own are read as `dataclasses` read them: in
+order, with their values as defaults, and after `_: KW_ONLY` by name only. What is no option: a
+`ClassVar`, a private name, a name that `torchmetrics.Metric` has (`higher_is_better: bool = True`),
+and a `Tensor` or list of them without a value, which is a state.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin
+
+from torch import Tensor
+from torchmetrics import Metric
+
+from nextloc_metrics.arguments.checks import (
+    check_bool,
+    check_choice,
+    check_number,
+    check_positive,
+)
+
+Check = Callable[[str, Any], Any]
+Value = TypeVar("Value")
+
+#: `base: Computed[float]`: only `compute` reads the option, so it is not in the state's name
+COMPUTED = object()
+Computed = Annotated[Value, COMPUTED]
+
+Positive = Annotated[int, check_positive]
+PositiveNumber = Annotated[float, check_number]
+
+REQUIRED = inspect.Parameter.empty
+
+
+class Option(NamedTuple):
+    """An option of a metric; `check` returns the value that is kept."""
+
+    default: Any
+    check: Check | None = None
+    by_name_only: bool = False
+    is_annotated: bool = False
+    is_computed: bool = False
+
+    def parameter(self, name: str) -> inspect.Parameter:
+        """Return the parameter of a constructor."""
+        kind = inspect.Parameter
+        return kind(
+            name,
+            kind.KEYWORD_ONLY if self.by_name_only else kind.POSITIONAL_OR_KEYWORD,
+            default=self.default,
+        )
+
+
+def own_options(cls: type) -> dict[str, Option]:
+    """Return the options that a class adds, by its annotations or its own `__init__`."""
+    if "__init__" in vars(cls):
+        _self, *parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
+        return {
+            one.name: Option(one.default, by_name_only=one.kind is one.KEYWORD_ONLY)
+            for one in parameters
+            if one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+        }
+    found: dict[str, Option] = {}
+    by_name_only = False
+    for name, hint in inspect.get_annotations(cls).items():
+        kind = _evaluated(cls, hint)
+        by_name_only |= kind is KW_ONLY
+        default = vars(cls).get(name, REQUIRED)
+        is_state = default is REQUIRED and (kind is Tensor or get_origin(kind) is list)
+        is_of_class = kind is ClassVar or get_origin(kind) is ClassVar
+        if not (name.startswith("_") or hasattr(Metric, name) or is_of_class or is_state):
+            marks = get_args(kind)[1:] if get_origin(kind) is Annotated else ()
+            found[name] = Option(default, check_of(kind), by_name_only, True, COMPUTED in marks)
+    return found
+
+
+def all_options(cls: type) -> dict[str, Option]:
+    """Return a class's options: those by position as bases declare them, then its own by name."""
+    owners = [vars(kind)["_own_options"] for kind in cls.__mro__ if "_own_options" in vars(kind)]
+    latest: dict[str, Option] = {}
+    for own in reversed(owners):
+        latest |= own
+    by_position = [name for name, one in latest.items() if not one.by_name_only]
+    by_name = [name for own in owners for name in own]
+    return {name: latest[name] for name in dict.fromkeys([*by_position, *by_name])}
+
+
+def constructor(cls: Any, options: dict[str, Option]) -> Callable[..., None]:
+    """Return an `__init__` that hands its arguments on by name; the last of them checks all."""
+    by_position = [name for name, one in options.items() if not one.by_name_only]
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        name = f"{type(self).__name__}.__init__()"
+        if len(args) > len(by_position):
+            raise TypeError(
+                f"{name} takes {len(by_position)} options by position, got {len(args)}; give "
+                "the others by name."
+            )
+        given = dict(zip(by_position, args, strict=False))
+        if twice := given.keys() & kwargs.keys():
+            raise TypeError(f"{name} got `{min(twice)}` by position and by name.")
+        super(cls, self).__init__(**given, **kwargs)
+
+    kind = inspect.Parameter
+    init.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            kind("self", kind.POSITIONAL_ONLY),
+            *sorted((one.parameter(name) for name, one in options.items()), key=lambda x: x.kind),
+            kind("kwargs", kind.VAR_KEYWORD),
+        ]
+    )
+    init.__name__, init.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
+    init.__module__ = cls.__module__
+    return init
+
+
+def check_of(kind: Any) -> Check | None:
+    """Return what checks a value of an annotation; None where any value will do."""
+    if kind is bool:
+        return check_bool
+    if get_origin(kind) is Literal:
+        return lambda name, value: check_choice(name, value, kind)
+    if get_origin(kind) is Annotated:
+        inner, *marks = get_args(kind)
+        return next(filter(callable, marks), None) or check_of(inner)
+    inner = [x for x in get_args(kind) if x is not type(None)]
+    if len(inner) == 1 and len(get_args(kind)) == 2 and (check := check_of(inner[0])):
+        return lambda name, value: None if value is None else check(name, value)
+    return None
+
+
+def _evaluated(cls: type, hint: Any) -> Any:
+    """Return an annotation that is text as what it names; Any if it names what is not imported."""
+    if not isinstance(hint, str):
+        return hint
+    try:
+        return eval(hint, vars(sys.modules[cls.__module__]), dict(vars(cls)))
+    except NameError:
+        return ClassVar if "ClassVar" in hint else Any
